@@ -1,0 +1,1 @@
+"""precede: learning to rank by boosting."""

@@ -1,0 +1,574 @@
+"""What is known about the order of items: grades, queries, pairs, weights, labels.
+
+A `Judgments` is a target that scikit-learn can slice. `Judgments.arrange` turns it into an
+`Arrangement`: rows sorted by query and grade, so that every run of equal grade is a slice and
+the sums over pairs become sums over runs. Nothing here ever lists the pairs of graded labels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Arrangement", "Judgments"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Judgments:
+    """What is known about the order of n items, sliceable row by row.
+
+    Item i should stand above item k (a *crucial pair*) when both belong to the same query
+    and ``grade[i] > grade[k]``, or when ``(i, k)`` is listed in `pairs`. Both kinds may be
+    given together; their weights add up.
+
+    Parameters
+    ----------
+    grade : array of n numbers, optional
+        Graded relevance; only the order inside a query matters, so negative and real values
+        are fine. NaN means that the row has no grade.
+    qid : array of n query identifiers of any type, optional
+        In any order. Absent means one query that holds every row.
+    pairs : array of shape (m, 2), optional
+        Rows (winner, loser). A pair may join two queries.
+    pair_weight : array of m non-negative numbers, optional
+    weight : array of n non-negative numbers, optional
+        An item weight multiplies every pair of the item: 2 is the item twice, 0 its absence.
+    label : array of n numbers, optional
+        Absolute targets, for algorithms that learn from values as well as from order. NaN
+        means that the row has none.
+    n : int, optional
+        Number of rows, needed only when nothing but `pairs` is given.
+
+    Notes
+    -----
+    Slicing costs O(rows + pairs) and keeps a pair when both its rows are kept. A row taken
+    twice (a bootstrap sample) brings each of its pairs twice, as weight 2 would.
+
+    Examples
+    --------
+    >>> from precede import Judgments
+    >>> judgments = Judgments.graded([2, 0, 1, 1], qid=["a", "a", "a", "b"])
+    >>> judgments
+    Judgments(4 rows, 2 queries, 3 pairs)
+    >>> judgments[[0, 1, 3]]
+    Judgments(3 rows, 2 queries, 1 pairs)
+    """
+
+    def __init__(
+        self,
+        grade: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        label: ArrayLike | None = None,
+        n: int | None = None,
+    ):
+        self.grade = None if grade is None else _numbers(grade, "grade", allow_nan=True)
+        self.label = None if label is None else _numbers(label, "label", allow_nan=True)
+        self.weight = None if weight is None else _weights(weight, "weight")
+        self.qid = None if qid is None else _identifiers(qid)
+        self._n = self._common_length(n)
+        self.pairs = _check_pairs(pairs, self._n)
+        self.pair_weight = _check_pair_weight(pair_weight, self.pairs)
+
+    # -- other ways to make one ------------------------------------------------------------
+
+    @classmethod
+    def graded(cls, y: ArrayLike, qid: ArrayLike | None = None, **others: Any) -> Judgments:
+        """Graded labels inside queries: the everyday case of search.
+
+        >>> Judgments.graded([1, 0, 2], qid=[7, 7, 7]).n_pairs
+        3
+        """
+        return cls(grade=y, qid=qid, **others)
+
+    @classmethod
+    def bipartite(cls, y: ArrayLike, **others: Any) -> Judgments:
+        """Two classes and no query: every positive should precede every negative.
+
+        >>> Judgments.bipartite([True, False, False]).n_pairs
+        2
+        """
+        grade = _numbers(y, "y", allow_nan=False)
+        distinct = np.unique(grade)
+        if distinct.size > 2:
+            raise ValueError(
+                f"a two-class target has two values, this one has {distinct.size} "
+                f"({', '.join(f'{v:g}' for v in distinct[:4])}, ...); "
+                "use Judgments.graded for more than two grades"
+            )
+        return cls(grade=grade, **others)
+
+    @classmethod
+    def preferences(
+        cls,
+        better: ArrayLike,
+        worse: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        n: int | None = None,
+        **others: Any,
+    ) -> Judgments:
+        """Explicit comparisons: row ``better[j]`` should precede row ``worse[j]``.
+
+        `weight` is one number per comparison; `n` is the number of rows of X and defaults
+        to the largest row named plus one.
+
+        >>> Judgments.preferences([0, 0], [1, 2], weight=[1.0, 2.0], n=4).n_pairs
+        2
+        """
+        better, worse = np.atleast_1d(np.asarray(better)), np.atleast_1d(np.asarray(worse))
+        if better.shape != worse.shape:
+            raise ValueError(
+                f"better has {better.size} rows and worse {worse.size}; give one of each per pair"
+            )
+        pairs = np.stack([better, worse], axis=1)
+        if n is None and not any(others.get(name) is not None for name in ("grade", "label")):
+            n = int(pairs.max()) + 1 if pairs.size else 0
+        return cls(pairs=pairs, pair_weight=weight, n=n, **others)
+
+    @classmethod
+    def read(
+        cls,
+        frame: Any,
+        *,
+        grade: str | None = None,
+        qid: str | None = None,
+        weight: str | None = None,
+        label: str | None = None,
+        **others: Any,
+    ) -> Judgments:
+        """Take the columns of a data frame (pandas, polars, arrow) by name.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"rel": [1, 0], "query": ["a", "a"]})
+        >>> Judgments.read(frame, grade="rel", qid="query").n_pairs
+        1
+        """
+        import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+        table = nw.from_native(frame, eager_only=True)
+        named = {"grade": grade, "qid": qid, "weight": weight, "label": label}
+        for role, column in named.items():
+            if column is not None and column not in table.columns:
+                raise ValueError(
+                    f"{role}={column!r} is not a column of the frame; it has {table.columns}"
+                )
+        fields = {role: table[c].to_numpy() for role, c in named.items() if c is not None}
+        return cls(**fields, n=len(table), **others)
+
+    # -- a sequence of rows ----------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def shape(self) -> tuple[int]:
+        """One target per row: ``(n,)``."""
+        return (self._n,)
+
+    def __getitem__(self, rows: Any) -> Judgments:
+        index = np.atleast_1d(np.arange(self._n)[rows])
+        pairs, pair_weight = self._sliced_pairs(index)
+
+        def take(values: NDArray | None) -> NDArray | None:
+            return None if values is None else values[index]
+
+        return Judgments(
+            take(self.grade),
+            take(self.qid),
+            pairs=pairs,
+            pair_weight=pair_weight,
+            weight=take(self.weight),
+            label=take(self.label),
+            n=index.size,
+        )
+
+    def _sliced_pairs(self, index: Integers) -> tuple[Integers | None, Floats | None]:
+        if self.pairs is None:
+            return None, None
+        copies = np.bincount(index, minlength=self._n)
+        kept = (copies[self.pairs[:, 0]] > 0) & (copies[self.pairs[:, 1]] > 0)
+        pairs = self.pairs[kept]
+        # Rows grouped by what they are copies of: the copies of row r stand at
+        # by_row[first[r] : first[r] + copies[r]].
+        by_row = np.argsort(index, kind="stable")
+        first = np.concatenate([[0], np.cumsum(copies)[:-1]])
+        of_winner, of_loser = copies[pairs[:, 0]], copies[pairs[:, 1]]
+        times = of_winner * of_loser
+        source = np.repeat(np.arange(len(pairs)), times)
+        within = np.arange(source.size) - np.repeat(np.cumsum(times) - times, times)
+        winner_copy, loser_copy = np.divmod(within, of_loser[source])
+        sliced = np.stack(
+            [
+                by_row[first[pairs[source, 0]] + winner_copy],
+                by_row[first[pairs[source, 1]] + loser_copy],
+            ],
+            axis=1,
+        )
+        weight = None if self.pair_weight is None else self.pair_weight[kept][source]
+        return sliced, weight
+
+    def __repr__(self) -> str:
+        queries = "no query" if self.qid is None else f"{np.unique(self._query()).size} queries"
+        return f"Judgments({self._n} rows, {queries}, {self.n_pairs} pairs)"
+
+    # -- pairs, counted and never listed ---------------------------------------------------
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of crucial pairs, counted in O(n log n); weights do not matter."""
+        listed = 0 if self.pairs is None else len(self.pairs)
+        if self.grade is None:
+            return listed
+        unweighted = Judgments(self.grade, self.qid)
+        return listed + unweighted.arrange().count_graded_pairs()
+
+    def pairs_of(self, query: Any = None) -> Iterator[tuple[int, int]]:
+        """List the crucial pairs of one query, for tests and for the curious: O(n²)."""
+        inside = np.ones(self._n, bool) if self.qid is None else self.qid == query
+        rows = np.flatnonzero(inside)
+        if self.grade is not None:
+            for i in rows:
+                yield from ((int(i), int(k)) for k in rows if self.grade[i] > self.grade[k])
+        if self.pairs is not None:
+            yield from ((int(i), int(k)) for i, k in self.pairs if inside[k])
+
+    def arrange(self, balance: str = "pairs") -> Arrangement:
+        """Sort the rows that take part in a comparison by query and grade.
+
+        Parameters
+        ----------
+        balance : {"pairs", "queries"}
+            Whether every pair weighs the same or every query does (the pairs of a query then
+            share a total of 1; a listed pair belongs to the query of its loser).
+
+        Notes
+        -----
+        O(n log n) time and O(n) memory.
+        """
+        if balance not in ("pairs", "queries"):
+            raise ValueError(f"balance={balance!r} is unknown; use 'pairs' or 'queries'")
+        return _arrange(self, balance)
+
+    # -- helpers ---------------------------------------------------------------------------
+
+    def _query(self) -> Integers:
+        """Give queries the numbers 0, 1, ... in the order of their identifiers."""
+        if self.qid is None:
+            return np.zeros(self._n, np.int64)
+        return np.unique(self.qid, return_inverse=True)[1].astype(np.int64)
+
+    def _common_length(self, n: int | None) -> int:
+        lengths = {
+            name: len(values)
+            for name in ("grade", "qid", "weight", "label")
+            if (values := getattr(self, name)) is not None
+        }
+        if n is not None:
+            lengths["n"] = int(n)
+        if not lengths:
+            raise ValueError(
+                "nothing says how many rows there are; give grade, qid, label or n as well"
+            )
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+            raise ValueError(f"lengths differ ({told}); give one value per row of X")
+        return next(iter(lengths.values()))
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Rows that take part in comparisons, sorted so that equal grades are slices.
+
+    ::
+
+        place        0   1   2 | 3   4 | 5   6   7 | 8 ...
+        grade        0   0   0 | 1   1 | 0   0   0 | 2 ...
+        query        first query       | second query
+        level_start  0           3       5           8
+        query_start  0                   2                   (in levels)
+
+    A *place* is a row in this order; ``order[place]`` is the row in the user's order. Rows
+    with no pair at all (one grade in their query, weight 0, ...) have no place.
+
+    Attributes
+    ----------
+    order : row of the user's table for each place
+    level_start : first place of each level, and the end; levels hold graded places only
+    query_start : first level of each query, and the end
+    grade, weight : one number per place; places that only listed pairs know have grade NaN
+    outer : weight of a place as a loser: its item weight times the balance of its query
+    winner, loser, pair_weight : the listed pairs, as places
+    total : the sum of the weights of all pairs
+    n_rows : number of rows of the user's table
+    """
+
+    order: Integers
+    level_start: Integers
+    query_start: Integers
+    grade: Floats
+    weight: Floats
+    outer: Floats
+    winner: Integers
+    loser: Integers
+    pair_weight: Floats
+    total: float
+    n_rows: int
+
+    @property
+    def n_places(self) -> int:
+        """How many rows take part in a comparison."""
+        return int(self.order.size)
+
+    @property
+    def n_graded(self) -> int:
+        """How many places stand in levels; the others are known from listed pairs only."""
+        return int(self.level_start[-1])
+
+    def count_graded_pairs(self) -> int:
+        """Count the pairs of the grades, with Python's unbounded integers."""
+        sizes = np.diff(self.level_start)
+        below = np.concatenate([[0], np.cumsum(sizes)])
+        first_level = np.repeat(self.query_start[:-1], np.diff(self.query_start))
+        losers = below[:-1] - below[first_level]
+        return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
+
+    def reorder(self, key: NDArray) -> tuple[Arrangement, Integers]:
+        """Sort the places inside each level by `key`; returns also the old place of each new.
+
+        The sums over a query then do not depend on the order of the user's rows.
+        """
+        run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
+        run = np.concatenate([run, np.full(self.n_places - self.n_graded, run.size)])
+        old = np.lexsort((key, run))
+        new = np.empty_like(old)
+        new[old] = np.arange(old.size)
+        winner, loser = new[self.winner], new[self.loser]
+        by_place = np.lexsort((winner, loser))
+        arrangement = replace(
+            self,
+            order=self.order[old],
+            grade=self.grade[old],
+            weight=self.weight[old],
+            outer=self.outer[old],
+            winner=winner[by_place],
+            loser=loser[by_place],
+            pair_weight=self.pair_weight[by_place],
+        )
+        return arrangement, old
+
+
+def _arrange(judgments: Judgments, balance: str) -> Arrangement:
+    """Carry out `Judgments.arrange`."""
+    n = len(judgments)
+    query = judgments._query()
+    weight = np.ones(n) if judgments.weight is None else judgments.weight
+    winner, loser, pair_weight = _merged_pairs(judgments, weight)
+    order, level_start, query_start = _sorted_levels(judgments, query, weight)
+
+    paired_only = np.zeros(n, bool)
+    paired_only[winner] = paired_only[loser] = True
+    paired_only[order] = False
+    order = np.concatenate([order, np.flatnonzero(paired_only)])
+    place = np.full(n, -1)
+    place[order] = np.arange(order.size)
+
+    query_total = _query_totals(order, level_start, query_start, weight, query)
+    query_total = query_total + np.bincount(
+        query[loser], pair_weight * weight[winner] * weight[loser], minlength=query_total.size
+    )
+    balanced = np.ones_like(query_total)
+    if balance == "queries":
+        np.divide(1.0, query_total, out=balanced, where=query_total > 0)
+    grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
+    return Arrangement(
+        order=order,
+        level_start=level_start,
+        query_start=query_start,
+        grade=np.where(np.arange(order.size) < level_start[-1], grade[order], np.nan),
+        weight=weight[order],
+        outer=(weight * balanced[query])[order],
+        winner=place[winner],
+        loser=place[loser],
+        pair_weight=pair_weight,
+        total=math.fsum(query_total * balanced),
+        n_rows=n,
+    )
+
+
+def _sorted_levels(
+    judgments: Judgments, query: Integers, weight: Floats
+) -> tuple[Integers, Integers, Integers]:
+    """Sort graded rows by (query, grade), drop queries of one grade, and mark the runs."""
+    empty = np.zeros(1, np.int64)
+    if judgments.grade is None:
+        return np.zeros(0, np.int64), empty, empty
+    grade = judgments.grade
+    rows = np.flatnonzero(~np.isnan(grade) & (weight > 0))
+    # Equal grades by rising weight, so that sums of weights do not depend on the rows' order.
+    rows = rows[np.lexsort((weight[rows], grade[rows], query[rows]))]
+    query, grade = query[rows], grade[rows]
+    new_query = np.ones(rows.size, bool)
+    new_query[1:] = query[1:] != query[:-1]
+    new_level = new_query.copy()
+    new_level[1:] |= grade[1:] != grade[:-1]
+
+    levels_of = np.bincount(query[new_level], minlength=int(query.max(initial=-1)) + 1)
+    kept = levels_of[query] > 1
+    rows, new_query, new_level = rows[kept], new_query[kept], new_level[kept]
+    level_start = np.append(np.flatnonzero(new_level), rows.size)
+    query_start = np.append(np.flatnonzero(new_query[new_level]), level_start.size - 1)
+    return rows, level_start.astype(np.int64), query_start.astype(np.int64)
+
+
+def _merged_pairs(judgments: Judgments, weight: Floats) -> tuple[Integers, Integers, Floats]:
+    """Give the listed pairs once each, sorted, with summed weights and without zeros."""
+    if judgments.pairs is None or not len(judgments.pairs):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    winner, loser = judgments.pairs.T
+    pair_weight = judgments.pair_weight
+    pair_weight = np.ones(winner.size) if pair_weight is None else pair_weight
+    kept = (pair_weight > 0) & (weight[winner] > 0) & (weight[loser] > 0)
+    winner, loser, pair_weight = winner[kept], loser[kept], pair_weight[kept]
+    # Equal pairs are summed from the lightest, so that the order of the list does not matter.
+    order = np.lexsort((pair_weight, winner, loser))
+    winner, loser, pair_weight = winner[order], loser[order], pair_weight[order]
+    first = np.ones(winner.size, bool)
+    first[1:] = (winner[1:] != winner[:-1]) | (loser[1:] != loser[:-1])
+    start = np.flatnonzero(first)
+    merged = np.add.reduceat(pair_weight, start) if start.size else pair_weight
+    return winner[start], loser[start], merged
+
+
+def _query_totals(
+    order: Integers, level_start: Integers, query_start: Integers, weight: Floats, query: Integers
+) -> Floats:
+    """Sum the weights of the graded pairs of each query: winners times all losers below."""
+    totals = np.zeros(int(query.max(initial=0)) + 1)
+    if level_start.size > 1:
+        graded = order[: level_start[-1]]
+        number = query[graded[level_start[query_start[:-1]]]]
+        totals[number] = _graded_totals(weight[graded], level_start, query_start)
+    return totals
+
+
+def _numbers(values: ArrayLike, name: str, *, allow_nan: bool) -> Floats:
+    array = _one_dimension(values, name)
+    try:
+        array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be numbers, but {error}; map text to numbers first"
+        ) from error
+    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise ValueError(f"{name}[{row}] is {array[row]}; use finite numbers")
+    return array
+
+
+def _weights(values: ArrayLike, name: str) -> Floats:
+    array = _numbers(values, name, allow_nan=False)
+    if (array < 0).any():
+        row = int(np.flatnonzero(array < 0)[0])
+        raise ValueError(f"{name}[{row}] is {array[row]:g}; weights cannot be negative")
+    return array
+
+
+def _one_dimension(values: ArrayLike, name: str) -> NDArray:
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"{name} has shape {array.shape}; it must have one dimension")
+    return array
+
+
+def _identifiers(values: ArrayLike) -> NDArray:
+    array = _one_dimension(values, "qid")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        row = int(np.flatnonzero(np.isnan(array))[0])
+        raise ValueError(f"qid[{row}] is NaN; every row needs a query identifier")
+    if array.dtype.kind == "O":
+        missing = [row for row, value in enumerate(array) if _is_missing(value)]
+        if missing:
+            raise ValueError(
+                f"qid[{missing[0]}] is {array[missing[0]]}; every row needs a query identifier"
+            )
+        # Identifiers of mixed types cannot be sorted; their text together with their type can.
+        if len({type(value) for value in array}) > 1:
+            array = np.array([f"{type(value).__name__}:{value}" for value in array])
+    return array
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def _check_pairs(pairs: ArrayLike | None, n: int) -> Integers | None:
+    if pairs is None:
+        return None
+    array = np.asarray(pairs)
+    if array.size == 0:
+        return np.zeros((0, 2), np.int64)
+    if array.ndim != 2 or array.shape[1] != 2:
+        raise ValueError(f"pairs has shape {array.shape}; give (winner, loser) rows, shape (m, 2)")
+    if array.dtype.kind not in "iu":
+        if array.dtype.kind != "f" or not np.array_equal(array, np.floor(array)):
+            raise ValueError(f"pairs must be row numbers, not {array.dtype}")
+        array = array.astype(np.int64)
+    bad = (array < 0) | (array >= n)
+    if bad.any():
+        j, side = np.argwhere(bad)[0]
+        raise ValueError(
+            f"pairs[{j}, {side}] is {array[j, side]}, but there are {n} rows; "
+            f"use row numbers 0 to {n - 1}"
+        )
+    same = np.flatnonzero(array[:, 0] == array[:, 1])
+    if same.size:
+        raise ValueError(
+            f"pairs[{same[0]}] is ({array[same[0], 0]}, {array[same[0], 1]}): "
+            "an item cannot precede itself; remove the pair"
+        )
+    return array.astype(np.int64)
+
+
+def _check_pair_weight(weight: ArrayLike | None, pairs: Integers | None) -> Floats | None:
+    if weight is None:
+        return None
+    if pairs is None:
+        raise ValueError("pair_weight is given without pairs; give the pairs as well")
+    array = _weights(weight, "pair_weight")
+    if array.size != len(pairs):
+        raise ValueError(
+            f"pair_weight has {array.size} values for {len(pairs)} pairs; give one per pair"
+        )
+    return array
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _graded_totals(weight, level_start, query_start):
+    totals = np.zeros(query_start.size - 1)
+    for query in range(query_start.size - 1):
+        below = 0.0
+        for level in range(query_start[query], query_start[query + 1]):
+            here = 0.0
+            for place in range(level_start[level], level_start[level + 1]):
+                here += weight[place]
+            totals[query] += here * below
+            below += here
+    return totals

@@ -1,0 +1,425 @@
+"""Pair losses and price functions: mathematics only, in plain NumPy.
+
+The library minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. A *pair
+loss* is l, a convex decreasing function of the margin; a *price* is g, a convex increasing
+function of what a loser has to pay. A loss may declare its *form*, by which the sums over
+pairs are taken without listing a pair; without a form they are taken exactly, in tiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Exp",
+    "Exponential",
+    "Hinge",
+    "Linear",
+    "Logistic",
+    "PairLoss",
+    "Polynomial",
+    "Power",
+    "Price",
+    "Separable",
+    "Smooth",
+    "SquaredHinge",
+    "pair_loss",
+    "price",
+]
+
+Floats = NDArray[np.float64]
+
+
+# -- forms: how the sums over pairs may be taken ---------------------------------------------
+
+
+@dataclass(frozen=True)
+class Separable:
+    """``l(a - b) = exp(-rate·a) · exp(rate·b)``: sums over pairs are products of sums, O(n)."""
+
+    rate: float = 1.0
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """``l(m) = (knot - m)^degree`` left of the knot and 0 right of it: O(n log n)."""
+
+    knot: float = 1.0
+    degree: int = 1
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """An analytic loss, interpolated at `nodes` Chebyshev points per `width`: about 15 n.
+
+    The defaults give relative errors of some 1e-14 for functions whose nearest
+    singularity is at distance pi from the real axis, such as the logistic loss.
+    """
+
+    width: float = 1.0
+    nodes: int = 14
+
+
+Form = Separable | Polynomial | Smooth | None
+
+
+# -- pair losses -----------------------------------------------------------------------------
+
+
+class PairLoss:
+    """A convex decreasing function of the margin ``m = s_winner - s_loser``.
+
+    Subclasses write `value` and `slope`, and `curvature` if quadratic bounds are wanted.
+    Attributes: `form` (see the module), `gap` (True when the margin asked of a pair is its
+    difference of grades, in which case the loss sees the margin minus that gap).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import PairLoss
+    >>> class SmoothHinge(PairLoss):
+    ...     def value(self, margin):
+    ...         return np.where(margin > 0, np.maximum(1 - margin, 0) ** 2 / 2, 0.5 - margin)
+    ...     def slope(self, margin):
+    ...         return -np.clip(1 - margin, 0, 1)
+    >>> SmoothHinge().value(np.array([-1.0, 0.0, 1.0]))
+    array([1.5, 0.5, 0. ])
+    """
+
+    name: ClassVar[str] = ""
+    form: Form = None
+    gap: bool = False
+
+    def value(self, margin: Floats) -> Floats:
+        """Give the loss at each margin."""
+        raise NotImplementedError(f"{type(self).__name__} must define value(margin)")
+
+    def slope(self, margin: Floats) -> Floats:
+        """Give the derivative at each margin; never positive."""
+        raise NotImplementedError(f"{type(self).__name__} must define slope(margin)")
+
+    def curvature(self, margin: Floats) -> Floats:
+        """Give the second derivative at each margin, or an upper bound of it."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no curvature; define curvature(margin) to use it "
+            "where second derivatives are needed"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+
+
+class Exponential(PairLoss):
+    """``l(m) = exp(-m)``, the loss of RankBoost.
+
+    >>> import numpy as np
+    >>> Exponential().value(np.array([0.0, np.log(2.0)]))
+    array([1. , 0.5])
+    """
+
+    name = "exponential"
+    form = Separable(1.0)
+
+    def value(self, margin: Floats) -> Floats:
+        """``exp(-m)``."""
+        return np.exp(-margin)
+
+    def slope(self, margin: Floats) -> Floats:
+        """``-exp(-m)``."""
+        return -np.exp(-margin)
+
+    def curvature(self, margin: Floats) -> Floats:
+        """``exp(-m)``."""
+        return np.exp(-margin)
+
+
+class Logistic(PairLoss):
+    """``l(m) = log(1 + exp(-m))``, natural logarithm.
+
+    >>> import numpy as np
+    >>> Logistic().value(np.array([0.0])).round(4)
+    array([0.6931])
+    """
+
+    name = "logistic"
+    form = Smooth()
+
+    def value(self, margin: Floats) -> Floats:
+        """``log(1 + exp(-m))`` without overflow."""
+        return np.logaddexp(0.0, -margin)
+
+    def slope(self, margin: Floats) -> Floats:
+        """``-1 / (1 + exp(m))``."""
+        return -np.exp(-np.logaddexp(0.0, margin))
+
+    def curvature(self, margin: Floats) -> Floats:
+        """``1 / ((1 + exp(m)) (1 + exp(-m)))``."""
+        return np.exp(-np.logaddexp(0.0, margin) - np.logaddexp(0.0, -margin))
+
+
+class Hinge(PairLoss):
+    """``l(m) = max(0, margin - m)``; the slope at the kink is 0.
+
+    `margin` is a number, or ``"gap"`` for the difference of the grades of the pair (listed
+    pairs ask for 1).
+
+    >>> import numpy as np
+    >>> Hinge().value(np.array([-1.0, 0.5, 1.0, 2.0]))
+    array([2. , 0.5, 0. , 0. ])
+    """
+
+    name = "hinge"
+    degree: ClassVar[int] = 1
+
+    def __init__(self, margin: float | str = 1.0):
+        if isinstance(margin, str) and margin != "gap":
+            raise ValueError(f"margin={margin!r} is unknown; use a number or 'gap'")
+        self.margin = margin
+        self.gap = margin == "gap"
+        self._knot = 0.0 if self.gap else float(margin)
+        self.form = Polynomial(self._knot, self.degree)
+
+    def value(self, margin: Floats) -> Floats:
+        """``max(0, margin - m)``."""
+        return np.maximum(self._knot - margin, 0.0)
+
+    def slope(self, margin: Floats) -> Floats:
+        """-1 left of the kink, 0 on it and right of it."""
+        return -(margin < self._knot).astype(np.float64)
+
+    def curvature(self, margin: Floats) -> Floats:
+        """Zero: the hinge is straight on both sides."""
+        return np.zeros_like(margin)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(margin={self.margin!r})"
+
+
+class SquaredHinge(Hinge):
+    """``l(m) = max(0, margin - m)²``; `margin` as for `Hinge`.
+
+    >>> import numpy as np
+    >>> SquaredHinge().value(np.array([-1.0, 0.5, 1.0]))
+    array([4.  , 0.25, 0.  ])
+    """
+
+    name = "squared_hinge"
+    degree = 2
+
+    def value(self, margin: Floats) -> Floats:
+        """``max(0, margin - m)²``."""
+        return np.maximum(self._knot - margin, 0.0) ** 2
+
+    def slope(self, margin: Floats) -> Floats:
+        """``-2 max(0, margin - m)``."""
+        return -2.0 * np.maximum(self._knot - margin, 0.0)
+
+    def curvature(self, margin: Floats) -> Floats:
+        """2 left of the kink, 0 on it and right of it."""
+        return 2.0 * (margin < self._knot)
+
+
+# -- prices ----------------------------------------------------------------------------------
+
+
+class Price:
+    """A convex increasing function of what a loser has to pay, ``g(u)`` for ``u >= 0``.
+
+    Subclasses write `value` and `slope`, and `curvature` where second derivatives are
+    needed. The logarithmic versions keep large prices from overflowing; the ones here go
+    through the plain functions, so a price that grows fast should write its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import Price
+    >>> class Quadratic(Price):
+    ...     def value(self, paid):
+    ...         return paid + paid ** 2
+    ...     def slope(self, paid):
+    ...         return 1 + 2 * paid
+    >>> Quadratic().value(np.array([1.0, 2.0]))
+    array([2., 6.])
+    """
+
+    name: ClassVar[str] = ""
+
+    def value(self, paid: Floats) -> Floats:
+        """Give the price of each amount."""
+        raise NotImplementedError(f"{type(self).__name__} must define value(paid)")
+
+    def slope(self, paid: Floats) -> Floats:
+        """Give the derivative at each amount; never negative."""
+        raise NotImplementedError(f"{type(self).__name__} must define slope(paid)")
+
+    def curvature(self, paid: Floats) -> Floats:
+        """Give the second derivative at each amount; never negative."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no curvature; define curvature(paid) to use it "
+            "where second derivatives are needed"
+        )
+
+    def log_value(self, log_paid: Floats) -> Floats:
+        """``log g(exp(log_paid))``."""
+        return _log(self.value(np.exp(log_paid)))
+
+    def log_slope(self, log_paid: Floats) -> Floats:
+        """``log g'(exp(log_paid))``."""
+        return _log(self.slope(np.exp(log_paid)))
+
+    def log_curvature(self, log_paid: Floats) -> Floats:
+        """``log g''(exp(log_paid))``."""
+        return _log(self.curvature(np.exp(log_paid)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+
+
+class Power(Price):
+    """``g(u) = u^power``, the p-norm push; `power` at least 1.
+
+    >>> import numpy as np
+    >>> Power(4).value(np.array([1.0, 2.0]))
+    array([ 1., 16.])
+    """
+
+    name = "power"
+
+    def __init__(self, power: float = 1.0):
+        if not np.isfinite(power) or power < 1:
+            raise ValueError(f"power={power!r} is not convex and increasing; use 1 or more")
+        self.power = float(power)
+
+    def value(self, paid: Floats) -> Floats:
+        """``u^p``."""
+        return paid**self.power
+
+    def slope(self, paid: Floats) -> Floats:
+        """``p u^(p-1)``."""
+        return self.power * paid ** (self.power - 1)
+
+    def curvature(self, paid: Floats) -> Floats:
+        """``p (p-1) u^(p-2)``; 0 for p = 1."""
+        return np.exp(self.log_curvature(_log(paid)))
+
+    def log_value(self, log_paid: Floats) -> Floats:
+        """``p log u``."""
+        return self.power * log_paid
+
+    def log_slope(self, log_paid: Floats) -> Floats:
+        """``log p + (p-1) log u``; the slope of the identity is 1 at 0 too."""
+        if self.power == 1:
+            return np.zeros_like(log_paid)
+        return np.log(self.power) + (self.power - 1) * log_paid
+
+    def log_curvature(self, log_paid: Floats) -> Floats:
+        """``log p (p-1) + (p-2) log u``."""
+        if self.power == 1:
+            return np.full_like(log_paid, -np.inf)
+        constant = np.log(self.power) + np.log(self.power - 1)
+        if self.power == 2:
+            return np.full_like(log_paid, constant)
+        return constant + (self.power - 2) * log_paid
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.power:g})"
+
+
+class Linear(Power):
+    """``g(u) = u``: no push, every pair counts for itself.
+
+    >>> import numpy as np
+    >>> Linear().value(np.array([3.0]))
+    array([3.])
+    """
+
+    name = "linear"
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+
+    def __repr__(self) -> str:
+        return "Linear()"
+
+
+class Exp(Price):
+    """``g(u) = exp(u)``: the steepest push of all.
+
+    >>> import numpy as np
+    >>> Exp().value(np.array([0.0, 1.0])).round(3)
+    array([1.   , 2.718])
+    """
+
+    name = "exp"
+
+    def value(self, paid: Floats) -> Floats:
+        """``exp(u)``."""
+        return np.exp(paid)
+
+    slope = value
+    curvature = value
+
+    def log_value(self, log_paid: Floats) -> Floats:
+        """``u``."""
+        return np.exp(log_paid)
+
+    log_slope = log_value
+    log_curvature = log_value
+
+
+# -- by name ---------------------------------------------------------------------------------
+
+_LOSSES = {loss.name: loss for loss in (Exponential, Logistic, Hinge, SquaredHinge)}
+_PRICES = {"linear": Linear, "exp": Exp}
+
+
+def pair_loss(loss: str | PairLoss) -> PairLoss:
+    """Turn a name into a pair loss; a pair loss is returned as it is.
+
+    >>> pair_loss("hinge")
+    Hinge(margin=1.0)
+    """
+    if isinstance(loss, PairLoss):
+        return loss
+    if isinstance(loss, str) and loss in _LOSSES:
+        return _LOSSES[loss]()
+    raise ValueError(f"loss={loss!r} is unknown; use one of {sorted(_LOSSES)} or a PairLoss")
+
+
+def price(price: str | float | Price) -> Price:
+    """Turn a name, or a number p for ``u^p``, into a price.
+
+    >>> price(4), price("exp")
+    (Power(4), Exp())
+    """
+    if isinstance(price, Price):
+        return price
+    if isinstance(price, str) and price in _PRICES:
+        return _PRICES[price]()
+    if isinstance(price, int | float | np.number) and not isinstance(price, bool):
+        return Power(float(price))
+    raise ValueError(
+        f"price={price!r} is unknown; use a number p (for u^p), "
+        f"one of {sorted(_PRICES)}, or a Price"
+    )
+
+
+def _log(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(values)

@@ -1,0 +1,440 @@
+"""Weak rankers and the search for the best of a family.
+
+A *ranker* maps a row to a number; a *family* is a set of rankers that can be searched. The
+search sees a table and the pull on its places, and never the loss: for any ranker h the
+*edge* ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
+
+Ties go to the lowest feature, then to the lowest threshold, then to missing values below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.table import SCALE, Table
+from precede.threads import Workers
+
+__all__ = [
+    "Column",
+    "Columns",
+    "Constant",
+    "Constants",
+    "Family",
+    "Feature",
+    "Features",
+    "Found",
+    "Ranker",
+    "Search",
+    "Union",
+    "family",
+    "ranker_from_dict",
+]
+
+Floats = NDArray[np.float64]
+
+# Below this many cells a second thread costs more than it brings.
+SMALL = 1 << 19
+
+
+# -- rankers ---------------------------------------------------------------------------------
+
+_KINDS: dict[str, type[Ranker]] = {}
+_FAMILIES: dict[str, type[Family]] = {}
+
+
+class Ranker:
+    """A function of a row; subclasses are frozen dataclasses of plain numbers.
+
+    A subclass has a `name` (its tag in saved models) and a `__call__` that maps raw rows to
+    one number each. Defining the class registers its name, so that saved models can be
+    loaded as soon as the module that defines it has been imported.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            _KINDS[cls.name] = cls
+
+    def __call__(self, X: NDArray) -> NDArray:
+        """Value of each row of raw features."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(X)")
+
+    def on(self, table: Table) -> NDArray:
+        """Value of each place of a table; uint8 tells the loop that values are 0 and 1."""
+        return self(table.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, with the name under ``"kind"``."""
+        return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
+    """Build a ranker from what `Ranker.to_dict` gave; unknown kinds are refused.
+
+    >>> ranker_from_dict({"kind": "stump", "feature": 3, "threshold": 0.5, "missing": 0})
+    Stump(feature=3, threshold=0.5, missing=0)
+    """
+    kind = fields.get("kind")
+    if kind not in _KINDS:
+        raise ValueError(
+            f"unknown kind of ranker {kind!r}; import the module that defines it first "
+            f"(known: {', '.join(sorted(_KINDS))})"
+        )
+    known = _KINDS[kind]
+    names = getattr(known, "__dataclass_fields__", {})
+    absent = sorted(set(names) - set(fields))
+    if absent:
+        raise ValueError(f"a ranker of kind {kind!r} lacks {', '.join(absent)}")
+    return known(**{name: fields[name] for name in names})
+
+
+@dataclass(frozen=True)
+class Feature(Ranker):
+    """``h(x) = (x[feature] - low) / (high - low)``, clipped to [0, 1]; 0 where x is NaN.
+
+    >>> import numpy as np
+    >>> Feature(0, low=2.0, high=4.0)(np.array([[3.0], [9.0], [np.nan]]))
+    array([0.5, 1. , 0. ])
+    """
+
+    feature: int
+    low: float
+    high: float
+
+    name: ClassVar[str] = "feature"
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Scale the feature."""
+        return self._scale(X[:, self.feature].astype(np.float64))
+
+    def on(self, table: Table) -> Floats:
+        """Scale the raw column of a table."""
+        return self._scale(table.column(self.feature))
+
+    def _scale(self, column: Floats) -> Floats:
+        scaled = np.clip((column - self.low) / (self.high - self.low), 0.0, 1.0)
+        return np.where(np.isnan(scaled), 0.0, scaled)
+
+
+@dataclass(frozen=True)
+class Column(Ranker):
+    """``h(x) = x[feature]``: a column of X that is a weak ranker as it stands.
+
+    >>> import numpy as np
+    >>> Column(1)(np.array([[5.0, 1.0], [5.0, -2.0]]))
+    array([ 1., -2.])
+    """
+
+    feature: int
+
+    name: ClassVar[str] = "column"
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Return the column."""
+        return X[:, self.feature].astype(np.float64)
+
+    def on(self, table: Table) -> NDArray:
+        """Return the raw column; as uint8 where it holds nothing but 0 and 1."""
+        return _as_binary(table.column(self.feature))
+
+
+@dataclass(frozen=True)
+class Constant(Ranker):
+    """``h(x) = 1`` for every row: the classifier that AdaBoost needs (RS09 section 5).
+
+    >>> import numpy as np
+    >>> Constant()(np.zeros((2, 3)))
+    array([1., 1.])
+    """
+
+    name: ClassVar[str] = "constant"
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Return ones."""
+        return np.ones(X.shape[0])
+
+    def on(self, table: Table) -> Floats:
+        """Return ones."""
+        return np.ones(table.n_places)
+
+
+def _as_binary(values: NDArray) -> NDArray:
+    """Values as uint8 where they are nothing but 0 and 1, which tells the loop so."""
+    binary = not np.any((values != 0) & (values != 1))
+    return values.astype(np.uint8) if binary else values
+
+
+# -- families --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best ranker of a search.
+
+    `edge` is normalised (pulls of a total of 1); `decrease` is the share by which a full
+    step lowers the risk, where the search was for that.
+    """
+
+    ranker: Ranker
+    edge: float
+    decrease: float = 0.0
+
+
+class Search:
+    """A search of one family over one table, round after round."""
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the ranker of the largest absolute edge; None if every edge is 0.
+
+        `allowed` says which features may be used in this round.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
+
+    def best_decrease(self, factors: Any) -> Found | None:
+        """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
+
+        `factors` are the sums by level of a separable risk (`precede.risk.Factors`).
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
+        )
+
+
+class Family:
+    """A set of weak rankers. Subclasses write `search`, or `start` to keep state.
+
+    A subclass with a `name` can be asked for by that name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import Family, Stump
+    >>> class Signs(Family):
+    ...     '''Is a feature positive?'''
+    ...     def search(self, table, pull):
+    ...         rankers = [Stump(f, 0.0) for f in range(table.n_features)]
+    ...         edges = [pull @ ranker(table.rows()) for ranker in rankers]
+    ...         best = int(np.argmax(np.abs(edges)))
+    ...         return Found(rankers[best], edges[best])
+    >>> from precede import RankBoost
+    >>> X, y = np.array([[1.0, -1], [2, 1], [-1, 2], [3, -2]]), [1, 1, 0, 0]
+    >>> RankBoost(rankers=Signs(), n_estimators=2).fit(X, y).ensemble_.rankers[0]
+    Stump(feature=0, threshold=0.0, missing=0)
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            _FAMILIES[cls.name] = cls
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the ranker of the largest absolute edge."""
+        raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Prepare to search a table many times."""
+        return _Stateless(self, table)
+
+    def __or__(self, other: Family) -> Union:
+        return Union(self, other)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+
+class _Stateless(Search):
+    def __init__(self, family: Family, table: Table):
+        self._family, self._table = family, table
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        if allowed is not None and not allowed.all():
+            raise ValueError(f"{self._family!r} cannot search some of the features only")
+        return self._family.search(self._table, pull)
+
+
+class _Columnwise(Search):
+    """Search among real-valued columns: one exact dot product with the pull for each."""
+
+    def __init__(
+        self, rankers: Sequence[Ranker], values: list[NDArray], features: NDArray, workers: Workers
+    ):
+        self._rankers = rankers
+        self._features = features
+        self._workers = workers
+        self._values = np.array(values) if values else np.zeros((0, 0))
+        # Powers of two that bring every column into [-1, 1], so that products add as integers.
+        largest = np.abs(self._values).max(axis=1, initial=0.0)
+        self._scale = 2.0 ** np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the column of the largest absolute edge."""
+        edges = np.zeros(len(self._rankers))
+        self._workers.run(
+            _dot_products, len(self._rankers), self._values, self._scale, pull, edges,
+            small=self._values.size < SMALL,
+        )  # fmt: skip
+        if allowed is not None:
+            edges[~allowed[self._features]] = 0.0
+        if not edges.size or not np.any(edges):
+            return None
+        chosen = int(np.argmax(np.abs(edges)))
+        return Found(self._rankers[chosen], float(edges[chosen]))
+
+    def best_decrease(self, factors: Any) -> Found | None:
+        """Give the column that lowers the risk most: one exact line search for each."""
+        best = None
+        for ranker, values in zip(self._rankers, self._values, strict=True):
+            found = Found(ranker, *factors.decrease(_as_binary(values)))
+            if found.decrease > (best.decrease if best else 0.0):
+                best = found
+        return best
+
+
+class Features(Family):
+    """The features themselves, scaled to [0, 1] by the range of the training rows.
+
+    Missing values count as the lowest. O(n) for each feature and round; eight bytes a cell
+    of memory.
+    """
+
+    name = "features"
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best feature of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Scale every feature once."""
+        low, high = table.bins.low, table.bins.high
+        usable = np.flatnonzero(high > low)
+        rankers = [Feature(int(f), float(low[f]), float(high[f])) for f in usable]
+        values = [ranker.on(table) for ranker in rankers]
+        return _Columnwise(rankers, values, usable, workers or Workers(1))
+
+
+class Columns(Family):
+    """Columns of X as weak rankers, exactly as they stand; binary or real.
+
+    O(n) for each column and round; eight bytes a cell of memory.
+    """
+
+    name = "columns"
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best column of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Read every column once."""
+        absent = np.flatnonzero(table.bins.has_missing)
+        if absent.size:
+            raise ValueError(
+                f"column {absent[0]} has missing values; rankers given as columns must have a "
+                "value for every row (use rankers='stumps' for features with missing values)"
+            )
+        usable = np.arange(table.n_features)
+        rankers = [Column(int(f)) for f in usable]
+        values = [table.column(int(f)) for f in usable]
+        return _Columnwise(rankers, values, usable, workers or Workers(1))
+
+
+class Constants(Family):
+    """The constant ranker alone; orders nothing, but shifts a classifier."""
+
+    name = "constant"
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the constant, if the pulls do not cancel."""
+        edge = float(np.rint(pull * SCALE).astype(np.int64).sum()) / SCALE
+        # A pair risk pulls as much up as down: what is left over is rounding.
+        return Found(Constant(), edge) if abs(edge) > 1e-12 else None
+
+
+class Union(Family):
+    """Two or more families searched together; on a tie the first named wins.
+
+    >>> Columns() | Features()
+    Columns() | Features()
+    """
+
+    def __init__(self, *families: Family):
+        self.families = tuple(
+            member
+            for family in families
+            for member in (family.families if isinstance(family, Union) else (family,))
+        )
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best ranker of all families."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Prepare every family."""
+        return _Together([family.start(table, workers) for family in self.families])
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.families))
+
+
+class _Together(Search):
+    def __init__(self, searches: list[Search]):
+        self._searches = searches
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        return self._best_of(
+            lambda search: search.best(pull, allowed), lambda found: abs(found.edge)
+        )
+
+    def best_decrease(self, factors: Any) -> Found | None:
+        return self._best_of(
+            lambda search: search.best_decrease(factors), lambda found: found.decrease
+        )
+
+    def _best_of(
+        self, find: Callable[[Search], Found | None], worth: Callable[[Found], float]
+    ) -> Found | None:
+        found = [answer for search in self._searches if (answer := find(search)) is not None]
+        return max(found, key=worth) if found else None
+
+
+def family(rankers: str | Family) -> Family:
+    """Turn a name into a family; a family is returned as it is.
+
+    >>> family("features")
+    Features()
+    """
+    if isinstance(rankers, Family):
+        return rankers
+    if isinstance(rankers, str) and rankers in _FAMILIES:
+        return _FAMILIES[rankers]()
+    raise ValueError(f"rankers={rankers!r} is unknown; use one of {sorted(_FAMILIES)} or a Family")
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _dot_products(low, high, values, scale, pull, edges):
+    """Sums of pull·value as integers, so that no order of rows changes a bit."""
+    for j in range(low, high):
+        factor = 2305843009213693952.0 / scale[j]
+        total = np.int64(0)
+        for place in range(pull.size):
+            total += np.int64(np.rint(pull[place] * values[j, place] * factor))
+        edges[j] = total / factor

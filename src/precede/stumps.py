@@ -1,0 +1,393 @@
+"""Decision stumps: all thresholds of a feature at once, and only the features that can win."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.rankers import SMALL, Family, Found, Ranker, Search
+from precede.table import MISSING, SCALE, Table
+from precede.threads import Workers
+
+__all__ = ["Stump", "StumpSearch", "Stumps"]
+
+Floats = NDArray[np.float64]
+
+# No bound on an edge exceeds this, however long the pull has been drifting.
+MOST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Stump(Ranker):
+    """``h(x) = 1 if x[feature] > threshold else 0``, and `missing` where x is NaN.
+
+    A threshold of ``-inf`` tells present values from missing ones.
+
+    >>> import numpy as np
+    >>> Stump(0, 0.5, missing=1)(np.array([[0.2], [0.7], [np.nan]]))
+    array([0, 1, 1], dtype=uint8)
+    """
+
+    feature: int
+    threshold: float
+    missing: int = 0
+
+    name: ClassVar[str] = "stump"
+
+    def __call__(self, X: NDArray) -> NDArray[np.uint8]:
+        """1 above the threshold, 0 below, `missing` for NaN."""
+        column = X[:, self.feature]
+        return np.where(np.isnan(column), self.missing, column > self.threshold).astype(np.uint8)
+
+    def on(self, table: Table) -> NDArray[np.uint8]:
+        """Read from the codes of a table whose cuts include the threshold."""
+        cuts = table.bins.cuts[self.feature]
+        first = int(np.searchsorted(cuts, self.threshold, side="right"))
+        return _stump_values(table.codes[self.feature], first, self.missing)
+
+
+class Stumps(Family):
+    """One feature against one threshold, in both directions, missing values on either side.
+
+    All thresholds of a feature are searched at once: their edges are the partial sums of the
+    histogram of the pull over its bins. The search is *lazy*: between two rounds no edge can
+    move by more than half the total change of the pull, so a feature whose last best edge
+    plus the drift since cannot win is not looked at. The choice is the same to the bit.
+
+    O(n) for each feature looked at; at most ``max_bins - 1`` thresholds a feature.
+
+    Parameters
+    ----------
+    lazy : bool
+        Whether to skip features that cannot win.
+    """
+
+    name = "stumps"
+
+    def __init__(self, *, lazy: bool = True):
+        self.lazy = lazy
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best stump of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
+        """Prepare to search a table many times."""
+        return StumpSearch(table, workers or Workers(1), lazy=self.lazy)
+
+    def __repr__(self) -> str:
+        return "Stumps()" if self.lazy else "Stumps(lazy=False)"
+
+
+class StumpSearch(Search):
+    """Lazy exact search over all stumps of a table.
+
+    `evaluated` counts the features looked at so far, for the curious and for benchmarks.
+    """
+
+    def __init__(self, table: Table, workers: Workers, *, lazy: bool = True):
+        self._table = table
+        self._workers = workers
+        self._lazy = lazy
+        features = table.n_features
+        self._n_bins = table.bins.n_bins
+        self._missing = table.bins.has_missing
+        self._integers = np.zeros(table.n_places, np.int64)
+        # What is known of each feature: its best stump (signed edge, first code above the
+        # threshold, side of the missing) when last looked at, and how far edges may have
+        # moved since.
+        self._best = np.zeros((features, 3), np.int64)
+        self._slack = np.full(features, MOST)
+        self._small = table.n_places * features < SMALL
+        self.evaluated = 0
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the stump of the largest absolute edge."""
+        parts = self._workers.run(
+            _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
+        )
+        drift = max(sum(part[0] for part in parts), sum(part[1] for part in parts))
+        # Compared before it is added: the slack of a feature never looked at is MOST already.
+        self._slack[:] = np.where(self._slack > MOST - drift, MOST, self._slack + drift)
+        if not self._lazy:
+            self._slack[:] = MOST
+        edge = np.abs(self._best[:, 0])
+        bound = np.where(self._slack > MOST - edge, MOST, self._slack + edge)
+        if allowed is not None:
+            bound[~allowed] = -1
+        winner = self._look(bound)
+        if winner < 0 or self._best[winner, 0] == 0:
+            return None
+        edge, first, missing = self._best[winner]
+        return Found(self._stump(winner, int(first), int(missing)), float(edge) / SCALE)
+
+    def _look(self, bound: NDArray[np.int64]) -> int:
+        """Look at features by falling bound until the best edge beats every bound left."""
+        if self._small or self._workers.jobs == 1:
+            winner, count = _search_in_turn(
+                self._table.codes, self._integers, self._n_bins, self._missing, bound,
+                self._best, self._slack,
+            )  # fmt: skip
+            self.evaluated += count
+            return int(winner)
+        order = np.argsort(-bound, kind="stable")
+        most, winner, looked = -1, -1, 0
+        while looked < order.size and bound[order[looked]] >= max(most, 0):
+            batch = order[looked : looked + self._workers.jobs]
+            batch = batch[bound[batch] >= 0]
+            self._workers.run(
+                _search_features, batch.size, batch, self._table.codes, self._integers,
+                self._n_bins, self._missing, self._best, self._slack,
+            )  # fmt: skip
+            for feature in batch:
+                edge = abs(int(self._best[feature, 0]))
+                if edge > most or (edge == most and feature < winner):
+                    most, winner = edge, int(feature)
+            looked += batch.size
+            self.evaluated += batch.size
+        return winner
+
+    def best_decrease(self, factors: Any) -> Found | None:
+        """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
+        table = self._table
+        sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
+        self._workers.run(
+            _decreases_of_features, table.n_features, table.codes, self._n_bins, self._missing,
+            factors.level_start, factors.query_start, factors.terms, factors.levels,
+            factors.pairs, factors.pair_mass, sums, small=self._small,
+        )  # fmt: skip
+        return self._largest(sums)
+
+    def _largest(self, sums: NDArray) -> Found | None:
+        right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
+        # The normaliser d0 + 2 sqrt(d+ d-) is 1 - (sqrt(d+) - sqrt(d-))².
+        gain = np.abs(np.sqrt(np.maximum(right, 0)) - np.sqrt(np.maximum(wrong, 0)))
+        # Missing values above every present one is the complement of below every one.
+        gain[np.arange(gain.shape[0]), 1, self._n_bins] = 0
+        gain = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
+        best = int(np.argmax(gain))
+        feature, first, side = (int(i) for i in np.unravel_index(best, gain.shape))
+        if gain[feature, first, side] <= 0:
+            return None
+        edge = float(right[feature, side, first] - wrong[feature, side, first])
+        decrease = float(gain[feature, first, side] ** 2)
+        return Found(self._stump(feature, first, side), edge, decrease)
+
+    def _stump(self, feature: int, first: int, missing: int) -> Stump:
+        """Make the stump that is 1 from code `first` up."""
+        threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
+        return Stump(feature, float(threshold), missing)
+
+
+assert MISSING == 255, "the kernels below write the code of missing values as 255"
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _stump_values(codes, first, missing):
+    values = np.empty(codes.size, np.uint8)
+    for place in range(codes.size):
+        code = codes[place]
+        values[place] = missing if code == 255 else code >= first
+    return values
+
+
+@njit(cache=True, nogil=True)
+def _quantise(low, high, pull, integers):
+    """Pulls as integers; returns how much was added and taken since the last round."""
+    up, down = 0, 0
+    for place in range(low, high):
+        now = np.int64(np.rint(pull[place] * 2305843009213693952.0))
+        change = now - integers[place]
+        if change > 0:
+            up += change
+        else:
+            down -= change
+        integers[place] = now
+    return up, down
+
+
+@njit(cache=True, nogil=True)
+def _search_feature(column, integers, bins, missing, best):
+    """Best stump of one feature from the histogram of the pull over its bins.
+
+    ::
+
+        code        0    1    2    3  ...  255 (missing)
+        first = 2             [ 1    1  ... ]      missing below (0) or above (1)
+        edge        sum of the pull over the codes from `first` up
+    """
+    sums = np.zeros(256, np.int64)
+    for place in range(integers.size):
+        sums[column[place]] += integers[place]
+    total = np.int64(0)
+    for code in range(bins):
+        total += sums[code]
+    best[0], best[1], best[2] = 0, 0, 0
+    edge = total
+    lowest = 0 if missing else 1
+    if not missing:
+        edge -= sums[0]
+    for first in range(lowest, bins):
+        if abs(edge) > abs(best[0]):
+            best[0], best[1], best[2] = edge, first, 0
+        if missing and first > 0 and abs(edge + sums[255]) > abs(best[0]):
+            best[0], best[1], best[2] = edge + sums[255], first, 1
+        edge -= sums[first]
+
+
+@njit(cache=True, nogil=True)
+def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack):
+    for j in range(low, high):
+        feature = batch[j]
+        _search_feature(codes[feature], integers, n_bins[feature], missing[feature], best[feature])
+        slack[feature] = 0
+
+
+@njit(cache=True, nogil=True)
+def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack):
+    """Look at features by falling bound until the best edge beats every bound left."""
+    order = np.argsort(-bound)
+    most, winner, count = np.int64(-1), -1, 0
+    for feature in order:
+        if bound[feature] < max(most, 0):
+            break
+        _search_feature(codes[feature], integers, n_bins[feature], missing[feature], best[feature])
+        slack[feature] = 0
+        count += 1
+        edge = abs(best[feature, 0])
+        if edge > most or (edge == most and feature < winner):
+            most, winner = edge, feature
+    return winner, count
+
+
+@njit(cache=True, nogil=True)
+def _decreases_of_features(
+    low, high, codes, n_bins, missing, level_start, query_start, terms, levels, pairs, pair_mass, sums
+):  # fmt: skip
+    """Masses of rightly and wrongly ordered pairs for every threshold of every feature.
+
+    sums[feature, side of the missing, right or wrong, first code that is 1].
+    """
+    for feature in range(low, high):
+        for side in range(2 if missing[feature] else 1):
+            right, wrong = sums[feature, side, 0], sums[feature, side, 1]
+            key = _keys(codes[feature], n_bins[feature], side, missing[feature])
+            for query in range(query_start.size - 1):
+                bottom, top = query_start[query], query_start[query + 1]
+                _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong)
+            for pair in range(pair_mass.size):
+                above, below = key[pairs[0, pair]], key[pairs[1, pair]]
+                mass = np.int64(np.rint(pair_mass[pair] * 2305843009213693952.0))
+                if above > below:
+                    right[below + 1] += mass
+                    right[above + 1] -= mass
+                elif above < below:
+                    wrong[above + 1] += mass
+                    wrong[below + 1] -= mass
+            _accumulate(right, missing[feature] and side == 0)
+            _accumulate(wrong, missing[feature] and side == 0)
+
+
+@njit(cache=True, nogil=True)
+def _keys(codes, bins, side, missing):
+    """Codes with the missing ones moved below all others (0) or above (bins)."""
+    key = np.empty(codes.size, np.int64)
+    for place in range(codes.size):
+        if codes[place] == 255:
+            key[place] = 0 if side == 0 else bins
+        else:
+            key[place] = codes[place] + (1 if missing and side == 0 else 0)
+    return key
+
+
+@njit(cache=True, nogil=True)
+def _accumulate(steps, shifted):
+    """Turn steps into values; index j becomes `the first code that is 1`."""
+    running = np.int64(0)
+    for j in range(steps.size):
+        running += steps[j]
+        steps[j] = running
+    if shifted:  # keys were one above the codes
+        for j in range(steps.size - 1):
+            steps[j] = steps[j + 1]
+        steps[steps.size - 1] = 0
+    else:
+        steps[0] = 0
+
+
+@njit(cache=True, nogil=True)
+def _mix(zero, one, down, total, carry, fresh):
+    """Let the losers of one more level count among those below.
+
+    Both sides are summed from their own end: a side that is empty is exactly 0.
+    """
+    part = 0.0
+    for j in range(down.size - 1):
+        part += down[j]
+        zero[j] = carry * zero[j] + fresh * part / total
+    part = 0.0
+    for j in range(down.size - 2, -1, -1):
+        part += down[j + 1]
+        one[j] = carry * one[j] + fresh * part / total
+
+
+@njit(cache=True, nogil=True)
+def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong):
+    """Add one query's masses, as steps over thresholds.
+
+    Between two neighbouring keys of the query nothing changes, so only the keys that occur
+    in it are thresholds: at threshold j the ranker is 1 on the keys after the j-th. Going up
+    the levels, `zero` and `one` are the shares of the losers below where it is 0 and 1.
+    """
+    winner_sum, loser_sum, winner_mass, _, carry, fresh = levels
+    first, last = level_start[bottom], level_start[top]
+    slot = np.full(257, -1, np.int64)
+    for place in range(first, last):
+        slot[key[place]] = 0
+    present = np.empty(257, np.int64)
+    count = 0
+    for k in range(257):
+        if slot[k] == 0:
+            slot[k] = count
+            present[count] = k
+            count += 1
+    if count < 2:
+        return
+    zero, one = np.zeros(count), np.zeros(count)
+    in_order, reversed_ = np.zeros(count), np.zeros(count)
+    up, down = np.zeros(count), np.zeros(count)
+    for level in range(bottom, top):
+        if level > bottom:  # `down` still holds the losers of the level before
+            _mix(zero, one, down, loser_sum[level - 1], carry[level], fresh[level])
+        up[:] = 0.0
+        down[:] = 0.0
+        for place in range(level_start[level], level_start[level + 1]):
+            up[slot[key[place]]] += terms[0, place]
+            down[slot[key[place]]] += terms[1, place]
+        if level > bottom:
+            scale = winner_mass[level] / winner_sum[level]
+            part = 0.0
+            for j in range(count - 1):
+                part += up[j]
+                reversed_[j] += scale * part * one[j]
+            part = 0.0
+            for j in range(count - 2, -1, -1):
+                part += up[j + 1]
+                in_order[j] += scale * part * zero[j]
+    before_right, before_wrong = np.int64(0), np.int64(0)
+    for j in range(count):
+        now_right, now_wrong = np.int64(0), np.int64(0)
+        if j < count - 1:
+            now_right = np.int64(np.rint(in_order[j] * 2305843009213693952.0))
+            now_wrong = np.int64(np.rint(reversed_[j] * 2305843009213693952.0))
+        # The ranker of threshold j is 1 from key present[j] + 1 up.
+        right[present[j] + 1] += now_right - before_right
+        wrong[present[j] + 1] += now_wrong - before_wrong
+        before_right, before_wrong = now_right, now_wrong

@@ -1,0 +1,78 @@
+"""Work shared between threads without touching anybody's thread settings.
+
+Kernels release the interpreter lock and take a range ``(low, high)`` of whatever they work
+on; `Workers.run` gives each thread one range. No threading layer of numba is used: it would
+be slower to compile, is not safe to enter from two threads at once with every layer, and its
+thread count belongs to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numba
+
+__all__ = ["Workers", "count_jobs"]
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Turn scikit-learn's `n_jobs` into a number of threads.
+
+    None and -1 mean every core that numba may use (``NUMBA_NUM_THREADS`` limits it, and
+    joblib's workers set that variable); -2 means all but one.
+
+    >>> count_jobs(3)
+    3
+    """
+    available = int(numba.config.NUMBA_NUM_THREADS)
+    if n_jobs is None:
+        return available
+    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        raise ValueError(
+            f"n_jobs={n_jobs!r} is not a number of threads; "
+            "use 1, 2, ... or -1 for all cores (None means all cores too)"
+        )
+    return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
+
+
+class Workers:
+    """A pool of threads for one fit or one prediction, used as a context manager.
+
+    >>> with Workers(2) as workers:
+    ...     workers.split(10)
+    [(0, 5), (5, 10)]
+    """
+
+    def __init__(self, n_jobs: int | None = None):
+        self.jobs = count_jobs(n_jobs)
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def split(self, count: int) -> list[tuple[int, int]]:
+        """Cut ``range(count)`` into one contiguous range per thread."""
+        bounds = [count * job // self.jobs for job in range(self.jobs + 1)]
+        return [(low, high) for low, high in pairwise(bounds) if low < high]
+
+    def run(self, kernel: Callable, count: int, *arguments: Any, small: bool = False) -> list:
+        """Call ``kernel(low, high, *arguments)`` over ``range(count)``; answers in order.
+
+        With ``small=True`` (too little work to pay for a hand-over) there is one call only.
+        """
+        if small or self.jobs == 1 or count <= 1:
+            return [kernel(0, count, *arguments)]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="precede")
+        ranges = self.split(count)
+        calls = [self._pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
+        first = kernel(*ranges[0], *arguments)
+        return [first, *(call.result() for call in calls)]

@@ -1,0 +1,800 @@
+"""Ranking metrics: per query first, mean second, every convention stated.
+
+A `Metric` is a value that prints and parses as itself, a `Policy` holds the conventions, an
+`Evaluation` carries both beside the numbers. The formulas are in ``docs/metrics.md``.
+
+One kernel sorts each query once and reads every metric off the sorted query. Equal scores
+form *blocks*. Under ``ties="average"`` a block is read by the closed form of its expectation
+over all orders; under the other policies ties are broken first and a block is one item.
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["PRESETS", "Evaluation", "Evaluator", "Interval", "Metric", "Policy", "evaluate",
+           "metric"]  # fmt: skip
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
+                   "precision_at_percent@10")  # fmt: skip
+
+# What the kernel computes: codes before _AUC read positions, the others compare items.
+_DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
+_AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
+# Rows of the table of items, and columns of the table of metrics.
+_RANK, _GAIN, _CHANCE, _RELEVANT, _WEIGHT = range(5)
+_CODE, _K, _IS_PERCENT, _FILL = range(4)
+
+# Name: its code; which queries are degenerate ("relevant": no_relevant decides, "pair": always
+# skipped); and how it is written, {0} being the name.
+_WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
+_KINDS = {
+    "auc": (_AUC, "pair", "{0}"),
+    "dcg": (_DCG, "never", _WHOLE),
+    "err": (_ERR, "relevant", _WHOLE),
+    "kendall_tau": (_TAU, "pair", "{0}"),
+    "map": (_AP, "relevant", _WHOLE),
+    "mrr": (_RR, "relevant", _WHOLE),
+    "ndcg": (_DCG, "relevant", _WHOLE),
+    "pair_error": (_WRONG, "pair", "{0}"),
+    "pairwise_accuracy": (_RIGHT, "pair", "{0}"),
+    "partial_auc": (_PARTIAL_AUC, "pair", "{0}@0.1, a fraction of at most 1"),
+    "positives_above_first_negative": (_TOP, "pair", "{0}"),
+    "precision": (_PRECISION, "relevant", _CUT),
+    "precision_at_percent": (_PERCENT, "pair", "{0}@10, a percentage of at most 100"),
+    "recall": (_HITS, "relevant", _CUT),
+}
+_POOLED = ("auc", "pair_error", "pairwise_accuracy")
+_TIES = ("worst", "average", "order")
+_NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
+_LEAST = 5e-324  # the least gap between two different scores
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as a value: it prints and parses as itself.
+
+    The cut-off `k` is a number of positions (``ndcg@10``), a fraction of the negatives
+    (``partial_auc@0.1``), a percentage of the pairs (``precision_at_percent@10``) or, if
+    `percent`, a percentage of the query's items, rounded up (``precision@1%``).
+
+    Examples
+    --------
+    >>> str(Metric("precision", 1, percent=True)), metric("NDCG@10") == Metric("ndcg", 10)
+    ('precision@1%', True)
+    """
+
+    name: str
+    k: int | float | None = None
+    percent: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in _KINDS:
+            close = difflib.get_close_matches(str(self.name), _KINDS, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(close)}? " if close else ""
+            raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(_KINDS)}")
+        if self.k is not None and math.isfinite(self.k):
+            # 10.0 and 10 are one cut-off and must print alike.
+            object.__setattr__(self, "k", int(self.k) if self.k == int(self.k) else float(self.k))
+        if not self._well_formed():
+            forms = _KINDS[self.name][2].format(self.name)
+            raise ValueError(f"{self} is not well formed: write {forms}")
+
+    def _well_formed(self) -> bool:
+        forms = _KINDS[self.name][2]
+        if self.k is None:
+            return not self.percent and forms in ("{0}", _WHOLE)
+        if forms in (_WHOLE, _CUT):
+            return 0 < self.k <= 100 if self.percent else isinstance(self.k, int) and self.k > 0
+        upper = {"partial_auc": 1, "precision_at_percent": 100}.get(self.name, 0)
+        return not self.percent and 0 < self.k <= upper
+
+    def __str__(self) -> str:
+        return self.name if self.k is None else f"{self.name}@{self.k!r}{'%' * self.percent}"
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether a larger value is a better ranking: true of all but `pair_error`."""
+        return self.name != "pair_error"
+
+
+def metric(text: str | Metric) -> Metric:
+    """Parse a metric from its printed form: ``name``, ``name@k`` or ``name@k%``.
+
+    Upper and lower case are one; a `Metric` is returned as it is.
+
+    Examples
+    --------
+    >>> metric("recall@0.5%"), metric("pair_error").greater_is_better
+    (Metric(name='recall', k=0.5, percent=True), False)
+    """
+    if isinstance(text, Metric):
+        return text
+    name, at, cutoff = str(text).strip().lower().partition("@")
+    try:
+        number = float(cutoff.removesuffix("%")) if at else None
+    except ValueError:
+        raise ValueError(f"{text!r} has no number after the @: write it like ndcg@10") from None
+    return Metric(name, number, percent=cutoff.endswith("%"))
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The conventions a number depends on, kept beside the number.
+
+    Parameters
+    ----------
+    gains : "exp", "linear" or array
+        Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, or ``gains[g]`` for whole
+        grades g ≥ 0 (never falling as the grade rises).
+    ties : "worst", "average" or "order"
+        How items with equal scores are ranked: worst grade first; every order equally likely
+        (the exact expected value of the metric); or as the rows come.
+    no_relevant : "skip", "zero" or "one"
+        What a query with nothing relevant is worth to ndcg, map, mrr, err, precision, recall.
+    relevant : float
+        An item is relevant when its grade is at least this.
+    max_grade : float or None
+        In err, grade g satisfies with chance (2^g − 1) / 2^max_grade; None: the largest of y.
+    map_over : "relevant" or "reachable"
+        Whether map@k divides by the number R of relevant items or by min(R, k).
+
+    Examples
+    --------
+    >>> print(PRESETS["sklearn"])
+    gains=linear ties=average no_relevant=zero relevant=1 max_grade=None map_over=relevant
+    """
+
+    gains: Any = "exp"
+    ties: str = "worst"
+    no_relevant: str = "skip"
+    relevant: float = 1.0
+    max_grade: float | None = None
+    map_over: str = "relevant"
+
+    def __post_init__(self) -> None:
+        choices = {"ties": _TIES, "no_relevant": tuple(_NO_RELEVANT)}
+        choices["map_over"] = ("relevant", "reachable")
+        if isinstance(self.gains, str):
+            choices["gains"] = ("exp", "linear")
+        else:
+            table = _finite_column(self.gains, "gains")
+            falls = np.flatnonzero(np.diff(table) < 0)
+            if falls.size:
+                raise ValueError(f"gains[{falls[0] + 1}] is below gains[{falls[0]}]: sort them")
+            object.__setattr__(self, "gains", tuple(table.tolist()))
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {allowed}")
+        for name in ("relevant", "max_grade"):
+            number = getattr(self, name)
+            if number is not None and not math.isfinite(number):
+                raise ValueError(f"{name}={number!r} must be a finite number")
+
+    def __str__(self) -> str:
+        values = asdict(self).items()
+        return " ".join(f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
+
+
+PRESETS = {
+    "lightgbm": Policy(gains="exp", ties="order", no_relevant="one", map_over="reachable"),
+    "sklearn": Policy(gains="linear", ties="average", no_relevant="zero"),
+    "trec": Policy(gains="linear", ties="order", no_relevant="zero"),
+}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A normal interval for a mean over queries; ``low, high = interval`` works."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    std_error: float
+    n_queries: int
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.low, self.high))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics of one ranking: their means, their values per query, and the conventions.
+
+    `mean` holds, by the printed form of a metric, the mean over the queries not skipped;
+    `per_query` its values, aligned with the sorted ids `queries`, NaN where skipped; `skipped`
+    how many those are. `pooled` holds auc, pair_error and pairwise_accuracy, where asked for,
+    as the share among all pairs within queries, so that a query counts by its pairs. `weights`
+    are the queries' weights in the mean; `policy` has its `max_grade` filled in.
+
+    Examples
+    --------
+    >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
+    metric     mean  95% interval        queries  skipped
+    mrr      0.8333  [0.5067, 1.1600]          3        0
+    gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant
+    """
+
+    mean: dict[str, float]
+    per_query: dict[str, Floats]
+    pooled: dict[str, float]
+    queries: NDArray[Any]
+    weights: Floats
+    skipped: dict[str, int]
+    policy: Policy
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, skipped ones included."""
+        return int(self.queries.size)
+
+    def interval(self, name: str | Metric, level: float = 0.95) -> Interval:
+        """Return a normal interval for the mean of a metric, the query being the unit.
+
+        mean ± z·e with e² = n/(n−1) · Σ w_q² (v_q − mean)² / (Σ w_q)² over the n queries with
+        a value and a weight; for equal weights, e is the standard deviation over √n.
+
+        Examples
+        --------
+        >>> evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8]).interval("mrr").std_error
+        0.25
+        """
+        key = str(metric(name))
+        if key not in self.per_query:
+            raise ValueError(f"{key} was not evaluated; evaluated are {', '.join(self.mean)}")
+        if not 0 < level < 1:
+            raise ValueError(f"level={level!r} must lie between 0 and 1, such as 0.95")
+        mean, values = self.mean[key], self.per_query[key]
+        used = ~np.isnan(values) & (self.weights > 0)
+        n = int(used.sum())
+        if n < 2:
+            raise ValueError(f"{key} has {n} query: the query is the unit, and two are needed")
+        weights = self.weights[used]
+        squares = math.fsum(np.square(weights * (values[used] - mean)).tolist())
+        error = math.sqrt(n / (n - 1) * squares) / math.fsum(weights.tolist())
+        reach = NormalDist().inv_cdf((1 + level) / 2) * error
+        return Interval(mean, mean - reach, mean + reach, level, error, n)
+
+    def _rows(self) -> list[list[str]]:
+        """Return the table that `__str__` and `_repr_html_` lay out."""
+        rows = [["metric", "mean", "95% interval", "queries", "skipped"]]
+        for key, mean in self.mean.items():
+            try:
+                low, high = self.interval(key)
+                interval = f"[{low:.4f}, {high:.4f}]"
+            except ValueError:
+                interval = "-"
+            skipped = self.skipped[key]
+            rows.append([key, f"{mean:.4f}", interval, f"{self.n_queries - skipped}", f"{skipped}"])
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(row[0]) for row in rows)
+        lines = [f"{a:<{width}} {b:>8}  {c:<18}  {d:>7}  {e:>7}" for a, b, c, d, e in rows]
+        return "\n".join([*lines, str(self.policy)])
+
+    def _repr_html_(self) -> str:
+        lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in self._rows())
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists, None standing for a skipped query."""
+        plain = {name: dict(getattr(self, name)) for name in ("mean", "pooled", "skipped")}
+        lists = {key: values.tolist() for key, values in self.per_query.items()}
+        plain["per_query"] = {k: [None if math.isnan(v) else v for v in lists[k]] for k in lists}
+        plain |= {"queries": self.queries.tolist(), "weights": self.weights.tolist()}
+        return plain | {"policy": asdict(self.policy)}
+
+
+class Evaluator:
+    """Grades and queries made ready once, to evaluate many vectors of scores.
+
+    What depends on the grades alone (ideal DCG, numbers of relevant items and of pairs) is
+    computed here. A call of `evaluate` then costs O(n log n) for n rows and O(n) memory. Two
+    metrics add to that: ``precision_at_percent`` reads a query some ten times (at most 200),
+    and ``err`` with ``ties="average"`` costs O(m·min(m, k)) in a block of m equal scores.
+
+    Parameters
+    ----------
+    y, qid : arrays of shape (n,)
+        Grades (any finite numbers, larger is better) and query ids (of any type, in any order;
+        None makes one query of all rows).
+    metrics : str, Metric or an iterable of them
+        What to compute.
+    preset : {"lightgbm", "sklearn", "trec"}, optional
+        Start from that library's conventions (`PRESETS`) instead of the house's.
+    sample_weight : array of shape (n,), optional
+        Item weights. A query's weight in every mean is the mean weight of its items. In auc,
+        pair_error, pairwise_accuracy and kendall_tau, moreover, a pair counts as the product
+        of its two weights. Other metrics do not look at weights inside a query.
+    **options
+        Fields of `Policy`: gains, ties, no_relevant, relevant, max_grade, map_over.
+
+    Examples
+    --------
+    >>> judge = Evaluator([0, 1, 2, 0, 1], ["a", "a", "b", "b", "b"], metrics=["mrr", "auc"])
+    >>> judge.value([0.1, 0.2, 0.3, 0.9, 0.1]), judge.evaluate([1, 2, 3, 1, 2]).mean
+    (0.75, {'mrr': 1.0, 'auc': 1.0})
+    """
+
+    def __init__(
+        self,
+        y: ArrayLike,
+        qid: ArrayLike | None = None,
+        *,
+        metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
+        preset: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        **options: Any,
+    ) -> None:
+        grades = _finite_column(y, "y")
+        given = np.ones(grades.size) if sample_weight is None else sample_weight
+        weights = _finite_column(given, "sample_weight", grades.size)
+        if weights.min() < 0:
+            row = weights.argmin()
+            raise ValueError(f"sample_weight[{row}] is {weights[row]}: weights must be 0 or more")
+        each = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
+        self.metrics = tuple(dict.fromkeys(map(metric, each)))
+        if not self.metrics:
+            raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
+        self.policy = _resolve(preset, options, float(grades.max()))
+        rows, self._starts, self.queries = _gather_queries(qid, grades.size)
+        sizes = np.diff(self._starts)
+        keys = (grades[rows], np.repeat(np.arange(sizes.size), sizes))
+        inner = np.lexsort(keys if sample_weight is None else (weights[rows], *keys))
+        if self.policy.ties != "order":
+            # With rows in order of grade, a stable sort by score alone puts the worst grade
+            # first among ties, and the answer cannot depend on the order of the rows.
+            rows, inner = rows[inner], np.arange(rows.size)
+        self._rows = rows
+        self._items = _make_items(grades[rows], self.metrics, self.policy)
+        rises = np.cumsum(np.append(0, np.diff(grades[rows][inner]) != 0))
+        self._items[_RANK, inner] = rises - np.repeat(rises[self._starts[:-1]], sizes)
+        self._items[_WEIGHT] = weights[rows]
+        self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
+        self._weights.flags.writeable = False
+        self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
+        fill = _NO_RELEVANT[self.policy.no_relevant]
+        kinds = [(*_KINDS[each.name][:2], each) for each in self.metrics]
+        fills = [fill if degenerate == "relevant" else math.nan for _, degenerate, _ in kinds]
+        plan = [(code, each.k or 0, each.percent) for code, _, each in kinds]
+        self._plan = np.column_stack([plan, fills])
+        self._scale = self._make_scale()
+        self._check_defined()
+
+    def evaluate(self, scores: ArrayLike) -> Evaluation:
+        """Evaluate every metric on these scores, one per row of `y`."""
+        table = self._measure(scores, len(self.metrics))
+        per_query = {str(each): table[i] for i, each in enumerate(self.metrics)}
+        pairs = {str(each): i for i, each in enumerate(self.metrics) if each.name in _POOLED}
+        return Evaluation(
+            mean={key: _mean(values, self._weights) for key, values in per_query.items()},
+            per_query=per_query,
+            pooled={key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()},
+            queries=self.queries,
+            weights=self._weights,
+            skipped={key: int(np.isnan(values).sum()) for key, values in per_query.items()},
+            policy=self.policy,
+        )
+
+    def value(self, scores: ArrayLike) -> float:
+        """Return the mean of the first metric and compute no other."""
+        return _mean(self._measure(scores, 1)[0], self._weights)
+
+    def _measure(self, scores: ArrayLike, count: int) -> Floats:
+        """Return the values of the first metrics, one row each."""
+        column = _finite_column(scores, "scores", self._rows.size)
+        plan, ties = self._plan[:count], _TIES.index(self.policy.ties)
+        arguments = (self._starts, self._items, self._scale, plan, self._discounts, ties)
+        table = _measure(column[self._rows], *arguments).T.copy()
+        table.flags.writeable = False
+        return table
+
+    def _make_scale(self) -> Floats:
+        """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
+        plan, starts = self._plan.copy(), self._starts
+        plan[plan[:, _CODE] == _WRONG, _CODE] = _RIGHT
+        ones = np.ones((starts.size - 1, len(plan)))
+        scale = _measure(self._items[_RANK], starts, self._items, ones, plan, self._discounts, 0)
+        relevant = np.add.reduceat(self._items[_RELEVANT], starts[:-1])
+        weights = self._items[_WEIGHT]
+        squares = np.add.reduceat(weights, starts[:-1]) ** 2
+        all_pairs = (squares - np.add.reduceat(weights**2, starts[:-1])) / 2
+        for i, each in enumerate(self.metrics):
+            if each.name in ("err", "precision", "positives_above_first_negative"):
+                scale[:, i] = scale[:, i] > 0
+            elif each.name == "recall" or (each.name, self.policy.map_over) == ("map", "relevant"):
+                scale[:, i] = relevant
+            elif each.name == "kendall_tau":
+                scale[:, i] = np.sqrt(scale[:, i] * all_pairs)
+            elif each.name == "dcg":
+                scale[:, i] = 1.0
+        return scale
+
+    def _check_defined(self) -> None:
+        """Raise if a metric would have no query to average, which depends on y alone."""
+        for i, each in enumerate(self.metrics):
+            usable = (self._scale[:, i] > 0) | ~np.isnan(self._plan[i, _FILL])
+            if not np.any(usable & (self._weights > 0)):
+                what = "pair" if _KINDS[each.name][1] == "pair" else "relevant item"
+                raise ValueError(
+                    f"{each} is undefined: no query of positive weight holds a {what}; check qid "
+                    "and relevant=, pass no_relevant='zero', or leave the metric out"
+                )
+
+
+def evaluate(
+    y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: Any
+) -> Evaluation:
+    """Evaluate a ranking: each metric per query first, then the mean over queries.
+
+    `y` holds grades, `scores` one score per row (larger stands higher), `qid` the query ids
+    (None makes one query); the options are those of `Evaluator`.
+
+    Examples
+    --------
+    Three items with one score: the answer is a matter of convention, so say which.
+
+    >>> for ties in ("worst", "average", "order"):
+    ...     print(ties, evaluate([0, 1, 0], [5, 5, 5], metrics=["auc", "recall@1"], ties=ties).mean)
+    worst {'auc': 0.0, 'recall@1': 0.0}
+    average {'auc': 0.5, 'recall@1': 0.3333333333333333}
+    order {'auc': 0.5, 'recall@1': 0.0}
+    """
+    return Evaluator(y, qid, **options).evaluate(scores)
+
+
+def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Policy:
+    """Return the policy asked for, with the maximum grade filled in."""
+    if preset is not None and preset not in PRESETS:
+        raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
+    policy = replace(PRESETS[preset] if preset else Policy(), **options)
+    if policy.max_grade is not None and policy.max_grade < largest:
+        raise ValueError(f"max_grade={policy.max_grade:g} is below a grade of y, {largest:g}")
+    return replace(policy, max_grade=largest if policy.max_grade is None else policy.max_grade)
+
+
+def _finite_column(values: ArrayLike, name: str, size: int | None = None) -> Floats:
+    """Return a one-dimensional float64 array, or say which value is wrong."""
+    try:
+        column = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers only: {error}") from error
+    if column.ndim != 1 or column.size == 0:
+        raise ValueError(f"{name} has shape {column.shape}: give one number per row, one or more")
+    if size is not None and column.size != size:
+        raise ValueError(f"{name} has {column.size} rows, y has {size}: give one for each row of y")
+    finite = np.isfinite(column)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise ValueError(f"{name}[{row}] is {column[row]}: drop the row or give a finite number")
+    return column
+
+
+def _gather_queries(qid: ArrayLike | None, size: int) -> tuple[Integers, Integers, NDArray[Any]]:
+    """Return rows gathered by query, where each query starts (and the end), and the ids."""
+    ids = np.zeros(size, np.intp) if qid is None else np.asarray(qid)
+    if ids.shape != (size,):
+        raise ValueError(f"qid has shape {ids.shape}, y has {size} rows: match them")
+    if ids.dtype.kind in "fO":
+        missing = [row for row, each in enumerate(ids.tolist()) if each is None or each != each]  # noqa: PLR0124
+        if missing:
+            raise ValueError(f"qid[{missing[0]}] is {ids[missing[0]]}: every row needs a query")
+    codes = ids
+    try:
+        rows = np.argsort(codes, kind="stable")
+    except TypeError:
+        # Ids that cannot be compared, such as 1 and "a", keep the order they appear in.
+        number = {each: code for code, each in enumerate(dict.fromkeys(ids.tolist()))}
+        codes = np.array([number[each] for each in ids.tolist()])
+        rows = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.append(True, codes[rows][1:] != codes[rows][:-1]))
+    return rows, np.append(starts, size), ids[rows[starts]]
+
+
+def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
+    """Return the table of items with the gain, chance and relevance of their grades."""
+    items = np.zeros((5, grades.size))
+    if any(each.name in ("dcg", "ndcg") for each in metrics):
+        items[_GAIN] = _gains(grades, policy.gains)
+    top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less satisfy nobody
+    items[_CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)
+    items[_RELEVANT] = grades >= policy.relevant
+    return items
+
+
+def _gains(grades: Floats, gains: Any) -> Floats:
+    if gains == "linear":
+        return grades
+    if gains == "exp":
+        if grades.max() > 1000:
+            raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
+        return np.exp2(grades) - 1.0
+    wrong = (grades < 0) | (grades >= len(gains)) | (grades != np.floor(grades))
+    if wrong.any():
+        raise ValueError(f"grade {grades[wrong][0]:g} has no entry in the {len(gains)} gains")
+    return np.asarray(gains)[grades.astype(np.intp)]
+
+
+def _mean(values: Floats, weights: Floats) -> float:
+    """Return the mean of the values that are not NaN; sums are exact, so no order matters."""
+    kept = ~np.isnan(values)
+    total = math.fsum(weights[kept].tolist())
+    return math.fsum((values[kept] * weights[kept]).tolist()) / total
+
+
+# Kernels. `ranked` holds the items of a query from the highest score down, with rows _RANK to
+# _WEIGHT; `blocks` holds the first position of each block, then the number of items:
+#     scores  9  7  7  7  4        blocks, ties="average"  0 1 4 5
+#                                  blocks, otherwise       0 1 2 3 4 5
+
+
+@njit(cache=True, nogil=True)
+def _measure(scores, starts, items, scale, plan, discounts, ties):
+    """Return one row per query and one column per metric; each query is sorted once."""
+    values = np.empty((starts.size - 1, plan.shape[0]))
+    for query in range(starts.size - 1):
+        first, last = starts[query], starts[query + 1]
+        order = np.argsort(-scores[first:last], kind="mergesort")
+        sorted_scores = scores[first:last][order]
+        ranked = items[:, first + order]
+        blocks = np.arange(order.size + 1)
+        if ties == 1:
+            blocks = blocks[np.append(np.append(True, np.diff(sorted_scores) != 0), True)]
+        for column in range(plan.shape[0]):
+            total = scale[query, column]
+            if not total > 0:
+                values[query, column] = plan[column, _FILL]
+            elif plan[column, _CODE] < _AUC:
+                values[query, column] = _read_list(plan[column], ranked, blocks, discounts) / total
+            else:
+                value = _read_pairs(plan[column], sorted_scores, ranked, blocks, ties, total)
+                values[query, column] = value / total
+    return values
+
+
+@njit(cache=True, nogil=True)
+def _share(percent, count):
+    """Return percent of count, rounded up and at least 1."""
+    # The factor keeps 1.1 % of 1000, which is 11.000000000000002, from becoming 12.
+    return max(1, int(np.ceil(percent * count / 100.0 * (1.0 - 1e-12))))
+
+
+@njit(cache=True, nogil=True)
+def _read_list(row, ranked, blocks, discounts):
+    """Return the numerator of a metric that reads positions."""
+    depth = ranked.shape[1] if row[_K] == 0 else int(row[_K])
+    if row[_IS_PERCENT]:
+        depth = _share(row[_K], ranked.shape[1])
+    code = row[_CODE]
+    if code == _DCG:
+        return _discounted(ranked[_GAIN], blocks, discounts, depth)
+    if code == _ERR:
+        return _cascade(ranked[_CHANCE], blocks, depth)
+    if code == _AP:
+        return _precisions(ranked[_RELEVANT], blocks, depth)
+    if code == _RR:
+        return _first_hit(ranked[_RELEVANT], blocks, depth)
+    hits = _discounted(ranked[_RELEVANT], blocks, np.ones(ranked.shape[1]), depth)
+    return hits / depth if code == _PRECISION else hits
+
+
+@njit(cache=True, nogil=True)
+def _read_pairs(row, scores, ranked, blocks, ties, total):
+    """Return the numerator of a metric that compares items; total is its denominator."""
+    code = row[_CODE]
+    relevant = ranked[_RELEVANT]
+    if code == _PARTIAL_AUC:
+        return _positives_above(relevant, blocks, row[_K] * (relevant.size - relevant.sum()))
+    if code == _TOP:
+        return _positives_above(relevant, blocks, 1.0)
+    ranks = ranked[_RELEVANT if code == _AUC else _RANK].astype(np.intp)
+    if code == _PERCENT:
+        return _right_share(scores, ranks, row[_K], ties)
+    right, wrong = _split_pairs(scores, ranks, ranked[_WEIGHT], _LEAST if ties == 1 else 0.0)
+    if code == _TAU:
+        return right - wrong
+    tied = max(0.0, total - right - wrong) if ties == 1 else 0.0
+    return (wrong if code == _WRONG else right) + 0.5 * tied
+
+
+@njit(cache=True, nogil=True)
+def _discounted(gains, blocks, discounts, depth):
+    """Return Σ gain·discount; a tied item gains the mean of its block."""
+    total = 0.0
+    for block in range(blocks.size - 1):
+        first, last = blocks[block], blocks[block + 1]
+        if first >= depth:
+            break
+        gain = gains[first:last].sum() / (last - first)
+        for i in range(first, min(last, depth)):
+            total += gain * discounts[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _precisions(relevant, blocks, depth):
+    """Return Σ over relevant positions of (relevant items so far) / position.
+
+    In a block of m, r of them relevant, offset j is relevant with chance r/m, and if it is, the
+    j items of the block before it hold j·(r−1)/(m−1) more on average.
+    """
+    total, above = 0.0, 0.0
+    for block in range(blocks.size - 1):
+        first, last = blocks[block], blocks[block + 1]
+        inside = relevant[first:last].sum()
+        more = (inside - 1.0) / max(last - first - 1, 1)
+        for i in range(first, min(last, depth)):
+            total += inside / (last - first) * (above + 1.0 + (i - first) * more) / (i + 1)
+        above += inside
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _first_hit(relevant, blocks, depth):
+    """Return the (expected) reciprocal rank of the first relevant item, 0 beyond depth."""
+    total = 0.0
+    for block in range(blocks.size - 1):
+        first, last = blocks[block], blocks[block + 1]
+        inside = relevant[first:last].sum()
+        if inside > 0:
+            chance = inside / (last - first)  # that this very position is the first hit
+            for i in range(first, min(last, depth)):
+                total += chance / (i + 1)
+                chance *= (last - i - inside) / max(last - i - 1, 1)
+            break
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _cascade(chances, blocks, depth):
+    """Return Σ 1/position · chance that the reader, unsatisfied so far, stops there.
+
+    The chance P_j of passing j random items of a block is the mean over j-subsets of Π(1 − chance):
+    item by item, P_j ← (n−j)/n · P_j + j/n · (1 − chance_n) · P_{j−1}, convex and hence stable.
+    """
+    total, alive = 0.0, 1.0
+    for block in range(blocks.size - 1):
+        first, last = blocks[block], blocks[block + 1]
+        if first >= depth:
+            break
+        if last - first == 1:
+            total += alive * chances[first] / (first + 1)
+            alive *= 1.0 - chances[first]
+            continue
+        reach = min(last, depth) - first
+        passing = np.zeros(reach + 1)
+        passing[0] = 1.0
+        for n in range(1, last - first + 1):
+            stay = 1.0 - chances[first + n - 1]
+            for j in range(min(n, reach), 0, -1):
+                passing[j] = ((n - j) * passing[j] + j * stay * passing[j - 1]) / n
+        for j in range(1, reach + 1):
+            total += alive * (passing[j - 1] - passing[j]) / (first + j)
+        alive *= passing[reach]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _positives_above(relevant, blocks, negatives):
+    """Return Σ of positives above each of the first (so many) negatives, the last in part."""
+    total, above = 0.0, 0.0
+    for block in range(blocks.size - 1):
+        first, last = blocks[block], blocks[block + 1]
+        positive = relevant[first:last].sum()
+        negative = int(last - first - positive)
+        for i in range(1, negative + 1):
+            # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
+            total += min(max(negatives, 0.0), 1.0) * (above + positive * i / (negative + 1))
+            negatives -= 1.0
+        above += positive
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _split_pairs(scores, ranks, weights, gap):
+    """Return Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
+
+    The items that stand far enough above k only grow in number as k goes down. Their weights
+    are kept by rank, and in a Fenwick tree over ranks, in O(log(number of ranks)) each.
+    """
+    tree, mass = np.zeros(ranks.max() + 2), np.zeros(ranks.max() + 1)
+    above, right, wrong = 0.0, 0.0, 0.0
+    i = 0
+    for k in range(scores.size):
+        while i < k and scores[i] - scores[k] >= gap:
+            above += weights[i]
+            mass[ranks[i]] += weights[i]
+            place = ranks[i] + 1
+            while place < tree.size:
+                tree[place] += weights[i]
+                place += place & -place
+            i += 1
+        lower, place = 0.0, ranks[k]
+        while place > 0:
+            lower += tree[place]
+            place -= place & -place
+        wrong += weights[k] * lower
+        right += weights[k] * (above - lower - mass[ranks[k]])
+    return right, wrong
+
+
+@njit(cache=True, nogil=True)
+def _count_apart(scores, ranks, gap):
+    """Count the pairs of different rank whose scores differ by at least gap, in O(n)."""
+    above_by_rank = np.zeros(ranks.max() + 1, np.intp)
+    above, total = 0, 0
+    for k in range(scores.size):
+        while above < k and scores[above] - scores[k] >= gap:
+            above_by_rank[ranks[above]] += 1
+            above += 1
+        total += above - above_by_rank[ranks[k]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _cut_gaps(scores, ranks, wanted, most):
+    """Bracket the gap that cuts off the wanted widest of all (most) pairs, listing none.
+
+    Returns gaps low < high and count(low) ≥ wanted > count(high), with count(low) = wanted or no
+    number between low and high. Rounding is monotone, so counting by two pointers is exact, and
+    so is the search: non-negative floats are ordered like their bits.
+    """
+    ends = np.array([0.0, scores[0] - scores[-1], 0.0])  # low, high, middle
+    bits = ends.view(np.int64)
+    bits[1] += 1
+    least, turn = 0, 0
+    while most > wanted and bits[1] - bits[0] > 1:
+        if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
+            ends[2] = ends[0] + (ends[1] - ends[0]) * (most - wanted + 0.5) / (most - least)
+        elif turn % 3 == 1:
+            ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
+        else:  # half of the numbers between: at most 64 such turns
+            bits[2] = bits[0] + (bits[1] - bits[0]) // 2
+        bits[2] = min(max(bits[2], bits[0] + 1), bits[1] - 1)
+        count = _count_apart(scores, ranks, ends[2])
+        if count >= wanted:
+            ends[0], most = ends[2], count
+        else:
+            ends[1], least = ends[2], count
+        turn += 1
+    return ends[0], ends[1], most, least
+
+
+@njit(cache=True, nogil=True)
+def _right_share(sorted_scores, ranks, percent, ties):
+    """Return the share in the right order among the widest percent of pairs."""
+    scores, weights = sorted_scores, np.ones(sorted_scores.size)
+    if np.isinf(scores[0] - scores[-1]):
+        scores = scores * 0.5  # gaps too wide for a float are halved
+    pairs = _count_apart(scores, ranks, 0.0)
+    wanted = _share(percent, pairs)
+    low, high, most, least = _cut_gaps(scores, ranks, wanted, pairs)
+    right = _split_pairs(scores, ranks, weights, low)[0]
+    if ties == 1 and low == 0:
+        right += 0.5 * (pairs - _count_apart(scores, ranks, _LEAST))
+    if most > wanted:
+        # All pairs at the cut have one gap and only some are wanted: an even share of them,
+        # or, if the worst is to be assumed, the wrong ones first.
+        sure = _split_pairs(scores, ranks, weights, high)[0]
+        if ties == 0:
+            right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
+        else:
+            right = sure + (wanted - least) * (right - sure) / (most - least)
+    return right / wanted

@@ -1,1 +1,66 @@
-"""precede: learning to rank by boosting."""
+"""precede: learning to rank by boosting, exact and without listing a pair.
+
+Names are loaded when they are first used, so that ``import precede`` and the command line's
+help are quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Columns": "rankers",
+    "Constants": "rankers",
+    "Exp": "losses",
+    "Exponential": "losses",
+    "Family": "rankers",
+    "Features": "rankers",
+    "Found": "rankers",
+    "Hinge": "losses",
+    "Judgments": "judgments",
+    "Linear": "losses",
+    "Logistic": "losses",
+    "PairLoss": "losses",
+    "PairRisk": "risk",
+    "Power": "losses",
+    "Price": "losses",
+    "RankBoost": "algorithms.rankboost",
+    "Ranker": "rankers",
+    "SquaredHinge": "losses",
+    "Stump": "stumps",
+    "Stumps": "stumps",
+    "load": "estimator",
+    "pairs_in_order": "estimator",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
+
+if TYPE_CHECKING:
+    from precede.algorithms.rankboost import RankBoost
+    from precede.estimator import load, pairs_in_order
+    from precede.judgments import Judgments
+    from precede.losses import (
+        Exp,
+        Exponential,
+        Hinge,
+        Linear,
+        Logistic,
+        PairLoss,
+        Power,
+        Price,
+        SquaredHinge,
+    )
+    from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
+    from precede.risk import PairRisk
+    from precede.stumps import Stump, Stumps
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"precede.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'precede' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -9,6 +9,7 @@ Ties go to the lowest feature, then to the lowest threshold, then to missing val
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
@@ -38,6 +39,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+# Edges that differ by less than this share of the largest are equal: what is left is rounding,
+# which weights instead of repeated rows would round otherwise.
+TIE = 2.0**-40
 # Below this many cells a second thread costs more than it brings.
 SMALL = 1 << 19
 
@@ -89,7 +93,7 @@ def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
             f"(known: {', '.join(sorted(_KINDS))})"
         )
     known = _KINDS[kind]
-    names = getattr(known, "__dataclass_fields__", {})
+    names = [each.name for each in dataclasses.fields(known)]  # type: ignore[arg-type]
     absent = sorted(set(names) - set(fields))
     if absent:
         raise ValueError(f"a ranker of kind {kind!r} lacks {', '.join(absent)}")
@@ -204,7 +208,8 @@ class Search:
         `factors` are the sums by level of a separable risk (`precede.risk.Factors`).
         """
         raise ValueError(
-            f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
+            f"{type(self).__name__} cannot search by largest decrease ({factors}); "
+            "use select='slope'"
         )
 
 
@@ -241,8 +246,8 @@ class Family:
         """Give the ranker of the largest absolute edge."""
         raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
 
-    def start(self, table: Table, workers: Workers | None = None) -> Search:
-        """Prepare to search a table many times."""
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Prepare to search a table many times; `workers` are threads that may be used."""
         return _Stateless(self, table)
 
     def __or__(self, other: Family) -> Union:
@@ -293,7 +298,8 @@ class _Columnwise(Search):
             edges[~allowed[self._features]] = 0.0
         if not edges.size or not np.any(edges):
             return None
-        chosen = int(np.argmax(np.abs(edges)))
+        steep = np.abs(edges)
+        chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
         return Found(self._rankers[chosen], float(edges[chosen]))
 
     def best_decrease(self, factors: Any) -> Found | None:
@@ -359,7 +365,7 @@ class Constants(Family):
 
     name = "constant"
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
+    def search(self, table: Table, pull: Floats) -> Found | None:  # noqa: ARG002
         """Give the constant, if the pulls do not cancel."""
         edge = float(np.rint(pull * SCALE).astype(np.int64).sum()) / SCALE
         # A pair risk pulls as much up as down: what is left over is rounding.

@@ -185,8 +185,10 @@ class BoundRisk:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
         return exact_sum(state.pull * values)
 
-    def line_search(self, state: State, values: NDArray, *, ghost: float = 0.0) -> float:
-        """Find the step along `values` at which the risk is least.
+    def line_search(
+        self, state: State, values: NDArray, *, ghost: float = 0.0
+    ) -> tuple[float, bool]:
+        """Find the step along `values` at which the risk is least, and whether by ghosts.
 
         The derivative along the line is followed outwards until its sign changes, then
         bracketed (Brent). Where it never changes, the least is at infinity; then two *ghost*
@@ -205,13 +207,14 @@ class BoundRisk:
             fall = sign * self.edge(at, values) * np.exp(at.log_mass - state.log_mass)
             return fall - ghost * width * 2 * np.sinh(min(step * width, 700.0))
 
-        for function in (falling, falling_with_ghosts):
+        for function, smoothed in ((falling, False), (falling_with_ghosts, True)):
             high = 1.0 / width
             while high * width < FARTHEST and function(high) > 0:
                 high *= 2
             if high * width < FARTHEST:
-                return sign * float(scipy.optimize.brentq(function, 0.0, high, xtol=1e-14 / width))
-        return sign * FARTHEST / width
+                step = float(scipy.optimize.brentq(function, 0.0, high, xtol=1e-14 / width))
+                return sign * step, smoothed
+        return sign * FARTHEST / width, True
 
     def to_rows(self, per_place: Floats) -> Floats:
         """Spread numbers per place over the user's rows; rows without a pair get 0."""
@@ -400,7 +403,7 @@ class Factors:
         edge = self._risk.edge(self._state, values)
         if edge == 0:
             return 0.0, 0.0
-        step = self._risk.line_search(self._state, values)
+        step, _ = self._risk.line_search(self._state, values)
         after = self._risk.log_value(self._state.scores + step * values)
         return edge, float(-np.expm1(after - self._state.log_value))
 
@@ -585,10 +588,7 @@ def _terms_of_pieces(first, last, start, level, margin, weight, power, low, high
         up_high, up_low, down_high, down_low = 0, 0, 0, 0
         for place in range(start[piece], start[piece + 1]):
             up = np.exp(least - margin[place])
-            if reuse:
-                down = min(product / up, 1.0)
-            else:
-                down = np.exp(power * (margin[place] - most))
+            down = min(product / up, 1.0) if reuse else np.exp(power * (margin[place] - most))
             if weighted:
                 up *= weight[place]
                 down *= weight[place]

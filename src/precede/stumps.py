@@ -17,6 +17,8 @@ __all__ = ["Stump", "StumpSearch", "Stumps"]
 
 Floats = NDArray[np.float64]
 
+# As `rankers.TIE`, for decreases: squares of differences of square roots are less exact.
+TIE_OF_DECREASES = 1e-9
 # No bound on an edge exceeds this, however long the pull has been drifting.
 MOST = 1 << 62
 
@@ -44,9 +46,14 @@ class Stump(Ranker):
         return np.where(np.isnan(column), self.missing, column > self.threshold).astype(np.uint8)
 
     def on(self, table: Table) -> NDArray[np.uint8]:
-        """Read from the codes of a table whose cuts include the threshold."""
+        """Read from the codes, where the threshold is a cut; from the raw column otherwise."""
         cuts = table.bins.cuts[self.feature]
         first = int(np.searchsorted(cuts, self.threshold, side="right"))
+        is_cut = first > 0 and cuts[first - 1] == self.threshold
+        if not is_cut and self.threshold > -np.inf:
+            column = table.column(self.feature)
+            above = column > self.threshold
+            return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
         return _stump_values(table.codes[self.feature], first, self.missing)
 
 
@@ -119,37 +126,42 @@ class StumpSearch(Search):
         bound = np.where(self._slack > MOST - edge, MOST, self._slack + edge)
         if allowed is not None:
             bound[~allowed] = -1
-        winner = self._look(bound)
-        if winner < 0 or self._best[winner, 0] == 0:
+        most = self._look(bound)
+        if most <= 0:
             return None
-        edge, first, missing = self._best[winner]
-        return Found(self._stump(winner, int(first), int(missing)), float(edge) / SCALE)
+        # Every feature that could tie with the best has been looked at: its slack is 0.
+        least = most - _tie(most)
+        tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
+        winner = int(np.flatnonzero(tied)[0])
+        _search_feature(
+            self._table.codes[winner], self._integers, self._n_bins[winner],
+            self._missing[winner], least, self._best[winner],
+        )  # fmt: skip
+        edge, first, missing = (int(value) for value in self._best[winner])
+        return Found(self._stump(winner, first, missing), edge / SCALE)
 
     def _look(self, bound: NDArray[np.int64]) -> int:
-        """Look at features by falling bound until the best edge beats every bound left."""
+        """Look at features by falling bound while one that is left could win or tie."""
         if self._small or self._workers.jobs == 1:
-            winner, count = _search_in_turn(
+            most, count = _search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound,
                 self._best, self._slack,
             )  # fmt: skip
             self.evaluated += count
-            return int(winner)
+            return int(most)
         order = np.argsort(-bound, kind="stable")
-        most, winner, looked = -1, -1, 0
-        while looked < order.size and bound[order[looked]] >= max(most, 0):
+        order = order[bound[order] >= 0]
+        most, looked = 0, 0
+        while looked < order.size and bound[order[looked]] >= most - _tie(most):
             batch = order[looked : looked + self._workers.jobs]
-            batch = batch[bound[batch] >= 0]
             self._workers.run(
                 _search_features, batch.size, batch, self._table.codes, self._integers,
                 self._n_bins, self._missing, self._best, self._slack,
             )  # fmt: skip
-            for feature in batch:
-                edge = abs(int(self._best[feature, 0]))
-                if edge > most or (edge == most and feature < winner):
-                    most, winner = edge, int(feature)
+            most = max(most, int(np.abs(self._best[batch, 0]).max()))
             looked += batch.size
             self.evaluated += batch.size
-        return winner
+        return most
 
     def best_decrease(self, factors: Any) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
@@ -168,14 +180,13 @@ class StumpSearch(Search):
         gain = np.abs(np.sqrt(np.maximum(right, 0)) - np.sqrt(np.maximum(wrong, 0)))
         # Missing values above every present one is the complement of below every one.
         gain[np.arange(gain.shape[0]), 1, self._n_bins] = 0
-        gain = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
-        best = int(np.argmax(gain))
-        feature, first, side = (int(i) for i in np.unravel_index(best, gain.shape))
-        if gain[feature, first, side] <= 0:
+        decrease = gain.transpose(0, 2, 1) ** 2  # features, thresholds, side of the missing
+        if decrease.max() <= 0:
             return None
+        best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))
+        feature, first, side = (int(i) for i in np.unravel_index(best, decrease.shape))
         edge = float(right[feature, side, first] - wrong[feature, side, first])
-        decrease = float(gain[feature, first, side] ** 2)
-        return Found(self._stump(feature, first, side), edge, decrease)
+        return Found(self._stump(feature, first, side), edge, float(decrease[feature, first, side]))
 
     def _stump(self, feature: int, first: int, missing: int) -> Stump:
         """Make the stump that is 1 from code `first` up."""
@@ -214,7 +225,13 @@ def _quantise(low, high, pull, integers):
 
 
 @njit(cache=True, nogil=True)
-def _search_feature(column, integers, bins, missing, best):
+def _tie(most):
+    """How far below the largest edge another still counts as equal: `rankers.TIE`."""
+    return np.int64(most * 2.0**-40) + 256
+
+
+@njit(cache=True, nogil=True)
+def _search_feature(column, integers, bins, missing, least, best):
     """Best stump of one feature from the histogram of the pull over its bins.
 
     ::
@@ -222,6 +239,9 @@ def _search_feature(column, integers, bins, missing, best):
         code        0    1    2    3  ...  255 (missing)
         first = 2             [ 1    1  ... ]      missing below (0) or above (1)
         edge        sum of the pull over the codes from `first` up
+
+    Gives the first stump whose absolute edge is at least `least`; if that is negative, the
+    first of those that tie with the feature's best.
     """
     sums = np.zeros(256, np.int64)
     for place in range(integers.size):
@@ -229,16 +249,23 @@ def _search_feature(column, integers, bins, missing, best):
     total = np.int64(0)
     for code in range(bins):
         total += sums[code]
+    if least < 0:
+        most = np.int64(0)
+        edge = total
+        for first in range(bins):
+            most = max(most, abs(edge)) if first > 0 or missing else most
+            most = max(most, abs(edge + sums[255])) if first > 0 else most
+            edge -= sums[first]
+        least = most - _tie(most)
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
-    lowest = 0 if missing else 1
-    if not missing:
-        edge -= sums[0]
-    for first in range(lowest, bins):
-        if abs(edge) > abs(best[0]):
+    for first in range(bins):
+        if (first > 0 or missing) and abs(edge) >= least:
             best[0], best[1], best[2] = edge, first, 0
-        if missing and first > 0 and abs(edge + sums[255]) > abs(best[0]):
+            return
+        if missing and first > 0 and abs(edge + sums[255]) >= least:
             best[0], best[1], best[2] = edge + sums[255], first, 1
+            return
         edge -= sums[first]
 
 
@@ -246,30 +273,32 @@ def _search_feature(column, integers, bins, missing, best):
 def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack):
     for j in range(low, high):
         feature = batch[j]
-        _search_feature(codes[feature], integers, n_bins[feature], missing[feature], best[feature])
+        _search_feature(
+            codes[feature], integers, n_bins[feature], missing[feature], -1, best[feature]
+        )
         slack[feature] = 0
 
 
 @njit(cache=True, nogil=True)
 def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack):
-    """Look at features by falling bound until the best edge beats every bound left."""
-    order = np.argsort(-bound)
-    most, winner, count = np.int64(-1), -1, 0
-    for feature in order:
-        if bound[feature] < max(most, 0):
+    """Look at features by falling bound while one that is left could win or tie."""
+    most, count = np.int64(0), 0
+    for feature in np.argsort(-bound):
+        if bound[feature] < max(most - _tie(most), 0):
             break
-        _search_feature(codes[feature], integers, n_bins[feature], missing[feature], best[feature])
+        _search_feature(
+            codes[feature], integers, n_bins[feature], missing[feature], -1, best[feature]
+        )
         slack[feature] = 0
         count += 1
-        edge = abs(best[feature, 0])
-        if edge > most or (edge == most and feature < winner):
-            most, winner = edge, feature
-    return winner, count
+        most = max(most, abs(best[feature, 0]))
+    return most, count
 
 
 @njit(cache=True, nogil=True)
 def _decreases_of_features(
-    low, high, codes, n_bins, missing, level_start, query_start, terms, levels, pairs, pair_mass, sums
+    low, high, codes, n_bins, missing, level_start, query_start, terms, levels, pairs, pair_mass,
+    sums,
 ):  # fmt: skip
     """Masses of rightly and wrongly ordered pairs for every threshold of every feature.
 
@@ -339,6 +368,35 @@ def _mix(zero, one, down, total, carry, fresh):
 
 
 @njit(cache=True, nogil=True)
+def _match(in_order, reversed_, zero, one, up, scale):
+    """Let the winners of one level meet the losers below, threshold by threshold."""
+    part = 0.0
+    for j in range(up.size - 1):
+        part += up[j]
+        reversed_[j] += scale * part * one[j]
+    part = 0.0
+    for j in range(up.size - 2, -1, -1):
+        part += up[j + 1]
+        in_order[j] += scale * part * zero[j]
+
+
+@njit(cache=True, nogil=True)
+def _occurring(keys):
+    """Number the keys that occur from 0 up: slot of each key, key of each slot, and how many."""
+    slot = np.full(257, -1, np.int64)
+    present = np.empty(257, np.int64)
+    for key in keys:
+        slot[key] = 0
+    count = 0
+    for key in range(257):
+        if slot[key] == 0:
+            slot[key] = count
+            present[count] = key
+            count += 1
+    return slot, present, count
+
+
+@njit(cache=True, nogil=True)
 def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong):
     """Add one query's masses, as steps over thresholds.
 
@@ -347,17 +405,7 @@ def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wro
     the levels, `zero` and `one` are the shares of the losers below where it is 0 and 1.
     """
     winner_sum, loser_sum, winner_mass, _, carry, fresh = levels
-    first, last = level_start[bottom], level_start[top]
-    slot = np.full(257, -1, np.int64)
-    for place in range(first, last):
-        slot[key[place]] = 0
-    present = np.empty(257, np.int64)
-    count = 0
-    for k in range(257):
-        if slot[k] == 0:
-            slot[k] = count
-            present[count] = k
-            count += 1
+    slot, present, count = _occurring(key[level_start[bottom] : level_start[top]])
     if count < 2:
         return
     zero, one = np.zeros(count), np.zeros(count)
@@ -372,15 +420,7 @@ def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wro
             up[slot[key[place]]] += terms[0, place]
             down[slot[key[place]]] += terms[1, place]
         if level > bottom:
-            scale = winner_mass[level] / winner_sum[level]
-            part = 0.0
-            for j in range(count - 1):
-                part += up[j]
-                reversed_[j] += scale * part * one[j]
-            part = 0.0
-            for j in range(count - 2, -1, -1):
-                part += up[j + 1]
-                in_order[j] += scale * part * zero[j]
+            _match(in_order, reversed_, zero, one, up, winner_mass[level] / winner_sum[level])
     before_right, before_wrong = np.int64(0), np.int64(0)
     for j in range(count):
         now_right, now_wrong = np.int64(0), np.int64(0)

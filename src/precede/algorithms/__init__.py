@@ -1,0 +1,1 @@
+"""One file for each line of papers, each an estimator."""

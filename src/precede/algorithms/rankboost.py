@@ -1,0 +1,143 @@
+"""RankBoost, coordinate descent RankBoost (RB-D) and RB-C: one estimator, two switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from precede.boost import BoundStep, ExactStep, Plan, Stop
+from precede.estimator import BaseRanker
+from precede.rankers import Family, family
+from precede.risk import PairRisk
+
+__all__ = ["RankBoost"]
+
+_STEPS = {"exact": ExactStep, "bound": BoundStep}
+
+
+class RankBoost(BaseRanker):
+    """Boosting that minimises the exponential loss over pairs, without listing a pair.
+
+    Minimises the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
+    ``f = sum_t step_t h_t``, one weak ranker a round.
+
+    ================================= ============ ===========
+    algorithm                         `select`     `step`
+    ================================= ============ ===========
+    RankBoost (Freund et al. 2003)    "decrease"   "exact"
+    coordinate descent RankBoost      "slope"      "exact"
+    RB-C (Connamacher et al. 2019)    "slope"      "bound"
+    ================================= ============ ===========
+
+    Parameters
+    ----------
+    select : {"slope", "decrease"}
+        Choose the ranker along which the risk falls most steeply, or the one whose full step
+        lowers it most.
+    step : {"exact", "bound"}
+        ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
+        ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more careful.
+    rankers : {"stumps", "features", "columns"} or Family
+        Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
+        they are. Families are joined by ``|``.
+    n_estimators : int
+        Number of rounds.
+    learning_rate : float in (0, 1]
+        Every step is multiplied by it. The papers take full steps (1); 0.1 and more rounds
+        usually rank new data better.
+    balance : {"pairs", "queries"}
+        Whether every pair weighs the same (the papers) or every query does.
+    max_bins : int from 2 to 255
+        Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
+    max_features : float in (0, 1]
+        Share of the features that may be used in a round, drawn anew each time.
+    early_stopping_rounds : int, optional
+        Stop when the first metric of the first `eval_set` has not improved for so many
+        rounds, and keep the best.
+    eval_metric : str, function or list of them, optional
+        Such as "ndcg@10"; a function takes (y, scores, qid) and returns (name, value,
+        greater_is_better). The default is the share of pairs in order.
+    callbacks : list of functions, optional
+        Each is shown a `Progress` after every round; one that returns True ends the fit.
+    warm_start : bool
+        Go on from the last fit, with a larger `n_estimators`, to the same model that one
+        longer fit gives.
+    random_state : int or RandomState, optional
+        For `max_features` below 1; everything else is deterministic.
+    n_jobs : int, optional
+        Threads; None means every core. The model is the same to the bit for any number.
+    verbose : int
+        1 shows a progress bar.
+
+    Notes
+    -----
+    A round costs O(n) for the pull and O(n) for each feature looked at; the search skips
+    features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every
+    feature. Memory is one byte a cell and some 60 bytes a row. The order of the rows, the
+    number of threads and the names of the queries leave no trace in the model.
+
+    References
+    ----------
+    Rudin & Schapire, *Margin-based Ranking and an Equivalence between AdaBoost and
+    RankBoost*, JMLR 2009, section 4.1. Connamacher, Pancha, Liu & Ray, *RankBoost+*, 2019,
+    section 2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from precede import RankBoost
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RankBoost(n_estimators=50, learning_rate=0.5).fit(X[::2], y[::2])
+    >>> round(model.score(X[1::2], y[1::2]), 2)  # area under the ROC curve on the other half
+    0.99
+    """
+
+    def __init__(
+        self,
+        *,
+        select: str = "slope",
+        step: str = "exact",
+        rankers: str | Family = "stumps",
+        n_estimators: int = 300,
+        learning_rate: float = 1.0,
+        balance: str = "pairs",
+        max_bins: int = 255,
+        max_features: float = 1.0,
+        early_stopping_rounds: int | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.select = select
+        self.step = step
+        self.rankers = rankers
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.balance = balance
+        self.max_bins = max_bins
+        self.max_features = max_features
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _plan(self, stop: Stop) -> Plan:
+        if self.select not in ("slope", "decrease"):
+            raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
+        if self.step not in _STEPS:
+            raise ValueError(f"step={self.step!r} is unknown; use 'exact' or 'bound'")
+        return Plan(
+            risk=PairRisk("exponential", "linear", balance=self.balance),
+            rankers=family(self.rankers),
+            step=_STEPS[self.step](),
+            stop=stop,
+            select=self.select,
+            learning_rate=self.learning_rate,
+            draw=self._feature_draw(),
+        )

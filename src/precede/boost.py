@@ -1,0 +1,489 @@
+"""The loop that every algorithm shares: pull, search, step, until a rule says stop.
+
+An algorithm is a `Plan`: a risk, a family of rankers, a way to choose among them, a rule for
+the step. Nothing here knows of scikit-learn, and nothing here knows which loss it minimises.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.judgments import Arrangement, Judgments
+from precede.model import Ensemble
+from precede.rankers import Family, Found, Search
+from precede.risk import BoundRisk, PairRisk, SeparableRisk, State
+from precede.table import Table
+from precede.threads import Workers
+
+__all__ = [
+    "BoundStep",
+    "ExactStep",
+    "History",
+    "LineSearch",
+    "Monitor",
+    "NoProgress",
+    "Plan",
+    "Progress",
+    "Result",
+    "Rounds",
+    "SmoothedStepWarning",
+    "Step",
+    "StepRule",
+    "Stop",
+    "Training",
+    "Worsening",
+    "run",
+]
+
+Floats = NDArray[np.float64]
+
+
+class SmoothedStepWarning(UserWarning):
+    """A ranker made no mistake, so the exact step was infinite and has been made finite."""
+
+
+# -- what is trained on ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Training:
+    """A table and an arrangement of the same places: the data as the loop sees it."""
+
+    table: Table
+    arrangement: Arrangement
+    workers: Workers
+
+    @classmethod
+    def prepare(
+        cls, X: Any, judgments: Judgments, *, balance: str, max_bins: int, workers: Workers
+    ) -> Training:
+        """Sort, bin, and put the rows of each level in an order of their own.
+
+        Rows that take part in no comparison are left out altogether: they change nothing.
+        """
+        arrangement = judgments.arrange(balance)
+        if arrangement.total <= 0:
+            raise ValueError(_why_no_pair(judgments))
+        table = Table.build(
+            X,
+            order=arrangement.order,
+            weight=arrangement.weight,
+            max_bins=max_bins,
+            workers=workers,
+        )
+        arrangement, old = arrangement.reorder(table.keys(arrangement.weight, workers))
+        return cls(table.reorder(old), arrangement, workers)
+
+
+def _why_no_pair(judgments: Judgments) -> str:
+    if judgments.weight is not None and not judgments.weight.any():
+        return "there is no pair to learn from: every sample weight is zero"
+    if judgments.grade is None:
+        return "there is no pair to learn from: no pair has a positive weight"
+    distinct = np.unique(judgments.grade[~np.isnan(judgments.grade)])
+    if distinct.size == 1:
+        return (
+            f"there is no pair to learn from: y has only one class, {distinct[0]:g}; "
+            "ranking needs at least two grades"
+        )
+    return (
+        "there is no pair to learn from: no query holds two rows of different grades and "
+        "positive weight; check that qid groups the rows you mean to compare"
+    )
+
+
+# -- steps -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step along a ranker; `perfect` when that ranker alone puts every pair in order."""
+
+    size: float
+    smoothed: bool = False
+    perfect: bool = False
+
+
+class StepRule:
+    """How far to go along the ranker that was chosen."""
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
+        raise NotImplementedError(f"{type(self).__name__} must define step(...)")
+
+
+def ghost_mass(arrangement: Arrangement) -> float:
+    """Mass of the ghost pairs that keep a step finite: half a pair.
+
+    Halting, an infinite weight and a large constant all break the theory (C19 appendix B).
+    """
+    return 0.5 / max(arrangement.total, 1.0)
+
+
+class ExactStep(StepRule):
+    """The step at which the risk is least along the ranker.
+
+    For the exponential loss and values 0 and 1 it is ``log(d+ / d-) / 2`` (RS09 eq. 4), where
+    d+ and d- are the masses of the pairs in order and reversed. When d- is 0 the step would
+    be infinite; it is smoothed as ``log((d+ + e) / (d- + e)) / 2`` with e half the mass of a
+    pair. Anything else is a line search.
+    """
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Closed form where there is one, line search otherwise."""
+        ghost = ghost_mass(risk.arrangement)
+        plain = isinstance(risk, SeparableRisk) and risk.power == 1
+        if not plain or values.dtype != np.uint8:
+            return LineSearch().step(risk, state, found, values)
+        masses = risk.masses(state, values)
+        right, wrong = masses.right, masses.wrong
+        smoothed = min(right, wrong) == 0
+        if smoothed:
+            right, wrong = right + ghost, wrong + ghost
+        size = 0.5 * float(np.log(right / wrong)) / risk.rate  # type: ignore[attr-defined]
+        perfect = smoothed and masses.tied <= 1e-15
+        return Step(size, smoothed and not perfect, perfect)
+
+
+class BoundStep(StepRule):
+    """``log((1 + r) / (1 - r)) / 2`` for an edge r: least of an upper bound (C19's RB-C).
+
+    Valid for rankers with values in [0, 1] and the exponential loss.
+    """
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Take the step from the edge alone."""
+        if values.dtype != np.uint8 and (values.min() < 0 or values.max() > 1):
+            raise ValueError(
+                f"step='bound' needs rankers with values in [0, 1], but {found.ranker} has "
+                f"values from {values.min():g} to {values.max():g}; use step='exact' or "
+                "rankers='features'"
+            )
+        edge = risk.edge(state, values)
+        smoothed = abs(edge) >= 1 - 1e-15
+        ghost = 2 * ghost_mass(risk.arrangement) if smoothed else 0.0
+        size = 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
+        return Step(size, False, smoothed)
+
+
+class LineSearch(StepRule):
+    """The least risk along the ranker, by a search on the derivative; any risk, any values."""
+
+    def step(
+        self,
+        risk: BoundRisk,
+        state: State,
+        found: Found,  # noqa: ARG002
+        values: NDArray,
+    ) -> Step:
+        """Search the line."""
+        size, smoothed = risk.line_search(state, values, ghost=ghost_mass(risk.arrangement))
+        return Step(size, smoothed)
+
+
+# -- history, progress, stopping -------------------------------------------------------------
+
+
+class History(Sequence):
+    """What happened, round by round; read it by round or by column.
+
+    >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
+    >>> history["risk"], history[-1]
+    (array([1. , 0.5]), {'risk': 0.5})
+    """
+
+    def __init__(self, rounds: Iterable[dict[str, Any]] = ()):
+        self._rounds = [dict(values) for values in rounds]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if self._rounds and key not in self._rounds[-1]:
+                raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
+            return np.array([values[key] for values in self._rounds])
+        return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
+
+    def append(self, **values: Any) -> None:
+        """Add a round."""
+        self._rounds.append(values)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what is recorded."""
+        return list(self._rounds[-1]) if self._rounds else []
+
+    def to_lines(self) -> str:
+        """JSON lines, one for each round."""
+        return "".join(json.dumps(values) + "\n" for values in self._rounds)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds of {self.columns})"
+
+
+class Stop:
+    """When to end; ``a | b`` ends when either says so."""
+
+    def reason(self, history: History) -> str | None:
+        """Say why to stop now, or None to go on."""
+        raise NotImplementedError(f"{type(self).__name__} must define reason(history)")
+
+    def __or__(self, other: Stop) -> Stop:
+        return _Either(self, other)
+
+
+@dataclass(frozen=True)
+class _Either(Stop):
+    one: Stop
+    other: Stop
+
+    def reason(self, history: History) -> str | None:
+        return self.one.reason(history) or self.other.reason(history)
+
+
+@dataclass(frozen=True)
+class Rounds(Stop):
+    """Stop after a number of rounds."""
+
+    most: int
+
+    def reason(self, history: History) -> str | None:
+        """Compare the number of rounds."""
+        return f"{self.most} rounds" if len(history) >= self.most else None
+
+
+@dataclass(frozen=True)
+class NoProgress(Stop):
+    """Stop when a round lowers log risk by less than `tolerance`; 0 never stops."""
+
+    tolerance: float = 0.0
+
+    def reason(self, history: History) -> str | None:
+        """Compare the last two rounds."""
+        if self.tolerance <= 0 or len(history) < 2:
+            return None
+        fall = history[-2]["log_risk"] - history[-1]["log_risk"]
+        return "no more progress" if fall < self.tolerance else None
+
+
+@dataclass(frozen=True)
+class Worsening(Stop):
+    """Stop when a column of the history has not improved for `patience` rounds."""
+
+    column: str
+    patience: int
+    greater_is_better: bool
+
+    def best_round(self, history: History) -> int:
+        """Number of rounds after which the column was best; the first of equals."""
+        values = history[self.column]
+        return int(np.argmax(values) if self.greater_is_better else np.argmin(values)) + 1
+
+    def reason(self, history: History) -> str | None:
+        """Count the rounds since the best."""
+        if not len(history) or len(history) - self.best_round(history) < self.patience:
+            return None
+        return f"{self.column} has not improved for {self.patience} rounds"
+
+
+@dataclass
+class Monitor:
+    """A data set looked at after every round: its table, its scores so far, its metrics."""
+
+    name: str
+    table: Table
+    metrics: dict[str, Callable[[Floats], float]]
+    scores: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scores = np.zeros(self.table.n_places)
+
+    def advance(self, ranker: Any, weight: float) -> None:
+        """Add one ranker to the scores."""
+        self.scores += weight * ranker.on(self.table)
+
+    def look(self) -> dict[str, float]:
+        """Values of the metrics, under "<name> <metric>"."""
+        return {
+            f"{self.name} {metric}": float(value(self.scores))
+            for metric, value in self.metrics.items()
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is shown after a round. A callback that returns True stops the loop."""
+
+    round: int
+    history: History
+    ensemble: Ensemble
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An algorithm: what to minimise, with which rankers, chosen how, by which step.
+
+    `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
+    RS09 eq. 5). `draw` gives the features allowed in a round, or None for all.
+    """
+
+    risk: PairRisk
+    rankers: Family
+    step: StepRule
+    stop: Stop
+    select: str = "slope"
+    learning_rate: float = 1.0
+    draw: Callable[[], NDArray[np.bool_] | None] = lambda: None
+    callbacks: Sequence[Callable[[Progress], Any]] = ()
+
+
+@dataclass
+class Result:
+    """What the loop leaves: the model, the story, the last state and why it ended."""
+
+    ensemble: Ensemble
+    history: History
+    state: State
+    reason: str
+
+
+# -- the loop --------------------------------------------------------------------------------
+
+
+def run(
+    plan: Plan,
+    training: Training,
+    *,
+    ensemble: Ensemble | None = None,
+    history: History | None = None,
+    monitors: Sequence[Monitor] = (),
+) -> Result:
+    """Boost until the plan says stop; `ensemble` and `history` are continued if given.
+
+    Ctrl-C ends the loop and keeps the rounds done so far.
+    """
+    loop = _Loop(plan, training, ensemble, history, monitors)
+    try:
+        for _ in loop:
+            pass
+    except KeyboardInterrupt:
+        loop.interrupt()
+    return Result(loop.ensemble, loop.history, loop.state, loop.reason)
+
+
+class _Loop:
+    def __init__(
+        self,
+        plan: Plan,
+        training: Training,
+        ensemble: Ensemble | None,
+        history: History | None,
+        monitors: Sequence[Monitor],
+    ):
+        self.plan, self.training, self.monitors = plan, training, monitors
+        self.risk = plan.risk.bind(training.arrangement, training.workers)
+        self.search: Search = plan.rankers.start(training.table, training.workers)
+        self.ensemble = Ensemble([], [], training.table.n_features)
+        self.history = History(history or ())
+        self.scores = np.zeros(training.table.n_places)
+        self.reason = ""
+        self._warned = False
+        for ranker, weight in zip(*_parts(ensemble), strict=True):
+            self._add(ranker, weight, ranker.on(training.table))
+        self.state = self.risk.state(self.scores)
+
+    def __iter__(self) -> Iterator[None]:
+        while not self._stopped():
+            began = time.perf_counter()
+            found = self._choose()
+            if found is None:
+                self.reason = "no weak ranker improves the risk"
+                return
+            values = found.ranker.on(self.training.table)
+            step = self.plan.step.step(self.risk, self.state, found, values)
+            self._warn(step, found)
+            weight = self.plan.learning_rate * step.size
+            self._add(found.ranker, weight, values)
+            self.state = self.risk.state(self.scores)
+            self._record(found, weight, step, time.perf_counter() - began)
+            yield
+            if step.perfect:
+                self.reason = "one ranker puts every pair in order"
+                return
+
+    def interrupt(self) -> None:
+        """Keep whole rounds only."""
+        rounds = len(self.history)
+        self.ensemble = self.ensemble.first(rounds)
+        self.reason = "interrupted"
+        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=4)
+
+    def _stopped(self) -> bool:
+        self.reason = self.plan.stop.reason(self.history) or ""
+        if self.reason or not len(self.history):
+            return bool(self.reason)
+        progress = Progress(len(self.history), self.history, self.ensemble)
+        if any([callback(progress) is True for callback in self.plan.callbacks]):
+            self.reason = "a callback said so"
+        return bool(self.reason)
+
+    def _choose(self) -> Found | None:
+        if self.state.log_mass == -np.inf:  # every pair is beyond its margin
+            return None
+        if self.plan.select == "decrease":
+            if not isinstance(self.risk, SeparableRisk) or self.risk.power != 1:
+                raise ValueError(
+                    "select='decrease' is for the exponential loss without a push; "
+                    "use select='slope'"
+                )
+            return self.search.best_decrease(self.risk.factors(self.state))
+        return self.search.best(self.state.pull, self.plan.draw())
+
+    def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
+        if values.dtype == np.uint8:
+            np.add(self.scores, weight, out=self.scores, where=values.view(bool))
+        else:
+            self.scores += weight * values
+        for monitor in self.monitors:
+            monitor.advance(ranker, weight)
+        self.ensemble.rankers.append(ranker)
+        self.ensemble.weights.append(weight)
+
+    def _record(self, found: Found, weight: float, step: Step, seconds: float) -> None:
+        log_risk = self.state.log_value - float(np.log(self.training.arrangement.total))
+        seen: dict[str, float] = {}
+        for monitor in self.monitors:
+            seen |= monitor.look()
+        self.history.append(
+            risk=float(np.exp(log_risk)),
+            log_risk=log_risk,
+            edge=found.edge,
+            step=weight,
+            smoothed=step.smoothed,
+            seconds=seconds,
+            **seen,
+        )
+
+    def _warn(self, step: Step, found: Found) -> None:
+        if step.smoothed and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
+                "infinite; it was made finite by half a pair on each side (said once; see "
+                "history_['smoothed'])",
+                SmoothedStepWarning,
+                stacklevel=6,
+            )
+
+
+def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
+    return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)

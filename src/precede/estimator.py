@@ -1,0 +1,716 @@
+"""The scikit-learn face: parameters, validation, fit, predict, score, save.
+
+`BaseRanker` is the base of every algorithm. A subclass assigns its parameters in `__init__`
+and says in `_plan` what the loop should do; everything else is here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+
+from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
+from precede.judgments import Judgments
+from precede.losses import Hinge, Linear
+from precede.model import FORMAT, Ensemble, read_model, write_model
+from precede.risk import GeneralRisk, exact_sum
+from precede.table import Table
+from precede.threads import Workers, count_jobs
+
+__all__ = ["BaseRanker", "load", "pairs_in_order"]
+
+Floats = NDArray[np.float64]
+
+
+def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
+    """Share of the pairs that the scores put in order, ties counting half; weights count.
+
+    With two classes and no queries this is the area under the ROC curve. O(n log n).
+
+    >>> from precede import Judgments
+    >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
+    0.75
+    """
+    arrangement = judgments.arrange()
+    if arrangement.total <= 0:
+        raise ValueError("there is no pair to put in order: every query has a single grade")
+    # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
+    count = GeneralRisk(arrangement, Hinge(0.0), Linear())
+    at = np.asarray(scores, np.float64)[arrangement.order]
+    reversed_ = np.exp(count.state(at).log_mass)
+    in_order = np.exp(count.state(-at).log_mass)
+    return float(0.5 + 0.5 * (in_order - reversed_) / arrangement.total)
+
+
+def _two_classes(estimator: BaseRanker) -> bool:
+    """Whether the estimator was fitted on two classes; says so if it was not."""
+    check_is_fitted(estimator)
+    if estimator.classes_ is None:
+        raise AttributeError(
+            "predict_proba and decision_function are there after a fit on two classes without "
+            "queries or listed pairs"
+        )
+    return True
+
+
+class BaseRanker(BaseEstimator):
+    """What all rankers share; see the algorithms for what can be fitted.
+
+    Attributes
+    ----------
+    ensemble_ : Ensemble
+        The fitted model.
+    history_ : History
+        One entry for each round; ``history_["risk"]`` is a column.
+    n_estimators_ : int
+        Number of rounds in the model.
+    best_iteration_ : int
+        Number of rounds at which the evaluation metric was best; all of them without one.
+    evals_result_ : dict
+        ``evals_result_[set][metric]`` is a list, as in LightGBM.
+    feature_importances_, feature_names_in_, n_features_in_
+    classes_, intercept_
+        With two classes: their values, and the shift that makes a classifier.
+    stop_reason_ : str
+        Why boosting ended.
+    """
+
+    # Parameters that every algorithm has; subclasses assign them in __init__.
+    n_estimators: int
+    learning_rate: float
+    balance: str
+    max_bins: int
+    max_features: float
+    early_stopping_rounds: int | None
+    eval_metric: Any
+    callbacks: Any
+    warm_start: bool
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    def _plan(self, stop: Stop) -> Plan:
+        """What the loop should do; written by each algorithm."""
+        raise NotImplementedError(f"{type(self).__name__} must define _plan(stop)")
+
+    # -- fitting ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+    ) -> Self:
+        """Learn to rank.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n, features)
+            NaN means missing; infinities are refused.
+        y : array of n grades, or Judgments
+            Only the order of grades inside a query matters. With a `Judgments` nothing else
+            about the order may be given.
+        qid : array of n query identifiers, in any order; absent means one query
+        group : sizes of the queries, in the order of the rows (for users of LightGBM)
+        pairs : array of shape (m, 2) of rows (winner, loser)
+        pair_weight : array of m numbers
+        sample_weight : array of n numbers; 2 is the row twice, 0 its absence
+        eval_set : (X, y) or list of (X, y), looked at after every round
+        eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
+        """
+        X = self._validated(X, reset=True)
+        judgments = self._judgments(
+            X.shape[0], y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
+            sample_weight=sample_weight,
+        )  # fmt: skip
+        self._check_parameters()
+        with Workers(self.n_jobs) as workers:
+            training = Training.prepare(
+                X, judgments, balance=self.balance, max_bins=self.max_bins, workers=workers
+            )
+            monitors = self._monitors(eval_set, eval_qid, eval_group, training)
+            result = self._boost(training, monitors)
+        self._keep(result, judgments, training)
+        return self
+
+    def _boost(self, training: Training, monitors: list[tuple[Monitor, dict]]) -> Result:
+        """Run the loop, continuing the last fit if asked to."""
+        stop: Stop = Rounds(self.n_estimators)
+        self._watch = self._worsening(monitors)
+        if self._watch is not None and self.early_stopping_rounds is not None:
+            stop = stop | self._watch
+        plan = self._plan(stop)
+        before = self._before()
+        with _progress_bar(self, plan, len(before[1]) if before else 0) as plan:
+            return run(
+                plan,
+                training,
+                ensemble=before[0] if before else None,
+                history=before[1] if before else None,
+                monitors=[monitor for monitor, _ in monitors],
+            )
+
+    def _before(self) -> tuple[Ensemble, History] | None:
+        """Rounds of an earlier fit to go on from."""
+        if not self.warm_start or not hasattr(self, "ensemble_"):
+            return None
+        if self.ensemble_.n_features != self.n_features_in_:
+            raise ValueError(
+                f"warm_start goes on with a model of {self.ensemble_.n_features} features, "
+                f"but X has {self.n_features_in_}"
+            )
+        if self.n_estimators < len(self.ensemble_):
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {len(self.ensemble_)} rounds "
+                "of the model to go on with; raise it or set warm_start=False"
+            )
+        return self.ensemble_, self.history_[: len(self.ensemble_)]
+
+    def _keep(self, result: Result, judgments: Judgments, training: Training) -> None:
+        """Store what was learnt; data are not kept."""
+        history, watch = result.history, self._watch
+        del self._watch
+        rounds = len(result.ensemble)
+        best = watch.best_round(history) if watch is not None and len(history) else rounds
+        stopped_early = self.early_stopping_rounds is not None and watch is not None
+        self.ensemble_ = result.ensemble.first(best) if stopped_early else result.ensemble
+        self.history_ = history
+        self.n_estimators_ = len(self.ensemble_)
+        self.best_iteration_ = best
+        self.best_score_ = float(history[watch.column][best - 1]) if watch and rounds else None
+        self.evals_result_ = _evals_result(history)
+        self.stop_reason_ = result.reason
+        self.classes_, self.intercept_ = None, None
+        if self._class_names is not None and judgments.pairs is None and judgments.qid is None:
+            self.classes_ = self._class_names
+            self.intercept_ = self._intercept(training)
+        del self._class_names
+
+    def _intercept(self, training: Training) -> float:
+        """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
+        table = training.table
+        scores = np.zeros(table.n_places)
+        for ranker, weight in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
+            scores += weight * ranker.on(table)
+        middle = training.arrangement.level_start[1]
+        weight = training.arrangement.weight
+        log_positive = _log_sum_exp(-scores[middle:], weight[middle:])
+        return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle]))
+
+    # -- scoring ---------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Floats:
+        """Score every row; inside a query the higher stands first."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        with Workers(self.n_jobs) as workers:
+            return self.ensemble_.predict(X, workers)
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores after each round of the model."""
+        check_is_fitted(self)
+        return self.ensemble_.staged_predict(self._validated(X, reset=False))
+
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Place of every row inside its query: 1 stands first; equal scores in row order."""
+        scores = self.predict(X)
+        judgments = Judgments(qid=qid, n=scores.size)
+        query = judgments._query()
+        order = np.lexsort((-scores, query))
+        first = np.searchsorted(query[order], query[order], side="left")
+        places = np.empty(scores.size, np.int64)
+        places[order] = np.arange(scores.size) - first + 1
+        return places
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance."""
+        scores = self.predict(X)
+        judgments = self._judgments(scores.size, y, qid=qid, sample_weight=sample_weight)
+        if len(judgments) != scores.size:
+            raise ValueError(f"y has {len(judgments)} rows and X has {scores.size}")
+        return pairs_in_order(judgments, scores)
+
+    @available_if(_two_classes)
+    def decision_function(self, X: Any) -> Floats:
+        """Score plus intercept: positive for the second class."""
+        return self.predict(X) + self.intercept_
+
+    @available_if(_two_classes)
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the two classes, ``1 / (1 + exp(-2 (f + b)))`` for the second."""
+        doubled = 2 * self.decision_function(X)
+        log_positive, log_negative = -np.logaddexp(0, -doubled), -np.logaddexp(0, doubled)
+        return np.exp(np.stack([log_negative, log_positive], axis=1))
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the absolute weight of the rankers that each feature carries."""
+        check_is_fitted(self)
+        return self.ensemble_.importances()
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON, atomically; `precede.load` reads it back."""
+        check_is_fitted(self)
+        write_model(path, self._to_dict())
+
+    def _to_dict(self) -> dict[str, Any]:
+        import precede  # noqa: PLC0415  (the version, once the package is complete)
+
+        names = getattr(self, "feature_names_in_", None)
+        classes = None if self.classes_ is None else np.asarray(self.classes_).tolist()
+        return {
+            "format": FORMAT,
+            "precede": precede.__version__,
+            "estimator": type(self).__name__,
+            "missing": "NaN; a stump sends it to the side named in its 'missing'",
+            "features": None if names is None else [str(name) for name in names],
+            "parameters": _plain(self.get_params(deep=False)),
+            "classes": classes,
+            "intercept": self.intercept_,
+            "best_iteration": self.best_iteration_,
+            "best_score": self.best_score_,
+            "stop_reason": self.stop_reason_,
+            "model": self.ensemble_.to_dict(),
+            "history": list(self.history_),
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        """Take fitted attributes from what `_to_dict` gave."""
+        self.ensemble_ = Ensemble.from_dict(_part(fields, "model", dict))
+        self.n_features_in_ = self.ensemble_.n_features
+        names = fields.get("features")
+        if names is not None:
+            if not isinstance(names, list) or len(names) != self.n_features_in_:
+                raise ValueError(f"the model needs {self.n_features_in_} feature names")
+            self.feature_names_in_ = np.array([str(name) for name in names], object)
+        self.history_ = History(_part(fields, "history", list))
+        self.n_estimators_ = len(self.ensemble_)
+        self.best_iteration_ = fields.get("best_iteration", len(self.ensemble_))
+        self.best_score_ = fields.get("best_score")
+        self.evals_result_ = _evals_result(self.history_)
+        self.stop_reason_ = str(fields.get("stop_reason", ""))
+        classes, intercept = fields.get("classes"), fields.get("intercept")
+        self.classes_ = None if classes is None else np.array(classes)
+        if intercept is not None and not isinstance(intercept, int | float):
+            raise ValueError(f"intercept={intercept!r} is not a number")
+        self.intercept_ = intercept
+
+    # -- checks ----------------------------------------------------------------------------
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        _refuse_text(X)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=["csc"] if reset else ["csr"],
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+
+    def _judgments(
+        self,
+        n: int,
+        y: Any,
+        *,
+        qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Judgments:
+        """Bring every way to say what should precede what into one form."""
+        self._class_names = None
+        if isinstance(y, Judgments):
+            given = {"qid": qid, "group": group, "pairs": pairs, "pair_weight": pair_weight}
+            extra = [name for name, value in given.items() if value is not None]
+            if extra:
+                raise ValueError(
+                    f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
+                )
+            return _weighted(y, _weights(sample_weight, n), n)
+        if y is None and pairs is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "give grades, Judgments or pairs"
+            )
+        if group is not None:
+            qid = _qid_of_groups(group, qid, n)
+        grade = None
+        if y is not None:
+            grade, self._class_names = _grades(y)
+            if grade.size != n:
+                raise ValueError(f"y has {grade.size} values and X has {n} rows; give one per row")
+        return Judgments(
+            grade,
+            qid,
+            pairs=pairs,
+            pair_weight=pair_weight,
+            weight=_weights(sample_weight, n),
+            n=n,
+        )
+
+    def _check_parameters(self) -> None:
+        _whole_number("n_estimators", self.n_estimators, least=1)
+        if self.early_stopping_rounds is not None:
+            _whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
+        _in_range("learning_rate", self.learning_rate, 0.0, 1.0)
+        _in_range("max_features", self.max_features, 0.0, 1.0)
+        count_jobs(self.n_jobs)
+
+    def _feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
+        """Features allowed in a round: all of them, or a random share."""
+        if self.max_features == 1.0:
+            return lambda: None
+        generator = check_random_state(self.random_state)
+        total = self.n_features_in_
+        count = max(1, round(self.max_features * total))
+
+        def draw() -> NDArray[np.bool_]:
+            allowed = np.zeros(total, bool)
+            allowed[generator.permutation(total)[:count]] = True
+            return allowed
+
+        return draw
+
+    # -- evaluation sets -------------------------------------------------------------------
+
+    def _monitors(
+        self, eval_set: Any, eval_qid: Any, eval_group: Any, training: Training
+    ) -> list[tuple[Monitor, dict[str, bool]]]:
+        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
+        if eval_set is None:
+            if self.early_stopping_rounds is not None:
+                raise ValueError(
+                    f"early_stopping_rounds={self.early_stopping_rounds} needs an eval_set to "
+                    "watch; pass eval_set=(X, y)"
+                )
+            return []
+        sets = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+        qids = _one_for_each(eval_qid, len(sets), "eval_qid")
+        groups = _one_for_each(eval_group, len(sets), "eval_group")
+        kept = self._class_names
+        monitors = []
+        for number, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
+            X = self._validated(raw, reset=False)
+            judgments = self._judgments(X.shape[0], y, qid=qid, group=group)
+            metrics, better = _metrics(self.eval_metric, judgments)
+            table = Table.like(
+                X.tocsc() if scipy.sparse.issparse(X) else X,
+                training.table.bins,
+                workers=training.workers,
+            )
+            monitors.append((Monitor(f"valid_{number}", table, metrics), better))
+        self._class_names = kept
+        return monitors
+
+    def _worsening(self, monitors: list[tuple[Monitor, dict[str, bool]]]) -> Worsening | None:
+        """Watch the first metric of the first evaluation set."""
+        if not monitors:
+            return None
+        monitor, better = monitors[0]
+        metric = next(iter(monitor.metrics))
+        patience = self.early_stopping_rounds or np.iinfo(np.int64).max
+        return Worsening(f"{monitor.name} {metric}", int(patience), better[metric])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def load(path: str | os.PathLike[str]) -> BaseRanker:
+    """Read a model that `save` wrote; nothing in the file is executed.
+
+    >>> import tempfile, os
+    >>> from precede import RankBoost, load
+    >>> model = RankBoost(n_estimators=5).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(os.path.join(folder, "model.json"))
+    ...     load(os.path.join(folder, "model.json")).predict([[2.0]]) == model.predict([[2.0]])
+    array([ True])
+    """
+    fields = read_model(path)
+    known = {cls.__name__: cls for cls in _subclasses(BaseRanker)}
+    name = fields.get("estimator")
+    if name not in known:
+        raise ValueError(
+            f"{path} holds an estimator {name!r} that is not known here; import the module "
+            f"that defines it first (known: {', '.join(sorted(known))})"
+        )
+    estimator = known[name]()
+    accepted = estimator.get_params(deep=False)
+    parameters = _part(fields, "parameters", dict)
+    estimator.set_params(**{key: parameters[key] for key in parameters if key in accepted})
+    estimator._restore(fields)
+    return estimator
+
+
+# -- small checks ----------------------------------------------------------------------------
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def _part(fields: dict[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"the model file has no {name!r}, or it is not a {kind.__name__}")
+    return value
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that JSON can hold; objects are left out and take their default on loading."""
+    kinds = (str, int, float, bool, type(None))
+    return {name: value for name, value in parameters.items() if isinstance(value, kinds)}
+
+
+def _grades(y: Any) -> tuple[Floats, NDArray | None]:
+    """Grades as numbers, and the two classes if there are just two."""
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind in "OUS":
+        names, codes = np.unique(y.astype(str), return_inverse=True)
+        if not _are_numbers(names):
+            if names.size > 2:
+                raise ValueError(
+                    f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
+                    "map grades to numbers, so that their order is known"
+                )
+            return codes.astype(np.float64), names
+    grade = y.astype(np.float64)
+    assert_all_finite(grade, input_name="y")
+    classes = np.unique(y)
+    return grade, classes if classes.size == 2 else None
+
+
+def _are_numbers(names: NDArray) -> bool:
+    try:
+        names.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, np.float64)
+    return np.full(n, float(weight)) if weight.ndim == 0 else weight
+
+
+def _weighted(judgments: Judgments, weight: Floats | None, n: int) -> Judgments:
+    """Judgments with item weights multiplied by `weight`."""
+    if len(judgments) != n:
+        raise ValueError(f"the Judgments have {len(judgments)} rows and X has {n}")
+    if weight is None:
+        return judgments
+    return Judgments(
+        judgments.grade,
+        judgments.qid,
+        pairs=judgments.pairs,
+        pair_weight=judgments.pair_weight,
+        weight=weight if judgments.weight is None else weight * judgments.weight,
+        label=judgments.label,
+        n=n,
+    )
+
+
+def _qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
+    if qid is not None:
+        raise ValueError("both qid and group are given; give one of them")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise ValueError("group must be the sizes of the queries: non-negative whole numbers")
+    if sizes.sum() != n:
+        raise ValueError(
+            f"the sizes in group add up to {sizes.sum()}, but X has {n} rows; "
+            "qid (one identifier per row) is harder to get wrong"
+        )
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+def _refuse_text(X: Any) -> None:
+    """Name the columns of a data frame that are not numbers."""
+    if not hasattr(X, "columns"):
+        return
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    text = [
+        name
+        for name, kind in frame.schema.items()
+        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
+    ]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
+            "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
+        )
+
+
+def _whole_number(name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}")
+
+
+def _in_range(name: str, value: Any, low: float, high: float) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not low < value <= high:
+        raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
+
+
+def _one_for_each(values: Any, count: int, name: str) -> list:
+    if values is None:
+        return [None] * count
+    listed = list(values) if isinstance(values, list | tuple) else [values]
+    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
+        listed = [values]
+    if len(listed) != count:
+        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
+    return listed
+
+
+def _log_sum_exp(values: Floats, weight: Floats) -> float:
+    largest = float(values.max())
+    return largest + float(np.log(exact_sum(weight * np.exp(values - largest))))
+
+
+def _evals_result(history: History) -> dict[str, dict[str, list[float]]]:
+    """History columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
+    result: dict[str, dict[str, list[float]]] = {}
+    for column in history.columns:
+        if column.startswith("valid_"):
+            name, metric = column.split(" ", 1)
+            result.setdefault(name, {})[metric] = history[column].tolist()
+    return result
+
+
+def _metrics(
+    eval_metric: Any, judgments: Judgments
+) -> tuple[dict[str, Callable[[Floats], float]], dict[str, bool]]:
+    """Functions of the scores by name, and for each whether greater is better."""
+    wanted = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
+    functions: dict[str, Callable[[Floats], float]] = {}
+    better: dict[str, bool] = {}
+    for metric in wanted:
+        if metric is None or metric == "pairs_in_order":
+            functions["pairs_in_order"] = lambda scores: pairs_in_order(judgments, scores)
+            better["pairs_in_order"] = True
+        elif callable(metric) and not hasattr(metric, "greater_is_better"):
+            name, function, greater = _custom_metric(metric, judgments)
+            functions[name], better[name] = function, greater
+        else:
+            name, function, greater = _named_metric(metric, judgments)
+            functions[name], better[name] = function, greater
+    return functions, better
+
+
+def _custom_metric(
+    metric: Callable, judgments: Judgments
+) -> tuple[str, Callable[[Floats], float], bool]:
+    """A function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
+    trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)
+    if not isinstance(trial, tuple) or len(trial) != 3:
+        raise ValueError(
+            "an eval_metric function takes (y, scores, qid) and returns "
+            f"(name, value, greater_is_better); this one returned {trial!r}"
+        )
+    name, _, greater = trial
+    return (
+        str(name),
+        lambda scores: float(metric(judgments.grade, scores, judgments.qid)[1]),
+        bool(greater),
+    )
+
+
+def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
+    """A metric of `precede.metrics`, prepared once."""
+    from precede.metrics import Evaluator  # noqa: PLC0415  (only if asked for)
+    from precede.metrics import metric as parse
+
+    parsed = parse(metric)
+    if judgments.grade is None:
+        raise ValueError(
+            f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
+            "use eval_metric='pairs_in_order'"
+        )
+    evaluator = Evaluator(judgments.grade, judgments.qid, metrics=(parsed,))
+    return str(parsed), evaluator.value, parsed.greater_is_better
+
+
+class _progress_bar:  # noqa: N801  (used as a context manager, like a function)
+    """A bar on stderr that shows the risk, the evaluation metric and the time left."""
+
+    def __init__(self, estimator: BaseRanker, plan: Plan, done: int):
+        self._verbose, self._plan, self._done = int(estimator.verbose), plan, done
+        self._rounds = estimator.n_estimators
+        self._name = type(estimator).__name__
+        self._callbacks = list(estimator.callbacks or [])
+        self._bar: Any = None
+
+    def __enter__(self) -> Plan:
+        if self._verbose > 0:
+            self._callbacks.append(self._open())
+        return replace(self._plan, callbacks=tuple(self._callbacks))
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _open(self) -> Callable[[Any], None]:
+        from rich.console import Console  # noqa: PLC0415  (only with verbose=1)
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
+            console=Console(stderr=True),
+        )
+        task = self._bar.add_task(self._name, total=self._rounds, completed=self._done, told="")
+        self._bar.start()
+
+        def show(progress: Any) -> None:
+            last = progress.history[-1]
+            told = [f"risk {last['risk']:.4g}"]
+            told += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
+            self._bar.update(task, completed=progress.round, told="  ".join(told))
+
+        return show

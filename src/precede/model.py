@@ -1,0 +1,295 @@
+"""The fitted ensemble: what `fit` leaves behind, and how it scores, explains and is saved.
+
+A stump ensemble is an additive model: each feature has a step function, kept as a lookup
+table, so scoring costs the same after 100 rounds and after 100,000.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.rankers import Ranker, ranker_from_dict
+from precede.stumps import Stump
+from precede.threads import Workers
+
+__all__ = ["FORMAT", "Ensemble", "read_model", "write_model"]
+
+Floats = NDArray[np.float64]
+
+FORMAT = 1
+BLOCK = 256  # rows scored together, so that both row-major and column-major X read well
+SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
+
+
+class Ensemble:
+    """A weighted sum of weak rankers, ``f(x) = sum_t weight_t h_t(x)``.
+
+    Parameters
+    ----------
+    rankers : the h_t, in the order of the rounds
+    weights : the weights, one for each
+    n_features : number of columns of X
+
+    Notes
+    -----
+    Scoring n rows takes O(n · features used · log thresholds) for stumps, whatever the
+    number of rounds, and O(n) for every other ranker.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede.model import Ensemble
+    >>> from precede.stumps import Stump
+    >>> model = Ensemble([Stump(0, 0.5), Stump(0, 1.5)], [2.0, -1.0], n_features=1)
+    >>> model.predict(np.array([[0.0], [1.0], [2.0]]))
+    array([0., 2., 1.])
+    """
+
+    def __init__(self, rankers: list[Ranker], weights: list[float], n_features: int):
+        self.rankers = list(rankers)
+        self.weights = [float(weight) for weight in weights]
+        self.n_features = int(n_features)
+
+    def __len__(self) -> int:
+        return len(self.rankers)
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self)} rankers, {self.n_features} features)"
+
+    def first(self, rounds: int) -> Ensemble:
+        """The model as it was after some of its rounds."""
+        return Ensemble(self.rankers[:rounds], self.weights[:rounds], self.n_features)
+
+    # -- scores ----------------------------------------------------------------------------
+
+    def predict(self, X: Any, workers: Workers | None = None) -> Floats:
+        """Score every row; the higher stands first."""
+        scores = np.zeros(X.shape[0])
+        if scipy.sparse.issparse(X):
+            for first in range(0, X.shape[0], SPARSE_ROWS):
+                part = slice(first, first + SPARSE_ROWS)
+                scores[part] = self.predict(X[part].toarray())
+            return scores
+        tables = self._tables
+        if tables.feature.size:
+            with workers or Workers(1) as pool:
+                pool.run(
+                    _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
+                    tables.value, tables.missing, scores, small=X.shape[0] < 1 << 12,
+                )  # fmt: skip
+        for ranker, weight in self._others:
+            scores += weight * ranker(X)
+        return scores
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores after each round; every array is a new one."""
+        X = X.toarray() if scipy.sparse.issparse(X) else X
+        scores = np.zeros(X.shape[0])
+        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+            scores = scores + weight * ranker(X)
+            yield scores
+
+    def importances(self) -> Floats:
+        """Share of the absolute weight that each feature carries; sums to 1 (or is all 0)."""
+        total = np.zeros(self.n_features)
+        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+            feature = getattr(ranker, "feature", None)
+            if feature is not None:
+                total[feature] += abs(weight)
+        return total / total.sum() if total.sum() > 0 else total
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        return _Tables.of(self)
+
+    @cached_property
+    def _others(self) -> list[tuple[Ranker, float]]:
+        """Rankers that are not stumps, equal ones together."""
+        total: dict[Ranker, float] = {}
+        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+            if not isinstance(ranker, Stump):
+                total[ranker] = total.get(ranker, 0.0) + weight
+        return list(total.items())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The tables follow from the rest; a pickle should not carry them.
+        return {name: self.__dict__[name] for name in ("rankers", "weights", "n_features")}
+
+    # -- plain data ------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, from which `from_dict` makes an equal ensemble."""
+        return {
+            "n_features": self.n_features,
+            "rankers": [_spell(ranker.to_dict()) for ranker in self.rankers],
+            "weights": self.weights,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Ensemble:
+        """Check and rebuild; nothing in the data is ever executed."""
+        rankers, weights = fields.get("rankers"), fields.get("weights")
+        n_features = fields.get("n_features")
+        if not isinstance(rankers, list) or not isinstance(weights, list):
+            raise ValueError("a model needs lists of rankers and weights")
+        if len(rankers) != len(weights):
+            raise ValueError(f"the model has {len(rankers)} rankers and {len(weights)} weights")
+        if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
+            raise ValueError(f"n_features={n_features!r} is not a number of features")
+        for number, weight in enumerate(weights):
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise ValueError(f"weight {number} is {weight!r}, not a number")
+            if not math.isfinite(weight):
+                raise ValueError(f"weight {number} is {weight!r}; weights must be finite")
+        return cls([_checked_ranker(r, n_features) for r in rankers], weights, n_features)
+
+
+class _Tables:
+    """Step functions of all features that stumps use, in flat arrays.
+
+    Feature ``feature[u]`` has thresholds ``threshold[start[u]:start[u + 1]]`` and one value
+    more than thresholds: ``value[start[u] + u + c]`` where c thresholds lie below x.
+    """
+
+    def __init__(self, feature: NDArray, start: NDArray, threshold: Floats, value: Floats,
+                 missing: Floats):  # fmt: skip
+        self.feature, self.start = feature, start
+        self.threshold, self.value, self.missing = threshold, value, missing
+
+    @classmethod
+    def of(cls, ensemble: Ensemble) -> _Tables:
+        jumps: dict[int, dict[float, list[float]]] = {}
+        missing: dict[int, list[float]] = {}
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+            if isinstance(ranker, Stump):
+                at = jumps.setdefault(ranker.feature, {})
+                at.setdefault(ranker.threshold, []).append(weight)
+                missing.setdefault(ranker.feature, []).append(weight * ranker.missing)
+        features = sorted(jumps)
+        thresholds = [np.array(sorted(jumps[f])) for f in features]
+        values = [
+            np.cumsum([0.0, *(math.fsum(jumps[f][t]) for t in sorted(jumps[f]))]) for f in features
+        ]
+        sizes = [threshold.size for threshold in thresholds]
+        return cls(
+            np.array(features, np.int64),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.concatenate([*thresholds, np.zeros(0)]),
+            np.concatenate([*values, np.zeros(0)]),
+            np.array([math.fsum(missing[f]) for f in features]),
+        )
+
+
+def _checked_ranker(fields: Any, n_features: int) -> Ranker:
+    if not isinstance(fields, dict):
+        raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
+    ranker = ranker_from_dict(_unspell(fields))
+    for name, value in fields.items():
+        if name != "kind" and not _is_number(value):
+            raise ValueError(
+                f"{name}={value!r} of a ranker of kind {fields['kind']!r} is no number"
+            )
+    feature = getattr(ranker, "feature", 0)
+    if not isinstance(feature, int) or not 0 <= feature < n_features:
+        raise ValueError(f"a ranker uses feature {feature!r}, but there are {n_features}")
+    return ranker
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in ("inf", "-inf")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and not math.isnan(value)
+
+
+def _spell(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinities: spell them out."""
+    return {
+        name: ("inf" if value > 0 else "-inf")
+        if isinstance(value, float) and math.isinf(value)
+        else value
+        for name, value in fields.items()
+    }
+
+
+def _unspell(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: float(value) if value in ("inf", "-inf") else value for name, value in fields.items()
+    }
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
+    """Write JSON atomically: the file is either the old one or the new one, never half."""
+    target = Path(path)
+    text = json.dumps(fields, allow_nan=False, indent=1)
+    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp keeps the file to its owner; a model is an ordinary file.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read JSON and check the format; a file that is not a model is a ValueError."""
+    try:
+        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not a precede model: {error}") from error
+    if not isinstance(fields, dict) or "format" not in fields:
+        raise ValueError(f"{path} is not a precede model: it has no 'format'")
+    version = fields["format"]
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
+        raise ValueError(
+            f"{path} has format {version!r}; this version of precede reads formats 1 to {FORMAT}. "
+            "Upgrade precede to read newer models"
+        )
+    return fields
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _score_rows(low, high, X, feature, start, threshold, value, missing, scores):
+    """Add every feature's step function, block of rows by block of rows."""
+    for first in range(low, high, 256):
+        last = min(first + 256, high)
+        for used in range(feature.size):
+            column = feature[used]
+            begin, count = start[used], start[used + 1] - start[used]
+            for row in range(first, last):
+                x = np.float64(X[row, column])
+                if np.isnan(x):
+                    scores[row] += missing[used]
+                    continue
+                # The number of thresholds below x lies in [below, below + left].
+                below, left = 0, count
+                while left > 0:
+                    half = (left + 1) // 2
+                    below += half * (x > threshold[begin + below + half - 1])
+                    left -= half
+                scores[row] += value[begin + used + below]

@@ -84,10 +84,8 @@ def degenerate(base, cutoff, grades, c):
         return n_relevant == 0
     if base in ("partial_auc", "positives_above_first_negative"):
         return n_relevant in (0, len(grades))
-    if base == "precision_at_percent":
-        return len(set(grades)) == 1
-    if base == "dcg":
-        return False
+    if base in ("precision_at_percent", "dcg"):
+        return base != "dcg" and len(set(grades)) == 1
     kind = [g >= c["relevant"] for g in grades] if base == "auc" else grades
     return weight_of_pairs(kind, c["weights"]) == 0
 

@@ -762,7 +762,7 @@ def _cut_gaps(scores, ranks, wanted, most):
     least, turn = 0, 0
     while most > wanted and bits[1] - bits[0] > 1:
         if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
-            ends[2] = ends[0] + (ends[1] - ends[0]) * (most - wanted + 0.5) / (most - least)
+            ends[2] = ends[0] + (ends[1] - ends[0]) * ((most - wanted + 0.5) / (most - least))
         elif turn % 3 == 1:
             ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
         else:  # half of the numbers between: at most 64 such turns
@@ -781,8 +781,8 @@ def _cut_gaps(scores, ranks, wanted, most):
 def _right_share(sorted_scores, ranks, percent, ties):
     """Return the share in the right order among the widest percent of pairs."""
     scores, weights = sorted_scores, np.ones(sorted_scores.size)
-    if np.isinf(scores[0] - scores[-1]):
-        scores = scores * 0.5  # gaps too wide for a float are halved
+    if 0.5 * scores[0] - 0.5 * scores[-1] > 8e307:
+        scores = scores * 0.5  # or the widest gap would be infinite
     pairs = _count_apart(scores, ranks, 0.0)
     wanted = _share(percent, pairs)
     low, high, most, least = _cut_gaps(scores, ranks, wanted, pairs)

@@ -1,0 +1,691 @@
+import json
+import math
+import shutil
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, replace
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import naive_metrics as naive
+from precede.metrics import PRESETS, Evaluator, Metric, Policy, evaluate, metric
+
+NAMES = [
+    "ndcg", "ndcg@1", "ndcg@3", "ndcg@40%", "dcg", "dcg@2", "map", "map@2", "map@50%", "mrr",
+    "mrr@2", "err", "err@2", "precision@3", "precision@9", "precision@34%", "recall@2",
+    "recall@1%", "auc", "pair_error", "pairwise_accuracy", "kendall_tau", "partial_auc@0.1",
+    "partial_auc@0.35", "partial_auc@1", "positives_above_first_negative",
+    "precision_at_percent@1", "precision_at_percent@37.5", "precision_at_percent@100",
+]  # fmt: skip
+TIES = ("worst", "average", "order")
+
+quick = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+# Six items at most: ties="average" lists up to 720 orders in the naive twin.
+grade_kinds = st.sampled_from(["graded", "binary", "continuous", "negative", "constant"])
+score_kinds = st.sampled_from(["continuous", "tied", "constant", "close"])
+
+
+@st.composite
+def queries(draw, n_queries=1):
+    """Draw grades, scores and query ids, rows of different queries mixed."""
+    grades, scores, qid = [], [], []
+    for query in range(n_queries):
+        n = draw(st.integers(1, 6))
+        grade = {
+            "graded": st.integers(0, 4),
+            "binary": st.integers(0, 1),
+            "continuous": st.integers(0, 3000).map(lambda thousandths: thousandths / 1000),
+            "negative": st.integers(-2, 2),
+            "constant": st.just(draw(st.integers(0, 1))),
+        }[draw(grade_kinds)]
+        score = {
+            "continuous": st.floats(-10, 10),
+            "tied": st.integers(0, 2),
+            "constant": st.just(0.5),
+            "close": st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, -0.0, 0.0]),
+        }[draw(score_kinds)]
+        grades += draw(st.lists(grade, min_size=n, max_size=n))
+        scores += draw(st.lists(score, min_size=n, max_size=n))
+        qid += [query] * n
+    order = draw(st.permutations(range(len(qid))))
+    return [[column[i] for i in order] for column in (grades, scores, qid)]
+
+
+policies = st.fixed_dictionaries(
+    {
+        "gains": st.sampled_from(["exp", "linear"]),
+        "ties": st.sampled_from(TIES),
+        "no_relevant": st.sampled_from(["skip", "zero", "one"]),
+        "relevant": st.sampled_from([1, 2, 0.5]),
+        "map_over": st.sampled_from(["relevant", "reachable"]),
+    }
+)
+
+
+def same(value, expected):
+    if expected is None or value is None or math.isnan(value):
+        return (expected is None) == (value is None or math.isnan(value))
+    return math.isclose(value, expected, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def result_or_none(name, *columns, **options):
+    try:
+        return evaluate(*columns, metrics=name, **options)
+    except ValueError as error:
+        if "is undefined" not in str(error):
+            raise
+        return None
+
+
+def value_or_none(name, y, scores, **options):
+    result = result_or_none(name, y, scores, **options)
+    return None if result is None else result.mean[name]
+
+
+@quick
+@given(data=queries(), policy=policies)
+def test_every_metric_equals_its_naive_twin(data, policy):
+    y, scores, _ = data
+    for name in NAMES:
+        expected = naive.value(name, y, scores, **policy)
+        assert same(value_or_none(name, y, scores, **policy), expected), (name, expected)
+
+
+@quick
+@given(
+    data=queries(),
+    ties=st.sampled_from(TIES),
+    weights=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=6, max_size=6),
+)
+def test_item_weights_multiply_on_pairs(data, ties, weights):
+    y, scores, _ = data
+    weights = weights[: len(y)]
+    if sum(weights) == 0:
+        return
+    for name in ("auc", "pair_error", "pairwise_accuracy", "kendall_tau"):
+        expected = naive.value(name, y, scores, ties=ties, weights=weights)
+        assert same(value_or_none(name, y, scores, ties=ties, sample_weight=weights), expected)
+
+
+@quick
+@given(data=queries(n_queries=4), policy=policies)
+def test_many_queries_are_read_one_by_one(data, policy):
+    y, scores, qid = data
+    for name in NAMES:
+        expected = []
+        for query in range(4):
+            rows = [i for i, each in enumerate(qid) if each == query]
+            part = [y[i] for i in rows], [scores[i] for i in rows]
+            expected.append(naive.value(name, *part, max_grade=5, **policy))
+        kept = [value for value in expected if value is not None]
+        result = result_or_none(name, *data, max_grade=5, **policy)
+        assert (result is None) == (not kept)
+        if result is not None:
+            assert result.queries.tolist() == [0, 1, 2, 3]
+            assert all(map(same, result.per_query[name], expected))
+            assert same(result.mean[name], math.fsum(kept) / len(kept))
+            assert result.skipped[name] == 4 - len(kept)
+
+
+@quick
+@given(
+    data=queries(n_queries=3), ties=st.sampled_from(["worst", "average"]), seed=st.integers(0, 9)
+)
+def test_order_of_rows_does_not_change_a_bit(data, ties, seed):
+    columns = [np.array(column, dtype=float) for column in data]
+    weights = np.random.default_rng(seed).random(len(data[0]))
+    order = np.random.default_rng(seed).permutation(len(data[0]))
+    options = {"no_relevant": "zero", "ties": ties}
+    for name in NAMES:
+        one = result_or_none(name, *columns, sample_weight=weights, **options)
+        if one is None:
+            continue
+        moved = [column[order] for column in columns]
+        two = evaluate(*moved, metrics=name, sample_weight=weights[order], **options)
+        assert one.mean == two.mean
+        np.testing.assert_array_equal(one.per_query[name], two.per_query[name])
+
+
+def test_order_of_rows_in_long_lists_with_ties():
+    # Longer than the run of any insertion sort, so that merging is exercised.
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 500)
+    scores = rng.integers(0, 20, 500) / 3
+    names = [name for name in NAMES if metric(name).name != "err"]
+    results = {}
+    for ties in TIES:
+        order = rng.permutation(500)
+        one = evaluate(y, scores, metrics=names, ties=ties)
+        two = evaluate(y[order], scores[order], metrics=names, ties=ties)
+        results[ties] = one.mean
+        assert (one.mean == two.mean) == (ties != "order")
+        if ties != "average":
+            for name in names:
+                expected = naive.value(name, y.tolist(), scores.tolist(), ties=ties)
+                assert same(one.mean[name], expected), name
+    for name in names:
+        lower, middle = results["worst"][name], results["average"][name]
+        assert (lower <= middle) == metric(name).greater_is_better or lower == middle
+
+
+def test_average_is_the_mean_of_sampled_orders():
+    # Blocks too long to list; the mean of 4000 random orders lies within 5 standard errors.
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 4, 40).astype(float)
+    scores = np.repeat([3.0, 2.0, 1.0], [5, 25, 10])
+    names = [name for name in NAMES if metric(name).name != "precision_at_percent"]
+    exact = evaluate(y, scores, metrics=names, ties="average").mean
+    # One query per random order, ties broken by the shuffled rows.
+    n_orders = 4000
+    order = np.concatenate([rng.permutation(40) for _ in range(n_orders)])
+    qid = np.repeat(np.arange(n_orders), 40)
+    sampled = evaluate(y[order], scores[order], qid, metrics=names, ties="order")
+    for name in names:
+        error = sampled.interval(name).std_error
+        assert abs(exact[name] - sampled.mean[name]) <= 5 * error + 1e-12, name
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("kind", ["continuous", "rounded", "huge", "tiny"])
+def test_precision_at_percent_of_larger_queries(ties, kind):
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 4, 90) if kind != "continuous" else rng.normal(size=90)
+    scores = y + rng.normal(size=90)
+    scores = {
+        "continuous": scores,
+        "rounded": np.round(scores),
+        "huge": scores * 2e307,  # gaps overflow
+        "tiny": np.round(scores) * 5e-324,
+    }[kind]
+    for percent in (0.01, 1, 10, 33.3, 50, 90, 100):
+        name = f"precision_at_percent@{percent}"
+        # The naive twin subtracts scores; halves of huge ones do not overflow.
+        divisor = 2.0 if kind == "huge" else 1.0
+        expected = naive.value(name, y.tolist(), (scores / divisor).tolist(), ties=ties)
+        assert same(evaluate(y, scores, metrics=name, ties=ties).mean[name], expected), percent
+
+
+def test_precision_at_percent_by_hand():
+    # Pairs by gap: (2,0) 9 right, (2,1) 8 right, (1,0) 1 wrong.
+    y, scores = [2, 0, 1], [9.0, 1.0, 0.0]
+    assert naive.value("precision_at_percent@100", y, scores) == pytest.approx(2 / 3)
+    for percent, expected in [(1, 1), (34, 1), (66, 1), (67, 2 / 3), (100, 2 / 3)]:
+        name = f"precision_at_percent@{percent}"
+        assert evaluate(y, scores, metrics=name).mean[name] == pytest.approx(expected)
+
+
+def test_precision_at_percent_of_a_large_query_lists_no_pairs():
+    # Ten thousand million pairs; a list of them would need 80 GB.
+    rng = np.random.default_rng(6)
+    n = 300 if numba.config.DISABLE_JIT else 150_000
+    y = rng.normal(size=n)
+    judge = Evaluator(y, metrics=["precision_at_percent@10", "pair_error"])
+    result = judge.evaluate(y + rng.normal(size=n)).mean
+    assert 0.9 < result["precision_at_percent@10"] < 1.0
+    # Correlation 1/√2: the share of discordant pairs tends to arccos(1/√2)/π = 1/4.
+    assert result["pair_error"] == pytest.approx(0.25, abs=2 / math.sqrt(n))
+    assert judge.evaluate(y).mean == {"precision_at_percent@10": 1.0, "pair_error": 0.0}
+
+
+def test_values_by_hand():
+    # Ranking of grades 3, 0, 1 with the gains 7, 0, 1.
+    y, scores = [3, 0, 1], [0.9, 0.5, 0.1]
+    result = evaluate(y, scores, metrics=["dcg", "ndcg", "map", "mrr", "err", "precision@2"]).mean
+    assert result["dcg"] == 7 + 0.5
+    assert result["ndcg"] == pytest.approx(7.5 / (7 + 1 / math.log2(3)))
+    assert result["map"] == pytest.approx((1 + 2 / 3) / 2)
+    assert result["mrr"] == 1
+    assert result["err"] == pytest.approx(7 / 8 + 1 / 8 * 1 / 8 / 3)
+    assert result["precision@2"] == 0.5
+    assert evaluate(y, scores, metrics="dcg", gains=[0, 2, 5, 11]).mean["dcg"] == 11 + 2 / 2
+
+
+def test_perfect_ranking_is_exactly_perfect():
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 5, 300)
+    qid = rng.integers(0, 12, 300)
+    names = ["ndcg", "ndcg@7", "pairwise_accuracy", "precision_at_percent@30"]
+    for ties in ("worst", "average"):
+        mean = evaluate(y, y, qid, metrics=[*names, "pair_error"], ties=ties).mean
+        assert mean == dict.fromkeys(names, 1.0) | {"pair_error": 0.0}
+
+
+def test_pooled_counts_a_query_by_its_pairs():
+    y = [1, 0, 1, 0, 0, 0]
+    scores = [1.0, 2.0, 3.0, 2.0, 1.0, 0.0]
+    result = evaluate(y, scores, [0, 0, 1, 1, 1, 1], metrics=["pair_error", "auc", "mrr"])
+    assert result.mean["pair_error"] == 0.5
+    assert result.pooled == {"pair_error": 0.25, "auc": 0.75}
+    weighted = evaluate(
+        y, scores, [0, 0, 1, 1, 1, 1], metrics="pair_error", sample_weight=[3, 1, 1, 1, 1, 1]
+    )
+    assert weighted.pooled["pair_error"] == 0.5
+    assert weighted.mean["pair_error"] == pytest.approx(2 / 3)  # query weights 2 and 1
+
+
+def test_weight_two_is_the_item_twice_and_weight_zero_its_absence():
+    rng = np.random.default_rng(8)
+    y, scores = rng.integers(0, 3, 30), rng.integers(0, 9, 30)
+    weights = rng.integers(0, 3, 30)
+    twice = np.repeat(np.arange(30), weights)
+    for ties in ("worst", "average"):
+        names = ["auc", "pair_error"]
+        one = evaluate(y, scores, metrics=names, ties=ties, sample_weight=weights).mean
+        two = evaluate(y[twice], scores[twice], metrics=names, ties=ties).mean
+        assert one == pytest.approx(two, rel=1e-13)
+
+
+def test_queries_of_weight_zero_do_not_count():
+    y, scores, qid = [1, 0, 1, 0, 1, 0], [2, 1, 1, 2, 1, 2], [0, 0, 1, 1, 2, 2]
+    result = evaluate(y, scores, qid, metrics="mrr", sample_weight=[1, 1, 1, 1, 0, 0])
+    assert result.mean["mrr"] == 0.75
+    assert result.interval("mrr").n_queries == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_print_and_parse(name):
+    assert str(metric(name)) == name
+    assert metric(name) == metric(name.upper())
+    assert hash(metric(name)) == hash(metric(f" {name} "))
+    assert metric(Metric("map", 3)) == metric("map@3")
+    assert metric(name).greater_is_better == (name != "pair_error")
+
+
+@given(
+    k=st.one_of(st.integers(1, 10**6), st.floats(1e-6, 100)),
+    name=st.sampled_from(["map", "recall"]),
+)
+def test_percent_round_trip(k, name):
+    if k <= 100:
+        assert metric(str(Metric(name, k, percent=True))) == Metric(name, k, percent=True)
+    if isinstance(k, int):
+        assert metric(str(Metric(name, k))) == Metric(name, float(k)) == Metric(name, k)
+
+
+def test_fields_of_a_metric():
+    parsed = metric("precision@1%")
+    assert (parsed.name, parsed.k, parsed.percent) == ("precision", 1, True)
+    assert metric("ndcg").k is None
+    assert metric("partial_auc@0.1").k == 0.1
+    with pytest.raises(FrozenInstanceError):
+        parsed.k = 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndgc@10", r"unknown metric 'ndgc': did you mean ndcg.*known are auc, dcg, err"),
+        ("qqq", r"unknown metric 'qqq': known are auc"),
+        ("precision", r"precision is not well formed: write precision@10 or precision@5%"),
+        ("ndcg@0", r"ndcg@0 is not well formed"),
+        ("ndcg@-1", r"ndcg@-1 is not well formed"),
+        ("ndcg@2.5", r"ndcg@2.5 is not well formed"),
+        ("ndcg@101%", r"ndcg@101% is not well formed"),
+        ("ndcg@inf", r"ndcg@inf is not well formed"),
+        ("ndcg@nan", r"ndcg@nan is not well formed"),
+        ("ndcg@ten", r"'ndcg@ten' has no number after the @"),
+        ("ndcg@", r"'ndcg@' has no number after the @"),
+        ("auc@5", r"auc@5 is not well formed: write auc"),
+        ("partial_auc", r"write partial_auc@0.1"),
+        ("partial_auc@5", r"write partial_auc@0.1"),
+        ("partial_auc@10%", r"write partial_auc@0.1"),
+        ("precision_at_percent@101", r"a percentage of at most 100"),
+    ],
+)
+def test_bad_metrics(text, message):
+    with pytest.raises(ValueError, match=message):
+        metric(text)
+
+
+def test_percent_cutoffs_round_up_without_rounding_error():
+    y = np.zeros(1000)
+    y[:500] = 1
+    scores = np.arange(1000.0)[::-1]
+    # 1.1 % of 1000 is 11, though 1.1 * 1000 / 100 is not; 0.01 % still reads one item.
+    for text, depth in [("1.1%", 11), ("7%", 70), ("0.01%", 1), ("0.11%", 2), ("100%", 1000)]:
+        got = evaluate(y, scores, metrics=f"recall@{text}").mean[f"recall@{text}"]
+        assert got == min(depth, 500) / 500, text
+
+
+GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": [1.0, math.nan, 2.0]}, r"scores\[1\] is nan"),
+        ({"scores": [1.0, 2.0, math.inf]}, r"scores\[2\] is inf"),
+        ({"scores": [1.0, 2.0]}, r"scores has 2 rows, y has 3"),
+        ({"scores": ["a", "b", "c"]}, r"scores must hold numbers"),
+        ({"scores": [[1.0], [2.0], [3.0]]}, r"scores has shape \(3, 1\)"),
+        ({"y": [0, math.nan, 1]}, r"y\[1\] is nan"),
+        ({"y": []}, r"y has shape \(0,\)"),
+        ({"qid": [1, 2]}, r"qid has shape \(2,\), y has 3 rows"),
+        ({"qid": [1.0, math.nan, 1.0]}, r"qid\[1\] is nan"),
+        ({"qid": ["a", None, "a"]}, r"qid\[1\] is None"),
+        ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is -1.0"),
+        ({"sample_weight": [1, 1]}, r"sample_weight has 2 rows, y has 3"),
+        ({"sample_weight": [0, 0, 0]}, r"no query of positive weight"),
+        ({"metrics": []}, r"metrics is empty"),
+        ({"ties": "best"}, r"ties='best' is not one of"),
+        ({"gains": "log"}, r"gains='log' is not one of"),
+        ({"gains": [0, 1]}, r"grade 2 has no entry in the 2 gains"),
+        ({"gains": [0, 2, 1]}, r"gains\[2\] is below gains\[1\]"),
+        ({"gains": [0, math.nan, 1]}, r"gains\[1\] is nan"),
+        ({"y": [0, 0.5, 1], "gains": [0, 1]}, r"grade 0.5 has no entry"),
+        ({"y": [0, -1, 1], "gains": [0, 1]}, r"grade -1 has no entry"),
+        ({"y": [0, 1, 2000]}, r"overflows for grade 2000: pass gains='linear'"),
+        ({"no_relevant": "drop"}, r"no_relevant='drop' is not one of"),
+        ({"map_over": "all"}, r"map_over='all' is not one of"),
+        ({"relevant": math.nan}, r"relevant=nan must be a finite number"),
+        ({"max_grade": 1}, r"max_grade=1 is below a grade of y, 2"),
+        ({"preset": "ranx"}, r"unknown preset 'ranx': known are lightgbm, sklearn, trec"),
+        ({"relevant": 9}, r"map is undefined: .* relevant item"),
+        ({"y": [1, 1, 1], "metrics": "pair_error"}, r"pair_error is undefined: .* pair"),
+        ({"qid": [1, 2, 3], "metrics": "auc"}, r"auc is undefined: .* check qid"),
+    ],
+)
+def test_bad_input(change, message):
+    arguments = GOOD | change
+    y, scores = arguments.pop("y"), arguments.pop("scores")
+    with pytest.raises(ValueError, match=message):
+        evaluate(y, scores, **arguments)
+
+
+def test_unknown_option_is_an_error():
+    with pytest.raises(TypeError, match="tie"):
+        evaluate([0, 1], [1, 2], tie="worst")
+
+
+def test_huge_grades_are_fine_where_no_gain_is_asked_for():
+    result = evaluate([0, 1, 2000], [1, 2, 3], metrics=["err", "pair_error"])
+    assert result.mean == {"err": 1.0, "pair_error": 0.0}
+    assert evaluate([-5000, -2, -1], [1, 2, 3], metrics="dcg").mean["dcg"] < 0
+
+
+def test_no_relevant_policies():
+    y, scores, qid = [1, 0, 0, 0], [1, 2, 1, 2], ["a", "a", "b", "b"]
+    names = ["ndcg", "map", "mrr", "err", "precision@1", "recall@1"]
+    for policy, expected in [("skip", math.nan), ("zero", 0.0), ("one", 1.0)]:
+        result = evaluate(y, scores, qid, metrics=[*names, "dcg", "auc"], no_relevant=policy)
+        for name in names:
+            np.testing.assert_equal(result.per_query[name][1], expected)
+            assert result.skipped[name] == (policy == "skip")
+        assert result.per_query["dcg"][1] == 0.0
+        assert result.skipped["dcg"] == 0
+        assert result.skipped["auc"] == 1
+
+
+@pytest.mark.parametrize(
+    "qid",
+    [
+        [2, 1, 2, 1, 3, 3],
+        ["b", "a", "b", "a", "c", "c"],
+        np.array(["b", "a", "b", "a", "c", "c"], dtype=object),
+        np.array([2, "a", 2, "a", (1, 2), (1, 2)], dtype=object),
+        [2.5, 1.5, 2.5, 1.5, 3.5, 3.5],
+        np.array(["2020-01-02", "2020-01-01"] * 2 + ["2021-01-01"] * 2, dtype="datetime64[D]"),
+    ],
+    ids=["int", "str", "object", "mixed", "float", "date"],
+)
+def test_query_ids_of_any_type_in_any_order(qid):
+    if isinstance(qid, np.ndarray) and qid.dtype == object and qid.ndim == 2:
+        pytest.fail("the example itself is wrong")
+    y, scores = [1, 0, 0, 1, 1, 0], [5.0, 1.0, 3.0, 0.0, 1.0, 2.0]
+    result = evaluate(y, scores, qid, metrics="mrr")
+    expected = {qid[0]: 1.0, qid[1]: 0.5, qid[4]: 0.5}
+    got = dict(zip(result.queries.tolist(), result.per_query["mrr"].tolist(), strict=True))
+    assert got == {getattr(k, "tolist", lambda k=k: k)(): v for k, v in expected.items()}
+
+
+def test_pandas_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"y": [1, 0, 0, 1], "s": [4.0, 3, 2, 1], "q": ["b", "b", "a", "a"]})
+    result = evaluate(frame["y"], frame["s"], frame["q"], metrics="mrr")
+    assert result.per_query["mrr"].tolist() == [0.5, 1.0]
+    assert list(result.queries) == ["a", "b"]
+
+
+def example():
+    rng = np.random.default_rng(9)
+    y, scores = rng.integers(0, 3, 60), rng.normal(size=60)
+    return y, scores, np.repeat(np.arange(12), 5)
+
+
+def test_interval_is_the_normal_one():
+    result = evaluate(*example(), metrics=["ndcg@3", "auc"])
+    values = result.per_query["ndcg@3"]
+    values = values[~np.isnan(values)]
+    error = values.std(ddof=1) / math.sqrt(values.size)
+    interval = result.interval("ndcg@3", level=0.9)
+    assert interval.std_error == pytest.approx(error)
+    assert list(interval) == pytest.approx([values.mean() - 1.6448536 * error,
+                                            values.mean() + 1.6448536 * error])  # fmt: skip
+    assert interval.n_queries == values.size
+    assert result.interval(metric("auc")).level == 0.95
+    doubled = evaluate(*example(), metrics="ndcg@3", sample_weight=np.full(60, 2.0))
+    assert doubled.interval("ndcg@3").std_error == pytest.approx(error)
+
+
+def test_interval_refuses_what_it_cannot_do():
+    result = evaluate([0, 1], [1, 2], metrics="auc")
+    with pytest.raises(ValueError, match="the query is the unit"):
+        result.interval("auc")
+    with pytest.raises(ValueError, match="ndcg was not evaluated; evaluated are auc"):
+        result.interval("ndcg")
+    with pytest.raises(ValueError, match="level=95 must lie"):
+        result.interval("auc", level=95)
+
+
+def test_result_prints_and_serialises():
+    result = evaluate(*example(), metrics=["ndcg@3", "auc"], gains=[0, 1, 3])
+    lines = str(result).splitlines()
+    assert lines[0].split() == ["metric", "mean", "95%", "interval", "queries", "skipped"]
+    assert lines[1].startswith("ndcg@3")
+    assert len({len(line) for line in lines[:3]}) == 1
+    assert "ties=worst" in lines[-1]
+    assert "max_grade=2" in lines[-1]
+    page = result._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "ndcg@3" in page
+    assert "-  " in str(evaluate([0, 1], [1, 2], metrics="auc"))
+    plain = json.loads(json.dumps(result.to_dict()))
+    assert plain["mean"] == result.mean
+    assert plain["policy"]["gains"] == [0, 1, 3]
+    assert plain["per_query"]["auc"].count(None) == result.skipped["auc"]
+    assert plain["queries"] == list(range(12))
+    with pytest.raises(FrozenInstanceError):
+        result.mean = {}
+    with pytest.raises(ValueError, match="read-only"):
+        result.per_query["auc"][0] = 1.0
+
+
+def test_evaluator_is_reusable_and_value_is_the_first_mean():
+    y, scores, qid = example()
+    judge = Evaluator(y, qid, metrics=["map", "auc", "map"], ties="average")
+    assert [str(each) for each in judge.metrics] == ["map", "auc"]
+    first = judge.evaluate(scores)
+    judge.evaluate(-scores)
+    assert judge.evaluate(scores).mean == first.mean == evaluate(
+        y, scores, qid, metrics=["map", "auc"], ties="average"
+    ).mean  # fmt: skip
+    assert judge.value(scores) == first.mean["map"]
+
+
+def test_inputs_are_left_alone():
+    y, scores, qid = (np.array(column, dtype=float) for column in example())
+    before = [column.copy() for column in (y, scores, qid)]
+    evaluate(y, scores, qid, gains="linear")
+    for column, copy in zip((y, scores, qid), before, strict=True):
+        np.testing.assert_array_equal(column, copy)
+
+
+def test_policy_is_part_of_the_result():
+    result = evaluate(*example(), preset="lightgbm", ties="average")
+    assert result.policy == replace(PRESETS["lightgbm"], ties="average", max_grade=2)
+    assert hash(Policy(gains=[0, 1])) == hash(Policy(gains=(0.0, 1.0)))
+
+
+# Peers.
+
+
+def graded_queries(seed, *, tied):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 25, 50)
+    qid = np.repeat(np.arange(50), sizes)
+    y = rng.integers(0, 5, qid.size) * (rng.random(qid.size) < 0.4)
+    scores = rng.normal(size=qid.size)
+    # Single precision, because trec_eval keeps scores so.
+    scores = np.round(scores, 1) if tied else scores.astype(np.float32).astype(float)
+    return y, scores, qid, sizes
+
+
+def lightgbm_values(y, scores, sizes, weights=None):
+    lightgbm = pytest.importorskip("lightgbm")
+    data = lightgbm.Dataset(
+        np.zeros((y.size, 1)), label=y, group=sizes, init_score=scores, weight=weights
+    )
+    parameters = {"objective": "lambdarank", "metric": ["ndcg", "map"], "eval_at": [1, 3, 10, 50]}
+    booster = lightgbm.Booster(parameters | {"verbose": -1, "num_threads": 1}, data)
+    return {name: value for _, name, value, _ in booster.eval_train()}
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_lightgbm_preset(tied):
+    y, scores, qid, sizes = graded_queries(1, tied=tied)
+    expected = lightgbm_values(y, scores, sizes)
+    assert len(expected) == 8
+    got = evaluate(y, scores, qid, metrics=expected, preset="lightgbm").mean
+    assert got == pytest.approx(expected, rel=1e-14)
+
+
+def test_lightgbm_preset_with_weights():
+    y, scores, qid, sizes = graded_queries(2, tied=True)
+    y[np.append(0, np.cumsum(sizes)[:-1])] = 1  # LightGBM does not weigh an empty query's 1
+    weights = np.random.default_rng(2).integers(1, 5, y.size).astype(float)
+    expected = lightgbm_values(y, scores, sizes, weights)
+    got = evaluate(y, scores, qid, metrics=expected, preset="lightgbm", sample_weight=weights).mean
+    # LightGBM keeps weights in single precision.
+    assert got == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_sklearn_preset(tied):
+    from sklearn.metrics import dcg_score, ndcg_score, roc_auc_score
+
+    y, scores, qid, _ = graded_queries(3, tied=tied)
+    names = ["ndcg", "ndcg@5", "dcg", "dcg@5", "auc"]
+    result = evaluate(y, scores, qid, metrics=names, preset="sklearn")
+    checked = 0
+    for place, query in enumerate(result.queries):
+        rows = qid == query
+        if rows.sum() == 1:
+            continue  # scikit-learn refuses a single document
+        one = [y[rows]], [scores[rows]]
+        expected = {
+            "ndcg": ndcg_score(*one),
+            "ndcg@5": ndcg_score(*one, k=5),
+            "dcg": dcg_score(*one),
+            "dcg@5": dcg_score(*one, k=5),
+        }
+        if 0 < (y[rows] >= 1).sum() < rows.sum():
+            expected["auc"] = roc_auc_score(y[rows] >= 1, scores[rows])
+        for name, value in expected.items():
+            assert result.per_query[name][place] == pytest.approx(value, rel=1e-13), name
+            checked += 1
+    assert checked > 200
+
+
+def test_sklearn_without_ties():
+    from scipy.stats import kendalltau
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    rng = np.random.default_rng(4)
+    y, scores = rng.integers(0, 3, 200), rng.normal(size=200)
+    result = evaluate(y, scores, metrics=["map", "partial_auc@0.1", "kendall_tau"]).mean
+    assert result["map"] == pytest.approx(average_precision_score(y >= 1, scores))
+    # scikit-learn rescales the partial area so that chance is 1/2 (McClish).
+    area, limit = result["partial_auc@0.1"] * 0.1, 0.1
+    rescaled = 0.5 * (1 + (area - limit**2 / 2) / (limit - limit**2 / 2))
+    assert rescaled == pytest.approx(roc_auc_score(y >= 1, scores, max_fpr=0.1))
+    assert result["kendall_tau"] == pytest.approx(kendalltau(y, scores).statistic)
+
+
+TREC = {
+    "nDCG": "ndcg",
+    "nDCG@5": "ndcg@5",
+    "AP": "map",
+    "AP@5": "map@5",
+    "RR": "mrr",
+    "P@5": "precision@5",
+    "P@30": "precision@30",
+    "R@5": "recall@5",
+}
+
+
+def trec_values(names, y, scores, qid):
+    ir_measures = pytest.importorskip("ir_measures")
+    # trec_eval breaks ties by document name, the greatest first: name rows downwards.
+    names_of_rows = [f"d{y.size - i:06d}" for i in range(y.size)]
+    judged = zip(qid, names_of_rows, y.tolist(), strict=True)
+    qrels = [ir_measures.Qrel(str(q), d, g) for q, d, g in judged]
+    ranked = zip(qid, names_of_rows, scores.tolist(), strict=True)
+    run = [ir_measures.ScoredDoc(str(q), d, s) for q, d, s in ranked]
+    measures = [ir_measures.parse_measure(name) for name in names]
+    return {str(k): v for k, v in ir_measures.calc_aggregate(measures, qrels, run).items()}
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_trec_preset(tied):
+    y, scores, qid, _ = graded_queries(5, tied=tied)
+    expected = trec_values(TREC, y, scores, qid)
+    got = evaluate(y, scores, qid, metrics=TREC.values(), preset="trec").mean
+    for theirs, ours in TREC.items():
+        assert got[ours] == pytest.approx(expected[theirs], rel=1e-12), ours
+
+
+def test_trec_relevance_level_and_cut_reciprocal_rank():
+    y, scores, qid, _ = graded_queries(6, tied=False)
+    expected = trec_values(["AP(rel=3)", "RR@2"], y, scores, qid)
+    got = evaluate(y, scores, qid, metrics="map", preset="trec", relevant=3).mean["map"]
+    assert got == pytest.approx(expected["AP(rel=3)"], rel=1e-12)
+    got = evaluate(y, scores, qid, metrics="mrr@2", preset="trec").mean["mrr@2"]
+    assert got == pytest.approx(expected["RR@2"], rel=1e-12)
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval is a Perl script")
+def test_err_equals_gdeval():
+    y, scores, qid, _ = graded_queries(7, tied=False)
+    expected = trec_values(["ERR@10"], y, scores, qid)["ERR@10"]
+    got = evaluate(y, scores, qid, metrics="err@10", preset="trec", max_grade=4).mean["err@10"]
+    assert got == pytest.approx(expected, abs=1e-5)  # gdeval prints five decimals
+
+
+# House rules.
+
+
+def test_import_is_light_and_compiles_nothing():
+    script = (
+        "import sys, precede.metrics as m\n"
+        "print([n for n in ('pandas', 'matplotlib', 'lightgbm', 'dask') if n in sys.modules])\n"
+        "print(sum(len(v.signatures) for v in vars(m).values() if hasattr(v, 'signatures')))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.split("\n")[:2] == ["[]", "0"]
+
+
+def test_doctests():
+    import doctest
+
+    from precede import metrics
+
+    results = doctest.testmod(metrics)
+    assert results.attempted >= 8
+    assert results.failed == 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from precede.judgments import Arrangement, Judgments
@@ -44,6 +45,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+# Below this many places a second thread costs more than it brings.
+SMALL = 1 << 16
 
 
 class SmoothedStepWarning(UserWarning):
@@ -449,10 +453,9 @@ class _Loop:
         return self.search.best(self.state.pull, self.plan.draw())
 
     def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
-        if values.dtype == np.uint8:
-            np.add(self.scores, weight, out=self.scores, where=values.view(bool))
-        else:
-            self.scores += weight * values
+        self.training.workers.run(
+            _advance, self.scores.size, self.scores, values, weight, small=self.scores.size < SMALL
+        )
         for monitor in self.monitors:
             monitor.advance(ranker, weight)
         self.ensemble.rankers.append(ranker)
@@ -487,3 +490,12 @@ class _Loop:
 
 def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
     return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _advance(low, high, scores, values, weight):
+    for place in range(low, high):
+        scores[place] += weight * values[place]

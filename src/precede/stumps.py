@@ -19,6 +19,9 @@ Floats = NDArray[np.float64]
 
 # As `rankers.TIE`, for decreases: squares of differences of square roots are less exact.
 TIE_OF_DECREASES = 1e-9
+# Features whose histograms are filled together, so that a pull is read once for all of them
+# and additions to one bin do not wait for each other.
+ABREAST = 4
 # No bound on an edge exceeds this, however long the pull has been drifting.
 MOST = 1 << 62
 
@@ -133,10 +136,13 @@ class StumpSearch(Search):
         least = most - _tie(most)
         tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
         winner = int(np.flatnonzero(tied)[0])
-        _search_feature(
-            self._table.codes[winner], self._integers, self._n_bins[winner],
-            self._missing[winner], least, self._best[winner],
-        )  # fmt: skip
+        if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
+            histogram = np.zeros((ABREAST, 256), np.int64)
+            _fill(self._table.codes, np.array([winner]), self._integers, histogram)
+            _pick(
+                histogram[0], self._n_bins[winner], self._missing[winner], least,
+                self._best[winner],
+            )  # fmt: skip
         edge, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), edge / SCALE)
 
@@ -153,10 +159,10 @@ class StumpSearch(Search):
         order = order[bound[order] >= 0]
         most, looked = 0, 0
         while looked < order.size and bound[order[looked]] >= most - _tie(most):
-            batch = order[looked : looked + self._workers.jobs]
+            batch = order[looked : looked + ABREAST * self._workers.jobs]
             self._workers.run(
-                _search_features, batch.size, batch, self._table.codes, self._integers,
-                self._n_bins, self._missing, self._best, self._slack,
+                _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
+                self._integers, self._n_bins, self._missing, self._best, self._slack,
             )  # fmt: skip
             most = max(most, int(np.abs(self._best[batch, 0]).max()))
             looked += batch.size
@@ -195,6 +201,7 @@ class StumpSearch(Search):
 
 
 assert MISSING == 255, "the kernels below write the code of missing values as 255"
+assert ABREAST == 4, "the kernels below fill four histograms at a time"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -231,7 +238,28 @@ def _tie(most):
 
 
 @njit(cache=True, nogil=True)
-def _search_feature(column, integers, bins, missing, least, best):
+def _fill(codes, features, integers, histogram):
+    """Histograms of the pull over the bins of up to four features."""
+    histogram[:] = 0
+    if features.size == 4:
+        one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
+        first, second = codes[features[0]], codes[features[1]]
+        third, fourth = codes[features[2]], codes[features[3]]
+        for place in range(integers.size):
+            pull = integers[place]
+            one[first[place]] += pull
+            two[second[place]] += pull
+            three[third[place]] += pull
+            four[fourth[place]] += pull
+    else:
+        for j in range(features.size):
+            sums, column = histogram[j], codes[features[j]]
+            for place in range(integers.size):
+                sums[column[place]] += integers[place]
+
+
+@njit(cache=True, nogil=True)
+def _pick(sums, bins, missing, least, best):
     """Best stump of one feature from the histogram of the pull over its bins.
 
     ::
@@ -243,9 +271,6 @@ def _search_feature(column, integers, bins, missing, least, best):
     Gives the first stump whose absolute edge is at least `least`; if that is negative, the
     first of those that tie with the feature's best.
     """
-    sums = np.zeros(256, np.int64)
-    for place in range(integers.size):
-        sums[column[place]] += integers[place]
     total = np.int64(0)
     for code in range(bins):
         total += sums[code]
@@ -271,27 +296,29 @@ def _search_feature(column, integers, bins, missing, least, best):
 
 @njit(cache=True, nogil=True)
 def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack):
-    for j in range(low, high):
-        feature = batch[j]
-        _search_feature(
-            codes[feature], integers, n_bins[feature], missing[feature], -1, best[feature]
-        )
-        slack[feature] = 0
+    """Look at the features of the batch, four abreast: groups low..high."""
+    histogram = np.empty((4, 256), np.int64)
+    for group in range(low, high):
+        features = batch[4 * group : 4 * (group + 1)]
+        _fill(codes, features, integers, histogram)
+        for j in range(features.size):
+            feature = features[j]
+            _pick(histogram[j], n_bins[feature], missing[feature], -1, best[feature])
+            slack[feature] = 0
 
 
 @njit(cache=True, nogil=True)
 def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack):
     """Look at features by falling bound while one that is left could win or tie."""
     most, count = np.int64(0), 0
-    for feature in np.argsort(-bound):
-        if bound[feature] < max(most - _tie(most), 0):
-            break
-        _search_feature(
-            codes[feature], integers, n_bins[feature], missing[feature], -1, best[feature]
-        )
-        slack[feature] = 0
-        count += 1
-        most = max(most, abs(best[feature, 0]))
+    order = np.argsort(-bound)
+    while count < order.size and bound[order[count]] >= max(most - _tie(most), 0):
+        batch = order[count : count + 4]
+        batch = batch[bound[batch] >= 0]
+        _search_features(0, 1, batch, codes, integers, n_bins, missing, best, slack)
+        for feature in batch:
+            most = max(most, abs(best[feature, 0]))
+        count += batch.size
     return most, count
 
 

@@ -1,0 +1,196 @@
+"""The contracts of the library, for us and for strangers who extend it.
+
+Each check raises an `AssertionError` that says what is wrong. Run them on a loss, a price, a
+family of weak rankers or an algorithm of your own.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from precede.boost import SmoothedStepWarning
+from precede.datasets import search_results
+from precede.estimator import BaseRanker, load
+from precede.judgments import Judgments
+from precede.losses import PairLoss, Price
+from precede.model import Ensemble
+from precede.rankers import Family, ranker_from_dict
+from precede.risk import PairRisk
+from precede.table import Table
+
+__all__ = ["check_algorithm", "check_family", "check_loss", "check_price"]
+
+_MARGINS = np.linspace(-6.0, 6.0, 241)
+
+
+def check_loss(loss: PairLoss) -> None:
+    """Check that a pair loss is what the library takes it for.
+
+    Value finite and non-negative, decreasing and convex; slope equal to differences and
+    never positive; curvature (where there is one) at least the differences of the slope;
+    pickles; and the sums by its form equal to enumeration.
+
+    >>> from precede import Logistic
+    >>> check_loss(Logistic())
+    """
+    value, slope = loss.value(_MARGINS), loss.slope(_MARGINS)
+    _require(bool(np.isfinite(value).all()), "value must be finite")
+    _require(bool((value >= 0).all()), "value must not be negative")
+    _require(bool((np.diff(value) <= 1e-12).all()), "value must not rise with the margin")
+    _require(bool((np.diff(value, 2) >= -1e-9 * value.max()).all()), "value must be convex")
+    _require(bool((slope <= 0).all()), "slope must not be positive")
+    # The mean slope over a cell lies between the slopes at its ends: true at kinks as well.
+    mean = np.diff(value) / np.diff(_MARGINS)
+    slack = 1e-9 * np.abs(slope).max()
+    between = (mean >= slope[:-1] - slack) & (mean <= slope[1:] + slack)
+    _require(bool(between.all()), "slope must be the derivative of value")
+    if _has_curvature(loss):
+        bend = loss.curvature(_MARGINS)
+        most = np.maximum(bend[:-1], bend[1:]) * np.diff(_MARGINS)
+        rise = np.diff(slope)
+        smooth = rise < 0.5 * np.abs(slope).max()  # jumps of a hinge have no curvature
+        _require(bool((rise <= most * 1.06 + slack)[smooth].all()), "curvature is too small")
+    _require(pickle.loads(pickle.dumps(loss)) == loss, "the loss must survive pickling")
+    _check_sums(loss)
+
+
+def _check_sums(loss: PairLoss) -> None:
+    """Compare the pair-free risk with plain enumeration."""
+    generator = np.random.default_rng(0)
+    grade = generator.integers(0, 3, 30).astype(float)
+    scores = generator.normal(0, 2, 30)
+    judgments = Judgments(grade)
+    above = grade[:, None] > grade[None, :]
+    gap = (grade[:, None] - grade[None, :]) if loss.gap else 0.0
+    margin = np.where(above, scores[:, None] - scores[None, :] - gap, 0.0)
+    expected = float(np.where(above, loss.value(margin), 0.0).sum())
+    force = np.where(above, -loss.slope(margin), 0.0)
+    risk = PairRisk(loss)
+    _close(risk.value(judgments, scores), expected, "the risk by the loss's form")
+    _close(risk.pull(judgments, scores), force.sum(1) - force.sum(0), "the pull by the loss's form")
+
+
+def check_price(price: Price) -> None:
+    """Check that a price is increasing and convex and its parts agree.
+
+    >>> from precede import Power
+    >>> check_price(Power(3))
+    """
+    paid = np.linspace(1e-3, 5.0, 200)
+    value, slope = price.value(paid), price.slope(paid)
+    _require(bool(np.isfinite(value).all()), "value must be finite")
+    _require(bool((slope >= 0).all()), "slope must not be negative")
+    _require(bool((np.diff(slope) >= -1e-9 * slope.max()).all()), "slope must not fall")
+    mean = np.diff(value) / np.diff(paid)
+    slack = 1e-9 * slope.max()
+    between = (mean >= slope[:-1] - slack) & (mean <= slope[1:] + slack)
+    _require(bool(between.all()), "slope must be the derivative of value")
+    positive = value > 0
+    _close(price.log_value(np.log(paid))[positive], np.log(value[positive]), "log_value")
+    steep = slope > 0
+    _close(price.log_slope(np.log(paid))[steep], np.log(slope[steep]), "log_slope")
+    _require(pickle.loads(pickle.dumps(price)) == price, "the price must survive pickling")
+
+
+def check_family(family: Family, X: NDArray | None = None) -> None:
+    """Check that a family finds what it says, and that its rankers can be kept.
+
+    The edge is that of the ranker returned; binned and raw rows give equal values; the
+    ranker survives a dictionary; no ranker found for another pull has a larger edge.
+
+    >>> from precede import Stumps
+    >>> check_family(Stumps())
+    """
+    generator = np.random.default_rng(0)
+    if X is None:
+        X = generator.integers(0, 5, (40, 4)).astype(float)
+    table = Table.build(X)
+    pulls = [_balanced(generator.standard_normal(len(X))) for _ in range(8)]
+    found = [family.start(table).best(pull) for pull in pulls]
+    rankers = [answer.ranker for answer in found if answer is not None]
+    for pull, answer in zip(pulls, found, strict=True):
+        if answer is None:
+            continue
+        values = answer.ranker.on(table).astype(float)
+        _close(answer.edge, float(pull @ values), "the edge returned")
+        _close(answer.ranker(X).astype(float), values, "values on binned and raw rows")
+        _require(
+            ranker_from_dict(answer.ranker.to_dict()) == answer.ranker,
+            "a ranker must survive to_dict",
+        )
+        most = max(abs(float(pull @ other(X).astype(float))) for other in rankers)
+        _require(abs(answer.edge) >= most - 1e-9, "search must return the largest edge")
+
+
+def check_algorithm(estimator: BaseRanker) -> None:
+    """Check what every algorithm promises, on small graded data.
+
+    The risk never rises (with full or shortened steps); one thread and two give equal bits;
+    so do the rows in another order; a saved model scores as before to the bit; the ensemble
+    explains the scores.
+
+    >>> from precede import RankBoost
+    >>> check_algorithm(RankBoost(n_estimators=5))
+    """
+    sample = search_results(12, features=6, per_query=20, informative=3, random_state=0)
+    X, y, qid = sample.X, sample.y, sample.qid
+    assert qid is not None
+    model = _fitted(estimator, X, y, qid)
+    risk = model.history_["log_risk"]
+    _require(bool((np.diff(risk) <= 1e-9).all()), "the risk must not rise")
+    order = np.random.default_rng(0).permutation(len(y))
+    other = _fitted(
+        estimator.__sklearn_clone__().set_params(n_jobs=2), X[order], y[order], qid[order]
+    )
+    _require(model.ensemble_.weights == other.ensemble_.weights, "threads or row order matter")
+    _require(model.ensemble_.rankers == other.ensemble_.rankers, "threads or row order matter")
+    scores = model.predict(X)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save(path)
+        again = load(path).predict(X)
+    _require(bool(np.array_equal(scores, again)), "a loaded model must score as before")
+    plain = _by_hand(model.ensemble_, X)
+    _close(scores, plain, "predict against the sum of the rankers")
+
+
+def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, qid: NDArray) -> BaseRanker:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmoothedStepWarning)
+        return estimator.fit(X, y, qid=qid)
+
+
+def _by_hand(ensemble: Ensemble, X: NDArray) -> NDArray:
+    parts = zip(ensemble.rankers, ensemble.weights, strict=True)
+    return sum((weight * ranker(X).astype(float) for ranker, weight in parts), np.zeros(len(X)))
+
+
+def _balanced(values: NDArray) -> NDArray:
+    """A vector like a pull: sums to zero, positive parts to one."""
+    values = values - values.mean()
+    return values / np.maximum(values, 0).sum()
+
+
+def _has_curvature(loss: PairLoss) -> bool:
+    try:
+        loss.curvature(np.zeros(1))
+    except NotImplementedError:
+        return False
+    return True
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
+
+
+def _close(found: Any, expected: Any, what: str) -> None:
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=what)

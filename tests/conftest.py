@@ -1,0 +1,30 @@
+"""Settings of the suite: a Hypothesis profile that never depends on the clock or on chance."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci",
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("thorough", settings.get_profile("ci"), max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+MODULES = ("model", "rankers", "risk", "stumps", "sums", "table")
+
+
+@pytest.fixture
+def tiny_thresholds(monkeypatch):
+    """Use threads and pieces however small the work is."""
+    from importlib import import_module
+
+    for name in MODULES:
+        module = import_module(f"precede.{name}")
+        for constant, value in {"SMALL": 1, "PIECE": 16}.items():
+            if hasattr(module, constant):
+                monkeypatch.setattr(module, constant, value)

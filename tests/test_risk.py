@@ -1,0 +1,444 @@
+"""The risk, its pull, its curvature and the masses of a ranker, against the naive twin."""
+
+import math
+
+import naive
+import numpy as np
+import pytest
+import strategies as some
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from precede import Exp, Judgments, PairRisk
+from precede.risk import GeneralRisk, SeparableRisk, State, exact_sum
+
+EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
+EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
+# One loss of each form, for the laws that do not need every one.
+EVERY_FORM = pytest.mark.parametrize(
+    "loss",
+    ["exponential", "logistic", "hinge with gaps", "cubic hinge", "hyperbolic without a form"],
+)
+
+
+def relative(price):
+    """Sums of exponentials of exponentials keep fewer digits."""
+    return 1e-10 if price == "exp" else 1e-12
+
+
+def spread(price):
+    """Exp has to stay within what ``exp(exp(2·spread))`` leaves of the digits."""
+    return 2.0 if price == "exp" else 8.0
+
+
+@st.composite
+def situations(draw, price, kind=None):
+    made = draw(some.judgments(kind=kind))
+    balance = draw(st.sampled_from(["pairs", "queries"]))
+    return made, draw(some.scores(len(made), spread=spread(price))), balance
+
+
+def at(made, scores, balance, loss, price):
+    """State of the library and of the twin at the same scores."""
+    ours, twin, gap = some.LOSSES[loss]
+    our_price, twin_price = some.PRICES[price]
+    bound = PairRisk(ours, our_price, balance=balance).bind(made)
+    state = bound.state(scores[bound.arrangement.order])
+    return bound, state, naive.risk(made, scores, twin, twin_price, gap=gap, balance=balance)
+
+
+def assert_same_state(bound, state, expected, tolerance):
+    logs = np.array([state.log_value, state.log_mass])
+    wanted = np.array([expected.log_value, naive_log(expected.mass)])
+    # A logarithm of a thousand has the rounding of a thousand.
+    assert_allclose(logs, wanted, rtol=tolerance / 100, atol=tolerance)
+    assert_allclose(bound.to_rows(state.pull), expected.normalised_pull, rtol=0, atol=tolerance)
+
+
+def naive_log(number):
+    with naive.decimal.localcontext(naive.DIGITS):
+        return float(number.ln()) if number > 0 else -math.inf
+
+
+# -- value and pull --------------------------------------------------------------------------
+
+
+@EVERY_LOSS
+@EVERY_PRICE
+def test_value_and_pull_are_those_of_enumeration(loss, price):
+    """Every loss, price, form, balance and kind of judgments."""
+
+    @given(situations(price))
+    @settings(max_examples=12)
+    def check(situation):
+        made, scores, balance = situation
+        bound, state, expected = at(made, scores, balance, loss, price)
+        assert_same_state(bound, state, expected, relative(price))
+
+    check()
+
+
+@pytest.mark.parametrize("kind", some.KINDS)
+@given(st.data())
+@settings(max_examples=40)
+def test_exponential_risk_of_every_kind_of_judgments(kind, data):
+    made, scores, balance = data.draw(situations("1", kind))
+    bound, state, expected = at(made, scores, balance, "exponential", "1")
+    assert isinstance(bound, SeparableRisk)
+    assert_same_state(bound, state, expected, 1e-12)
+
+
+@given(situations("1"))
+def test_value_and_pull_of_pair_risk_are_not_normalised(situation):
+    """`PairRisk` gives R and -dR/ds themselves, one number a row."""
+    made, scores, balance = situation
+    risk = PairRisk("exponential", balance=balance)
+    expected = naive.risk(made, scores, naive.exponential(), naive.power_price(1), balance=balance)
+    mass = float(expected.mass)
+    assert_allclose(risk.value(made, scores), float(expected.value), rtol=1e-12)
+    assert_allclose(risk.pull(made, scores), [float(p) for p in expected.pull], atol=1e-12 * mass)
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("price", ["1", "4", "custom"])
+def test_curvature_is_that_of_enumeration(loss, price):
+    """The diagonal of the second derivative, pairs that are both graded and listed included."""
+
+    @given(situations(price))
+    @settings(max_examples=12)
+    def check(situation):
+        made, scores, balance = situation
+        bound, state, expected = at(made, scores, balance, loss, price)
+        if state.log_mass == -np.inf:
+            return
+        found = bound.to_rows(bound.curvature(state))
+        wanted = expected.normalised_curvature
+        assert_allclose(found, wanted, rtol=10 * relative(price), atol=relative(price))
+
+    check()
+
+
+@EVERY_LOSS
+@pytest.mark.parametrize("price", ["1", "4"])
+def test_masses_are_those_of_enumeration(loss, price):
+    """Shares of the pair mass in order, reversed and tied by a ranker of 0s and 1s."""
+
+    @given(situations(price), st.data())
+    @settings(max_examples=10)
+    def check(situation, data):
+        made, scores, balance = situation
+        size = len(made)
+        ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+        ours, twin, gap = some.LOSSES[loss]
+        our_price, twin_price = some.PRICES[price]
+        found = PairRisk(ours, our_price, balance=balance).masses(made, scores, ranker)
+        wanted = naive.masses(made, scores, ranker, twin, twin_price, gap=gap, balance=balance)
+        assert_allclose([found.right, found.wrong, found.tied], wanted, atol=1e-12)
+        assert_allclose(found.edge, wanted[0] - wanted[1], atol=1e-12)
+
+    check()
+
+
+@given(some.judgments(), st.data())
+def test_mass_of_reversed_pairs_is_exactly_zero_where_there_are_none(made, data):
+    """The exact step asks whether d- is 0: rounding must not make a mistake where none is."""
+    pairs = naive.list_pairs(made)
+    scores = data.draw(some.scores(len(made)))
+    size = len(made)
+    ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+    found = PairRisk("exponential").masses(made, scores, ranker)
+    assert (found.right == 0) == all(ranker[p.winner] <= ranker[p.loser] for p in pairs)
+    assert (found.wrong == 0) == all(ranker[p.winner] >= ranker[p.loser] for p in pairs)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared hinge with gaps"])
+@pytest.mark.parametrize("price", ["1", "4"])
+@given(st.data())
+@settings(max_examples=20)
+def test_pull_is_minus_the_finite_difference_of_the_value(loss, price, data):
+    """Central differences of log R, so that no scale enters."""
+    made, scores, balance = data.draw(situations("exp"))
+    bound = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance).bind(made)
+    state = bound.state(scores[bound.arrangement.order])
+    if state.log_mass == -np.inf:
+        return
+    step = 1e-5
+    for place in range(state.pull.size):
+        moved = np.tile(state.scores, (2, 1))
+        moved[:, place] += [step, -step]
+        high, low = (bound.log_value(row) for row in moved)
+        difference = np.exp(high - state.log_mass) - np.exp(low - state.log_mass)
+        scale = np.exp(state.log_value - state.log_mass)  # rounding of R, in units of the mass
+        assert_allclose(-difference / (2 * step), state.pull[place], atol=1e-7 * (1 + scale))
+
+
+# -- laws ------------------------------------------------------------------------------------
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("price", ["1", "4"])
+@given(st.data())
+@settings(max_examples=10)
+def test_a_constant_added_to_every_score_of_a_query_changes_nothing(loss, price, data):
+    made, scores, balance = data.draw(situations(price, data.draw(st.sampled_from(some.KINDS[:2]))))
+    query = np.zeros(len(made)) if made.qid is None else np.unique(made.qid, return_inverse=True)[1]
+    shifted = scores + 16.0 * query - 32.0
+    risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
+    bound = risk.bind(made)
+    one, other = (bound.state(s[bound.arrangement.order]) for s in (scores, shifted))
+    assert_allclose(one.log_value, other.log_value, atol=2e-12, rtol=1e-14)
+    assert_allclose(one.pull, other.pull, atol=2e-12)
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("price", ["1", "16"])
+@given(st.data())
+@settings(max_examples=10)
+def test_pulls_sum_to_zero_in_every_query(loss, price, data):
+    made, scores, balance = data.draw(situations(price, "graded"))
+    risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
+    bound = risk.bind(made)
+    pull = bound.to_rows(bound.state(scores[bound.arrangement.order]).pull)
+    query = np.zeros(len(made)) if made.qid is None else np.unique(made.qid, return_inverse=True)[1]
+    for one in np.unique(query):
+        assert abs(pull[query == one].sum()) < 1e-13
+
+
+@given(situations("1"))
+def test_pull_of_the_winners_sums_to_one(situation):
+    """The pull is a share of the pair mass: half its total variation is at most 1."""
+    made, scores, balance = situation
+    bound = PairRisk("exponential", balance=balance).bind(made)
+    pull = bound.state(scores[bound.arrangement.order]).pull
+    assert np.abs(pull).sum() <= 2 + 1e-12
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("price", ["1", "4", "exp"])
+@given(st.data())
+@settings(max_examples=10)
+def test_permuting_rows_permutes_the_pull(loss, price, data):
+    made, scores, balance = data.draw(situations(price))
+    order = np.array(data.draw(st.permutations(range(len(made)))))
+    risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
+    before, after = (
+        bound.to_rows(bound.state(values[bound.arrangement.order]).pull)
+        for bound, values in ((risk.bind(made), scores), (risk.bind(made[order]), scores[order]))
+    )
+    assert_allclose(after, before[order], atol=relative(price))
+
+
+@given(situations("1"), st.sampled_from(["text", "numbers", "reversed"]))
+def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how):
+    """The order in which queries are summed depends on their names, the sums do not."""
+    made, scores, balance = situation
+    if made.qid is None:
+        return
+    number = np.unique(made.qid, return_inverse=True)[1]
+    names = {
+        "text": np.array([f"{(q * 7919) % 101:03d}" for q in number]),
+        "numbers": 1000 - 3 * number,
+        "reversed": -number,
+    }[how]
+    renamed = Judgments(
+        made.grade, names, pairs=made.pairs, pair_weight=made.pair_weight, weight=made.weight
+    )
+    risk = PairRisk("exponential", balance=balance)
+    assert risk.value(renamed, scores) == risk.value(made, scores)
+    assert_array_equal(risk.pull(renamed, scores), risk.pull(made, scores))
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("price", ["1", "4", "exp"])
+@given(st.data())
+@settings(max_examples=10)
+def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(loss, price, data):
+    """Winners as well as losers, listed pairs as well as graded ones."""
+    made, scores, _ = data.draw(situations(price))
+    size = len(made)
+    copies = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
+    own = np.ones(size) if made.weight is None else made.weight
+    weighted = Judgments(
+        made.grade, made.qid, pairs=made.pairs, pair_weight=made.pair_weight,
+        weight=own * copies, n=size,
+    )  # fmt: skip
+    rows = np.repeat(np.arange(size), copies)
+    if not naive.list_pairs(weighted):
+        return
+    risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0])
+    one, other = risk.bind(weighted), risk.bind(made[rows])
+    state = one.state(scores[one.arrangement.order])
+    repeated = other.state(scores[rows][other.arrangement.order])
+    assert_allclose(state.log_value, repeated.log_value, atol=relative(price), rtol=1e-13)
+    summed = np.bincount(rows, other.to_rows(repeated.pull), minlength=size)
+    assert_allclose(one.to_rows(state.pull), summed, atol=relative(price))
+
+
+@EVERY_FORM
+@pytest.mark.parametrize("price", ["1", "4", "exp"])
+@given(st.data())
+@settings(max_examples=10)
+def test_grades_and_the_list_of_their_pairs_give_the_same_risk(loss, price, data):
+    ours, _, gap = some.LOSSES[loss]
+    if gap:
+        return  # listed pairs ask for a margin of 1, not for a gap
+    made, scores, balance = data.draw(situations(price, "graded"))
+    pairs = naive.list_pairs(Judgments(made.grade, made.qid))
+    listed = Judgments(
+        qid=made.qid, pairs=[(p.winner, p.loser) for p in pairs], weight=made.weight, n=len(made)
+    )
+    risk = PairRisk(ours, some.PRICES[price][0], balance=balance)
+    one, other = risk.bind(made), risk.bind(listed)
+    state = one.state(scores[one.arrangement.order])
+    same = other.state(scores[other.arrangement.order])
+    assert_allclose(state.log_value, same.log_value, atol=relative(price), rtol=1e-13)
+    assert_allclose(one.to_rows(state.pull), other.to_rows(same.pull), atol=relative(price))
+
+
+# -- large queries: interpolation instead of enumeration ---------------------------------------
+
+
+@pytest.mark.parametrize("price", [1, 4])
+@pytest.mark.parametrize(("levels", "width"), [(2, 6.0), (5, 30.0), (40, 3.0)])
+def test_logistic_risk_of_a_large_query(price, levels, width):
+    """Splits of thousands of rows go through Chebyshev moments: 1e-12 against all pairs."""
+    rng = np.random.default_rng(levels)
+    n = 2500
+    grade = rng.integers(0, levels, n).astype(float)
+    scores = width * rng.standard_normal(n) / 2
+    weight = rng.choice([0.5, 1.0, 3.0], n)
+    made = Judgments(grade, weight=weight)
+    margin = scores[:, None] - scores[None, :]
+    above = (grade[:, None] > grade[None, :]) * weight[:, None]
+    paid = (above * np.logaddexp(0, -margin)).sum(axis=0, where=above > 0)
+    tax = weight * price * np.where(paid > 0, paid, 1) ** (price - 1) * (paid > 0)
+    force = above * np.exp(-np.logaddexp(0, margin)) * tax[None, :]
+    risk = PairRisk("logistic", price)
+    assert_allclose(risk.value(made, scores), (weight * paid**price).sum(), rtol=1e-12)
+    expected = force.sum(axis=1) - force.sum(axis=0)
+    assert_allclose(risk.pull(made, scores), expected, atol=1e-12 * force.sum())
+
+
+def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
+    """Many tiles of a few rows give what one tile gives."""
+    from precede import sums
+
+    rng = np.random.default_rng(0)
+    made = Judgments(rng.integers(0, 3, 60), qid=rng.integers(0, 2, 60))
+    scores = rng.integers(-20, 20, 60) / 8
+    risk = PairRisk(some.Hyperbolic(), 2)
+    whole = risk.pull(made, scores)
+    monkeypatch.setattr(sums, "TILE", 7)
+    assert_allclose(risk.pull(made, scores), whole, rtol=1e-13)
+
+
+# -- line search -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared hinge"])
+@pytest.mark.parametrize("price", [1, 4])
+@given(st.data())
+@settings(max_examples=15)
+def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
+    """The edge along the line is 0 at the step, unless the search says it was smoothed."""
+    made, scores, balance = data.draw(situations("exp"))
+    size = len(made)
+    raw = data.draw(st.lists(st.integers(-8, 8), min_size=size, max_size=size))
+    bound = PairRisk(some.LOSSES[loss][0], price, balance=balance).bind(made)
+    values = np.array(raw)[bound.arrangement.order] / 8.0
+    state = bound.state(scores[bound.arrangement.order])
+    if np.ptp(values) == 0 or state.log_mass == -np.inf or abs(bound.edge(state, values)) < 1e-9:
+        return
+    step, smoothed = bound.line_search(state, values, ghost=0.01)
+    after = bound.state(state.scores + step * values)
+    assert after.log_value <= state.log_value
+    assert np.sign(step) == np.sign(bound.edge(state, values))
+    if not smoothed and after.log_mass > -np.inf:
+        assert abs(bound.edge(after, values)) < 1e-9
+
+
+@given(some.judgments(), st.data())
+def test_line_search_over_binary_values_is_the_closed_form(made, data):
+    """log(d+ / d-) / 2, and with ghosts of mass e log((d+ + e) / (d- + e)) / 2."""
+    size = len(made)
+    ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
+    bound = PairRisk("exponential").bind(made)
+    values = ranker[bound.arrangement.order].astype(np.uint8)
+    state = bound.state(data.draw(some.scores(size, spread=2.0))[bound.arrangement.order])
+    masses = bound.masses(state, values)
+    if abs(masses.edge) < 1e-9:
+        return
+    ghost = 0.0 if min(masses.right, masses.wrong) > 0 else 0.02
+    step, smoothed = bound.line_search(state, values.astype(float), ghost=0.02)
+    assert smoothed == (ghost > 0)
+    wanted = 0.5 * math.log((masses.right + ghost) / (masses.wrong + ghost))
+    assert step == pytest.approx(wanted, rel=1e-9)
+
+
+# -- exact sums ------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.randoms())
+def test_exact_sum_does_not_depend_on_the_order(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    assert exact_sum(np.array(shuffled)) == exact_sum(np.array(values))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=40))
+def test_exact_sum_is_the_sum(values):
+    largest = max(map(abs, values), default=0.0)
+    error = len(values) * largest * 2.0**-52
+    assert abs(exact_sum(np.array(values, float)) - math.fsum(values)) <= error
+
+
+# -- words -----------------------------------------------------------------------------------
+
+
+def test_rows_without_a_pair_feel_no_pull():
+    """Alone in its query, of weight 0, without a grade: three rows that nothing pulls."""
+    made = Judgments([1, 0, 1, 1, math.nan], qid=["a", "a", "b", "a", "a"], weight=[1, 1, 1, 0, 1])
+    assert_array_equal(PairRisk("exponential").pull(made, np.zeros(5)), [1.0, -1.0, 0, 0, 0])
+
+
+def test_a_loser_whose_winners_have_no_weight_pays_nothing():
+    """exp(0) is 1, but a loser without a winner does not exist."""
+    made = Judgments([1, 0, 1, 0], qid=[0, 0, 1, 1], weight=[0, 1, 1, 1])
+    assert PairRisk("exponential", "exp").value(made, np.zeros(4)) == pytest.approx(math.e)
+
+
+def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
+    made = Judgments([1, 0])
+    assert isinstance(PairRisk("exponential", 64).bind(made), SeparableRisk)
+    assert isinstance(PairRisk("exponential", Exp()).bind(made), GeneralRisk)
+    assert isinstance(PairRisk("logistic").bind(made), GeneralRisk)
+
+
+def test_state_is_a_frozen_value():
+    state = PairRisk("exponential").bind(Judgments([1, 0])).state(np.zeros(2))
+    assert isinstance(state, State)
+    with pytest.raises(AttributeError):
+        state.log_value = 1.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [([0.0], r"shape \(1,\).*2 rows"), ([0.0, math.nan], r"scores\[1\] is nan.*finite")],
+)
+def test_bad_scores_are_told(scores, told):
+    with pytest.raises(ValueError, match=told):
+        PairRisk("exponential").value(Judgments([1, 0]), scores)
+
+
+def test_a_risk_prints_as_it_is_written():
+    assert repr(PairRisk("logistic", 4)) == "PairRisk('logistic', 4, balance='pairs')"
+
+
+def test_curvature_with_gaps_where_one_pair_is_graded_and_listed_and_another_only_listed():
+    """Row 2 has no grade, so the pair (0, 2) has no gap: it must not spoil the pair (0, 1)."""
+    made = Judgments([1.0, 0.0, math.nan], pairs=[(0, 1), (0, 2)])
+    found = PairRisk(some.LOSSES["squared hinge with gaps"][0], 4).curvature(made, np.zeros(3))
+    expected = naive.risk(
+        made, np.zeros(3), naive.hinge(2, some.ZERO), naive.power_price(4), gap=True
+    )
+    assert_allclose(found, [float(c) for c in expected.curvature], rtol=1e-12)

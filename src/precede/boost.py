@@ -420,6 +420,9 @@ class _Loop:
             self.state = self.risk.state(self.scores)
             self._record(found, weight, step, time.perf_counter() - began)
             yield
+            if self._told_to_stop():
+                self.reason = "a callback said so"
+                return
             if step.perfect:
                 self.reason = "one ranker puts every pair in order"
                 return
@@ -433,12 +436,12 @@ class _Loop:
 
     def _stopped(self) -> bool:
         self.reason = self.plan.stop.reason(self.history) or ""
-        if self.reason or not len(self.history):
-            return bool(self.reason)
-        progress = Progress(len(self.history), self.history, self.ensemble)
-        if any([callback(progress) is True for callback in self.plan.callbacks]):
-            self.reason = "a callback said so"
         return bool(self.reason)
+
+    def _told_to_stop(self) -> bool:
+        """Show every callback the round; all of them see it, whatever the first one says."""
+        progress = Progress(len(self.history), self.history, self.ensemble)
+        return any([callback(progress) is True for callback in self.plan.callbacks])
 
     def _choose(self) -> Found | None:
         if self.state.log_mass == -np.inf:  # every pair is beyond its margin

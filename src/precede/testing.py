@@ -147,9 +147,9 @@ def check_algorithm(estimator: BaseRanker) -> None:
     risk = model.history_["log_risk"]
     _require(bool((np.diff(risk) <= 1e-9).all()), "the risk must not rise")
     order = np.random.default_rng(0).permutation(len(y))
-    other = _fitted(
-        estimator.__sklearn_clone__().set_params(n_jobs=2), X[order], y[order], qid[order]
-    )
+    twin = clone(estimator).set_params(n_jobs=2)
+    twin = clone(estimator).set_params(n_jobs=2)
+    other = _fitted(twin, X[order], y[order], qid[order])
     _require(model.ensemble_.weights == other.ensemble_.weights, "threads or row order matter")
     _require(model.ensemble_.rankers == other.ensemble_.rankers, "threads or row order matter")
     scores = model.predict(X)

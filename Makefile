@@ -1,0 +1,41 @@
+# make demo   install into .venv and take the tour
+# make test   install into .venv and run linters, type checks and the test suite
+# make slow   the long simulations as well
+# make bench  the benchmarks, with the peers
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint slow bench clean
+
+demo: $(VENV)/ready
+	@$(BIN)/python -m precede.demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+slow: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2 -m slow
+
+bench: $(VENV)/bench
+	$(BIN)/python benchmarks/bench_metrics.py
+	$(BIN)/python benchmarks/foundation.py
+
+clean:
+	rm -rf $(VENV) demo
+
+$(VENV)/ready: pyproject.toml
+	@echo "setting up $(VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	@touch $@
+
+$(VENV)/bench: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	@touch $@

@@ -1,0 +1,1 @@
+"""One file for each library, one function of the same signature in each."""

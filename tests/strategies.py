@@ -2,9 +2,10 @@
 
 import math
 
-import naive
 import numpy as np
 from hypothesis import strategies as st
+
+import naive
 from precede import (
     Exponential,
     Hinge,

@@ -2,13 +2,14 @@
 
 import math
 
-import naive
 import numpy as np
 import pytest
-import strategies as some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+
+import naive
+import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.risk import GeneralRisk, SeparableRisk, State, exact_sum
 

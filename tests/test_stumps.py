@@ -1,0 +1,259 @@
+"""Stumps and the search for the best of them, against every threshold and side in turn."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import naive
+import strategies as some
+from precede import Judgments, PairRisk, Stump, Stumps
+from precede.rankers import TIE, ranker_from_dict
+from precede.stumps import TIE_OF_DECREASES, StumpSearch
+from precede.table import Table
+from precede.threads import Workers
+
+
+def as_candidate(found):
+    ranker = found.ranker
+    return naive.Candidate(ranker.feature, ranker.threshold, ranker.missing)
+
+
+# -- a stump ---------------------------------------------------------------------------------
+
+
+@given(st.integers(3, 12).flatmap(some.tables))
+def test_a_stump_means_the_same_on_rows_and_on_codes(X):
+    """`Stump(X)` compares raw values, `Stump.on(table)` compares codes: thresholds are cuts."""
+    table = Table.build(X)
+    for stump in naive.candidates(X, table.bins.cuts):
+        ours = Stump(stump.feature, stump.threshold, stump.missing)
+        assert_array_equal(ours(X), stump.values(X))
+        assert_array_equal(ours.on(table), stump.values(X))
+
+
+@pytest.mark.parametrize("threshold", [-math.inf, -0.3, 0.0, 0.4999, 1.7, math.inf])
+def test_a_threshold_that_is_no_cut_is_read_from_the_raw_values(threshold):
+    """A model fitted elsewhere has thresholds that this table does not know."""
+    X = np.array([[0.0], [0.5], [math.nan], [2.0], [-1.0]])
+    table = Table.build(X)
+    for missing in (0, 1):
+        stump = Stump(0, threshold, missing)
+        assert_array_equal(stump.on(table), stump(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_cut_between_adjacent_floats_parts_them(dtype, steps):
+    """There is no number halfway in float32, but the cut has twice the digits."""
+    low = dtype(1.0) + steps * np.finfo(dtype).eps  # an even last digit, and an odd one
+    X = np.array([[low], [np.nextafter(low, dtype(2))]], dtype)
+    table = Table.build(X)
+    stump = Stump(0, float(table.bins.cuts[0][0]))
+    assert_array_equal(stump.on(table), [0, 1])
+    assert_array_equal(stump(X), [0, 1])
+
+
+def test_a_stump_survives_the_trip_through_plain_data():
+    stump = Stump(3, -math.inf, 1)
+    assert ranker_from_dict(stump.to_dict()) == stump
+
+
+# -- the steepest stump ----------------------------------------------------------------------
+
+
+@st.composite
+def searches(draw, most=12):
+    n = draw(st.integers(2, most))
+    return draw(some.tables(n)), draw(some.pulls(n))
+
+
+@given(searches())
+@settings(max_examples=200)
+def test_the_steepest_stump_is_the_best_by_brute_force(search):
+    """Same feature, threshold and side of the missing, ties included."""
+    X, pull = search
+    expected, edge = naive.best_stump(X, pull, tie=TIE)
+    found = Stumps().search(Table.build(X), pull)
+    if expected is None:
+        assert found is None or abs(found.edge) < 1e-15
+        return
+    assert as_candidate(found) == expected
+    assert found.edge == pytest.approx(edge, abs=1e-15)
+
+
+@given(searches(), st.data())
+def test_features_that_are_not_allowed_are_not_used(search, data):
+    X, pull = search
+    size = X.shape[1]
+    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    found = Stumps().start(Table.build(X)).best(pull, allowed)
+    masked = np.where(allowed[None, :], X.astype(float), 0.0)
+    expected, _ = naive.best_stump(masked, pull, tie=TIE)
+    if expected is None:
+        assert found is None or abs(found.edge) < 1e-15
+    else:
+        assert as_candidate(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("X", "pull", "expected"),
+    [
+        # Two columns alike: the lowest feature.
+        ([[0, 0], [1, 1]], [-1, 1], Stump(0, 0.5)),
+        # Two thresholds alike, the pull between them being 0: the lowest.
+        ([[0], [1], [2]], [-1, 0, 1], Stump(0, 0.5)),
+        # A threshold and its reverse are one ranker with another sign.
+        ([[0], [1]], [1, -1], Stump(0, 0.5)),
+        # The missing row pulls nowhere: below.
+        ([[0], [1], [math.nan]], [-1, 1, 0], Stump(0, 0.5, 0)),
+        # Missing rows go up: above everything else.
+        ([[0], [1], [math.nan]], [-1, 0.5, 0.5], Stump(0, 0.5, 1)),
+        # Only being missing matters: present (1) against missing (0).
+        ([[0], [1], [math.nan], [math.nan]], [0.5, 0.5, -0.5, -0.5], Stump(0, -math.inf, 0)),
+    ],
+)
+def test_ties_go_to_the_lowest_feature_then_threshold_then_missing_below(X, pull, expected):
+    found = Stumps().search(Table.build(np.array(X, float)), np.array(pull, float))
+    assert found.ranker == expected
+
+
+def test_edges_that_differ_by_rounding_alone_are_tied():
+    """0.1 + 0.2 - 0.3 is not 0 in floating point; the choice must not hang on it."""
+    X = np.array([[0, 0], [0, 1], [0, 1], [1, 1]], float)
+    pull = np.array([-1.0, 0.1 + 0.2, -0.3, 1.0])
+    assert Stumps().search(Table.build(X), pull).ranker.feature == 0
+    assert Stumps().search(Table.build(X), pull * (1 - 2**-45)).ranker.feature == 0
+
+
+@pytest.mark.parametrize("X", [[[1.0], [1.0]], [[math.nan], [math.nan]]])
+def test_columns_that_tell_nothing_apart_give_nothing(X):
+    assert Stumps().search(Table.build(np.array(X)), np.array([1.0, -1.0])) is None
+
+
+def test_no_pull_gives_nothing():
+    assert Stumps().search(Table.build(np.array([[1.0], [2.0]])), np.zeros(2)) is None
+
+
+# -- the stump of the largest decrease -------------------------------------------------------
+
+
+@st.composite
+def decreases(draw, most=9):
+    X, made = draw(some.problems(most=most))
+    balance = draw(st.sampled_from(["pairs", "queries"]))
+    return X, made, draw(some.scores(len(made), spread=2.0)), balance
+
+
+def find_decrease(X, made, scores, balance):
+    bound = PairRisk("exponential", balance=balance).bind(made)
+    order = bound.arrangement.order
+    state = bound.state(scores[order])
+    table = Table.build(X, order=order)
+    return table, StumpSearch(table, Workers(1)).best_decrease(bound.factors(state))
+
+
+@given(decreases())
+@settings(max_examples=120)
+def test_the_largest_decrease_is_the_best_by_brute_force(situation):
+    """(sqrt(d+) - sqrt(d-))² over the explicit list of pairs, for every threshold and side."""
+    X, made, scores, balance = situation
+    table, found = find_decrease(X, made, scores, balance)
+    rows = table.order
+    stumps = naive.candidates(X[rows], table.bins.cuts)
+    splits = [
+        naive.masses(
+            made, scores, stump.values(X), naive.exponential(), naive.power_price(1),
+            balance=balance,
+        )
+        for stump in stumps
+    ]  # fmt: skip
+    worth = [(math.sqrt(right) - math.sqrt(wrong)) ** 2 for right, wrong, _ in splits]
+    chosen = naive.first_of_the_best(worth, TIE_OF_DECREASES)
+    if chosen is None:
+        assert found is None or found.decrease < 1e-15
+        return
+    assert as_candidate(found) in stumps
+    ours = stumps.index(as_candidate(found))
+    assert found.decrease == pytest.approx(worth[ours], abs=1e-9)
+    assert found.edge == pytest.approx(splits[ours][0] - splits[ours][1], abs=1e-12)
+    # Decreases are squares of differences of roots: masses of 1e-18 are 1e-9 by then.
+    assert worth[ours] >= max(worth) - 1e-8
+    if all(abs(w - max(worth)) > 1e-8 or w >= max(worth) * (1 - 1e-12) for w in worth):
+        assert ours == chosen
+
+
+def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
+    """d+ = .5, d- = 0 beats d+ = .75, d- = .2, although its edge .5 is below .55."""
+    made = Judgments.preferences(range(0, 40, 2), range(1, 40, 2), n=40)
+    cautious, bold = np.zeros(40), np.zeros(40)
+    cautious[0:20:2] = 1  # 10 of 20 pairs in order, the others tied
+    bold[0:30:2] = 1  # 15 in order
+    bold[31:39:2] = 1  # 4 reversed
+    X = np.stack([bold, cautious], axis=1)
+    table, found = find_decrease(X, made, np.zeros(40), "pairs")
+    assert found.ranker == Stump(1, 0.5)
+    assert found.decrease == pytest.approx(0.5)
+    bound = PairRisk("exponential").bind(made)
+    steep = Stumps().search(table, bound.state(np.zeros(40)).pull)
+    assert steep.ranker == Stump(0, 0.5)
+    assert steep.edge == pytest.approx(0.55)
+
+
+# -- lazy search -----------------------------------------------------------------------------
+
+
+def a_walk(rng, n, rounds, length):
+    """Pulls of which each is near the one before, as those of a boosting run are."""
+    pull = rng.standard_normal(n)
+    for _ in range(rounds):
+        pull = pull + length * rng.standard_normal(n) * (rng.random(n) < 0.3)
+        centred = pull - pull.mean()
+        yield centred / centred[centred > 0].sum()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("length", [0.0, 1e-3, 0.1, 3.0])
+def test_lazy_search_finds_what_full_search_finds(length, jobs, tiny_thresholds):
+    """Round after round, whether the pull stands still, creeps or jumps."""
+    rng = np.random.default_rng(int(length * 1000))
+    X = rng.integers(0, 6, (60, 12)).astype(float)
+    X[rng.random(X.shape) < 0.1] = math.nan
+    X[:, 5] = X[:, 2]  # a tie at every threshold
+    X[:, 9] = -X[:, 2]
+    table = Table.build(X)
+    with Workers(jobs) as workers:
+        lazy = StumpSearch(table, workers, lazy=True)
+        full = StumpSearch(table, workers, lazy=False)
+        for pull in a_walk(rng, 60, 60, length):
+            assert lazy.best(pull) == full.best(pull)
+
+
+def test_lazy_search_looks_at_fewer_features():
+    rng = np.random.default_rng(0)
+    table = Table.build(rng.standard_normal((200, 30)))
+    lazy, full = StumpSearch(table, Workers(1)), StumpSearch(table, Workers(1), lazy=False)
+    for pull in a_walk(rng, 200, 40, 1e-3):
+        lazy.best(pull)
+        full.best(pull)
+    assert full.evaluated == 40 * 30
+    assert lazy.evaluated < 0.7 * full.evaluated
+
+
+def test_lazy_search_with_features_drawn_at_random_finds_what_full_search_finds():
+    """A feature that was not allowed for many rounds has drifted all the while."""
+    rng = np.random.default_rng(1)
+    table = Table.build(rng.integers(0, 9, (50, 8)).astype(float))
+    lazy, full = StumpSearch(table, Workers(1)), StumpSearch(table, Workers(1), lazy=False)
+    for pull in a_walk(rng, 50, 80, 0.05):
+        allowed = rng.random(8) < 0.4
+        assert lazy.best(pull, allowed) == full.best(pull, allowed)
+
+
+def test_stumps_print_and_compare_as_values():
+    assert repr(Stumps(lazy=False)) == "Stumps(lazy=False)"
+    assert Stumps() == Stumps()
+    assert Stumps() != Stumps(lazy=False)

@@ -69,8 +69,8 @@ def search_results(
     (8, [0, 1, 2, 3, 4])
     """
     generator = np.random.default_rng(random_state)
-    sizes = generator.lognormal(np.log(per_query) - 0.18, 0.6, queries)
-    sizes = np.maximum(sizes.astype(np.int64), 2)
+    length = generator.lognormal(np.log(per_query) - 0.18, 0.6, queries)
+    sizes = np.maximum(length.astype(np.int64), 2)
     qid = np.repeat(np.arange(queries), sizes)
     X = generator.standard_normal((qid.size, features), dtype=np.float32)
     X[:, 1::4] = np.exp(X[:, 1::4])

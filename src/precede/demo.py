@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from precede.boost import SmoothedStepWarning
 
 __all__ = ["main"]
 
-_CHOICES = {
+_CHOICES: dict[str, dict[str, Any]] = {
     "RankBoost": {"select": "decrease"},
     "RB-D": {"select": "slope", "step": "exact"},
     "RB-C": {"select": "slope", "step": "bound"},

@@ -198,7 +198,8 @@ class BaseRanker(BaseEstimator):
         self.best_score_ = float(history[watch.column][best - 1]) if watch and rounds else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
-        self.classes_, self.intercept_ = None, None
+        self.classes_: NDArray | None = None
+        self.intercept_: float | None = None
         if self._class_names is not None and judgments.pairs is None and judgments.qid is None:
             self.classes_ = self._class_names
             self.intercept_ = self._intercept(training)
@@ -208,8 +209,8 @@ class BaseRanker(BaseEstimator):
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
         table = training.table
         scores = np.zeros(table.n_places)
-        for ranker, weight in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
-            scores += weight * ranker.on(table)
+        for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
+            scores += step * ranker.on(table)
         middle = training.arrangement.level_start[1]
         weight = training.arrangement.weight
         log_positive = _log_sum_exp(-scores[middle:], weight[middle:])
@@ -257,7 +258,7 @@ class BaseRanker(BaseEstimator):
     @available_if(_two_classes)
     def decision_function(self, X: Any) -> Floats:
         """Score plus intercept: positive for the second class."""
-        return self.predict(X) + self.intercept_
+        return self.predict(X) + float(self.intercept_ or 0.0)
 
     @available_if(_two_classes)
     def predict_proba(self, X: Any) -> Floats:
@@ -479,7 +480,7 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
 # -- small checks ----------------------------------------------------------------------------
 
 
-def _subclasses(cls: type) -> Iterator[type]:
+def _subclasses(cls: type[BaseRanker]) -> Iterator[type[BaseRanker]]:
     for child in cls.__subclasses__():
         yield child
         yield from _subclasses(child)

@@ -195,7 +195,7 @@ class Hinge(PairLoss):
 
     def slope(self, margin: Floats) -> Floats:
         """-1 left of the kink, 0 on it and right of it."""
-        return -(margin < self._knot).astype(np.float64)
+        return np.where(margin < self._knot, -1.0, 0.0)
 
     def curvature(self, margin: Floats) -> Floats:
         """Zero: the hinge is straight on both sides."""
@@ -226,7 +226,7 @@ class SquaredHinge(Hinge):
 
     def curvature(self, margin: Floats) -> Floats:
         """2 left of the kink, 0 on it and right of it."""
-        return 2.0 * (margin < self._knot)
+        return np.where(margin < self._knot, 2.0, 0.0)
 
 
 # -- prices ----------------------------------------------------------------------------------

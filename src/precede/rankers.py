@@ -231,7 +231,7 @@ class Family:
     ...         return Found(rankers[best], edges[best])
     >>> from precede import RankBoost
     >>> X, y = np.array([[1.0, -1], [2, 1], [-1, 2], [3, -2]]), [1, 1, 0, 0]
-    >>> RankBoost(rankers=Signs(), n_estimators=2).fit(X, y).ensemble_.rankers[0]
+    >>> RankBoost(rankers=Signs(), step="bound").fit(X, y).ensemble_.rankers[0]
     Stump(feature=0, threshold=0.0, missing=0)
     """
 
@@ -379,12 +379,13 @@ class Union(Family):
     Columns() | Features()
     """
 
+    families: tuple[Family, ...]
+
     def __init__(self, *families: Family):
-        self.families = tuple(
-            member
-            for family in families
-            for member in (family.families if isinstance(family, Union) else (family,))
-        )
+        members: list[Family] = []
+        for family in families:
+            members += family.families if isinstance(family, Union) else (family,)
+        self.families = tuple(members)
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best ranker of all families."""

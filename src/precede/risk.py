@@ -582,7 +582,7 @@ def log_total(log_values: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def _limbs_of(values):
-    high, low = 0, 0
+    high, low = np.int64(0), np.int64(0)
     for value in values:
         scaled = value * 2147483648.0
         whole = np.floor(scaled)

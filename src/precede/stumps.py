@@ -143,8 +143,8 @@ class StumpSearch(Search):
                 histogram[0], self._n_bins[winner], self._missing[winner], least,
                 self._best[winner],
             )  # fmt: skip
-        edge, first, missing = (int(value) for value in self._best[winner])
-        return Found(self._stump(winner, first, missing), edge / SCALE)
+        signed, first, missing = (int(value) for value in self._best[winner])
+        return Found(self._stump(winner, first, missing), signed / SCALE)
 
     def _look(self, bound: NDArray[np.int64]) -> int:
         """Look at features by falling bound while one that is left could win or tie."""

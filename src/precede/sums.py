@@ -367,7 +367,7 @@ class _Tiles(_Blocks):
             above, below = slice(middle, high), slice(low, middle)
             giving, taking = (above, below) if winners else (below, above)
             level, where = np.unique(scores[giving], return_inverse=True)
-            mass = np.bincount(where, source[giving])
+            mass = np.bincount(where, source[giving]).astype(np.float64)
             target, back = np.unique(scores[taking], return_inverse=True)
             for j, kernel in enumerate(functions):
                 found = _tiled(kernel, level, mass, target, 1.0 if winners else -1.0)
@@ -418,7 +418,8 @@ def _scatter_log(log_values: Floats, target: NDArray, size: int) -> Floats:
     largest = np.full(size, -np.inf)
     np.maximum.at(largest, target, log_values)
     base = np.where(np.isfinite(largest), largest, 0.0)
-    return _log(np.bincount(target, np.exp(log_values - base[target]), minlength=size)) + base
+    total = np.bincount(target, np.exp(log_values - base[target]), minlength=size)
+    return _log(total.astype(np.float64)) + base
 
 
 def _log(values: Floats) -> Floats:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-import numba
+from numba import config
 
 __all__ = ["Workers", "count_jobs"]
 
@@ -27,7 +27,7 @@ def count_jobs(n_jobs: int | None) -> int:
     >>> count_jobs(3)
     3
     """
-    available = int(numba.config.NUMBA_NUM_THREADS)
+    available = int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if n_jobs is None:
         return available
     if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:

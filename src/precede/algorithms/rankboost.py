@@ -87,7 +87,7 @@ class RankBoost(BaseRanker):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from precede import RankBoost
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = RankBoost(n_estimators=50, learning_rate=0.5).fit(X[::2], y[::2])
+    >>> model = RankBoost(step="bound", n_estimators=50).fit(X[::2], y[::2])
     >>> round(model.score(X[1::2], y[1::2]), 2)  # area under the ROC curve on the other half
     0.99
     """

@@ -1,0 +1,223 @@
+"""The house rules, so that nobody has to remember them."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import precede
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "precede"
+MODULES = sorted(SOURCE.rglob("*.py"))
+# A module may import those before it.
+ORDER = [
+    "judgments", "losses", "threads", "sums", "risk", "table", "rankers", "stumps", "model",
+    "boost", "metrics", "inference", "bounds", "estimator", "algorithms", "datasets", "testing",
+    "demo",
+]  # fmt: skip
+
+
+def name_of(path):
+    relative = path.relative_to(SOURCE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def trees():
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in MODULES]
+
+
+def functions(tree):
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+def is_jitted(function):
+    return any("njit" in ast.unparse(decorator) for decorator in function.decorator_list)
+
+
+def lines_of(function):
+    doc = ast.get_docstring(function, clean=False)
+    return function.end_lineno - function.lineno + 1 - (doc.count("\n") + 1 if doc else 0)
+
+
+def ours_imported(tree):
+    """Modules of the package that a module imports, and the names it takes from them."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("precede."):
+            found.setdefault(node.module.split(".")[1], set()).update(
+                alias.name for alias in node.names
+            )
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_function_fits_on_a_screen(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert [(f.name, lines_of(f)) for f in functions(tree) if lines_of(f) > 60] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_function_takes_at_most_seven_positional_arguments(path):
+    """Kernels are exempt: they take arrays and scalars only, so what they need is a list."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    many = [
+        (f.name, len(f.args.args))
+        for f in functions(tree)
+        if not is_jitted(f) and len(f.args.args) - (f.args.args[:1] == ["self"]) > 8
+    ]
+    assert many == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_a_module_stays_under_800_lines(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 800
+
+
+def test_kernels_are_cached_release_the_lock_and_nothing_else():
+    """No fastmath, no parallel, no signature: measured reasons are in CONTRIBUTING."""
+    for path, tree in trees():
+        for function in functions(tree):
+            for decorator in map(ast.unparse, function.decorator_list):
+                if "jit" in decorator:
+                    assert decorator == "njit(cache=True, nogil=True)", (path, function.name)
+
+
+def test_no_jitclass_no_thread_count_no_prange():
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"jitclass|set_num_threads|prange|fastmath=", text), path
+
+
+def test_no_kernel_calls_a_kernel_of_another_file():
+    """numba's cache does not notice a changed helper elsewhere and returns the old answer."""
+    jitted = {name_of(p): {f.name for f in functions(t) if is_jitted(f)} for p, t in trees()}
+    for path, tree in trees():
+        foreign = {
+            name
+            for module, names in ours_imported(tree).items()
+            for name in names & jitted.get(module, set())
+        }
+        for function in filter(is_jitted, functions(tree)):
+            called = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            assert not called & foreign, (path, function.name, called & foreign)
+
+
+def test_kernels_take_no_functions_and_build_no_kernels():
+    for path, tree in trees():
+        for function in filter(is_jitted, functions(tree)):
+            inner = [node for node in ast.walk(function) if isinstance(node, ast.Lambda)]
+            assert inner == [], (path, function.name)
+            names = {argument.arg for argument in function.args.args}
+            calls = {
+                node.func.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
+            assert not names & calls, (path, function.name)
+
+
+def test_imports_point_up_the_list():
+    for path, tree in trees():
+        here = name_of(path)
+        if here == "__init__":
+            continue
+        for module in ours_imported(tree):
+            assert ORDER.index(module) <= ORDER.index(here), f"{here} imports {module}"
+
+
+def test_every_module_has_its_place_in_the_list():
+    assert {name_of(path) for path in MODULES} - {"__init__"} == set(ORDER)
+
+
+def test_nothing_private_of_others_is_imported():
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                top = node.module.split(".")[0]
+                if top in ("precede", "__future__"):
+                    continue
+                parts = [*node.module.split("."), *(alias.name for alias in node.names)]
+                assert not any(part.startswith("_") for part in parts), (path, node.module)
+
+
+def test_no_global_random_state():
+    pattern = r"np\.random\.(seed|rand|randn|randint|choice|shuffle|permutation|normal)\b"
+    for path in MODULES:
+        assert not re.search(pattern, path.read_text(encoding="utf-8")), path
+
+
+def test_estimators_only_assign_in_init():
+    for path in (SOURCE / "algorithms").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                for function in functions(node):
+                    if function.name == "__init__":
+                        for line in function.body:
+                            text = ast.unparse(line)
+                            name = text.split(" = ")[0].removeprefix("self.")
+                            assert text == f"self.{name} = {name}", (path, text)
+
+
+def test_public_names_are_sorted_complete_and_on_the_api_page():
+    assert precede.__all__ == sorted(precede.__all__)
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in precede.__all__:
+        thing = getattr(precede, name)
+        assert f"`{name}`" in page, f"{name} is not on the API page"
+        assert thing.__doc__, f"{name} has no docstring"
+        assert ">>>" in thing.__doc__ or name in NO_EXAMPLE_NEEDED, f"{name} has no example"
+
+
+# Bases and records whose use is shown where they are used.
+NO_EXAMPLE_NEEDED = {"Columns", "Constants", "Features", "Found", "Ranker", "Stumps"}
+
+
+def test_module_lists_of_names_are_sorted_and_true():
+    for path in MODULES:
+        if path.stem == "__init__":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        lists = [
+            ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        ]
+        assert len(lists) == 1, f"{path} needs one __all__"
+        assert set(lists[0]) <= {
+            getattr(node, "name", None) or getattr(getattr(node, "targets", [None])[0], "id", None)
+            for node in tree.body
+        }, path
+
+
+def loaded_by(code):
+    """Names of the modules that a fresh interpreter has loaded after running code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_import_is_light():
+    loaded = loaded_by("import precede")
+    assert not loaded & {"numba", "sklearn", "matplotlib", "dask", "lightgbm", "pandas", "scipy"}
+
+
+def test_fitting_loads_neither_matplotlib_nor_dask_nor_lightgbm():
+    loaded = loaded_by("import precede; precede.RankBoost(n_estimators=1).fit([[0], [1]], [0, 1])")
+    assert not loaded & {"matplotlib", "dask", "lightgbm"}
+
+
+def test_the_repository_names_no_registry_host():
+    pattern = re.compile(
+        r"https?://(?!www\.w3\.org)[^\s)\"'>]*(pypi|pythonhosted|npmjs|debian)", re.I
+    )
+    for path in ROOT.rglob("*"):
+        if path.suffix in (".py", ".md", ".toml", ".cfg", ".yml") and ".venv" not in path.parts:
+            assert not pattern.search(path.read_text(encoding="utf-8", errors="ignore")), path

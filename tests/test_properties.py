@@ -134,6 +134,19 @@ def test_the_order_of_listed_pairs_leaves_no_trace(algorithm):
 
 
 @EVERY_ALGORITHM
+def test_rows_that_no_stump_can_tell_apart_leave_no_trace_of_their_order(algorithm):
+    """Equal rows have equal codes, but not equal pairs: sums over pairs must not depend on it."""
+    rng = np.random.default_rng(6)
+    for _ in range(15):
+        X = rng.integers(0, 2, (12, 2)).astype(float)
+        pairs = rng.integers(0, 12, (20, 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        made = Judgments(pairs=pairs, pair_weight=rng.random(len(pairs)), n=12)
+        order = rng.permutation(12)
+        same_bits(boost(algorithm, X, made, 5), boost(algorithm, X[order], made[order], 5))
+
+
+@EVERY_ALGORITHM
 @pytest.mark.parametrize("kind", ["graded", "pairs", "mixed"])
 def test_any_number_of_threads_gives_the_same_model(algorithm, kind, tiny_thresholds):
     """One, two and five threads, with pieces of sixteen rows: equal bits."""

@@ -376,6 +376,33 @@ def test_line_search_over_binary_values_is_the_closed_form(made, data):
     assert step == pytest.approx(wanted, rel=1e-9)
 
 
+def test_line_search_goes_as_far_as_the_least_risk():
+    """Three pairs in order by 0.01, one reversed by 0.01, one in order by 1: 50 log 3 = 54.9."""
+    made = Judgments.preferences([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
+    bound = PairRisk("exponential").bind(made)
+    values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.arrangement.order]
+    step, smoothed = bound.line_search(bound.state(np.zeros(10)), values, ghost=0.1)
+    assert step == pytest.approx(50 * math.log(3), rel=1e-9)
+    assert not smoothed
+
+
+@pytest.mark.parametrize("loss", ["hinge", "hinge with gaps", "squared hinge"])
+def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
+    """After a step a hinge has many pairs on its kink, where rounding decides the slope."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 6)) > 0
+    bound = PairRisk(some.LOSSES[loss][0]).bind(Judgments(rng.integers(0, 3, 40)))
+    scores = np.zeros(40)
+    for t in range(30):
+        values = X[bound.arrangement.order, t % 6].astype(float)
+        state = bound.state(scores)
+        if state.log_mass == -np.inf or bound.edge(state, values) == 0:
+            continue
+        step, _ = bound.line_search(state, values, ghost=0.01)
+        scores = scores + step * values
+        assert bound.log_value(scores) <= state.log_value + 1e-12
+
+
 # -- exact sums ------------------------------------------------------------------------------
 
 

@@ -1,0 +1,334 @@
+"""The loop: steps, history, stopping rules, callbacks, interruption."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_array_equal
+
+import naive
+import strategies as some
+from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
+from precede.boost import (
+    BoundStep,
+    ExactStep,
+    History,
+    LineSearch,
+    NoProgress,
+    Plan,
+    Rounds,
+    SmoothedStepWarning,
+    StepRule,
+    Stop,
+    Training,
+    Worsening,
+    run,
+)
+from precede.rankers import Found
+from precede.threads import Workers
+
+
+def prepare(X, made, balance="pairs"):
+    X = np.asarray(X, float)
+    return Training.prepare(X, made, balance=balance, max_bins=255, workers=Workers(1))
+
+
+def plan(rounds=5, **options):
+    defaults = {
+        "risk": PairRisk("exponential"),
+        "rankers": Stumps(),
+        "step": ExactStep(),
+        "stop": Rounds(rounds),
+    }
+    return Plan(**(defaults | options))
+
+
+NOISY = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+GRADES = Judgments([0, 1, 0, 1, 0, 1])
+
+
+# -- what is trained on ----------------------------------------------------------------------
+
+
+@given(some.problems())
+def test_training_holds_the_rows_that_have_a_pair_and_no_others(problem):
+    X, made = problem
+    training = Training.prepare(X, made, balance="pairs", max_bins=255, workers=Workers(1))
+    involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
+    assert set(training.table.order) == involved
+    assert_array_equal(training.table.order, training.arrangement.order)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (Judgments([1, 1]), "y has only one class, 1; ranking needs at least two grades"),
+        (Judgments([1, 0], qid=[0, 1]), "no query holds two rows of different grades.*check that"),
+        (Judgments([1, 0], weight=[0, 0]), "every sample weight is zero"),
+        (Judgments(pairs=[(0, 1)], pair_weight=[0], n=2), "no pair has a positive weight"),
+    ],
+)
+def test_nothing_to_learn_from_is_said(made, told):
+    with pytest.raises(ValueError, match=told):
+        prepare([[0], [1]], made)
+
+
+# -- steps -----------------------------------------------------------------------------------
+
+
+def step_of(rule, made, values, loss="exponential", price=1):
+    bound = PairRisk(loss, price).bind(made)
+    state = bound.state(np.zeros(bound.arrangement.n_places))
+    placed = np.asarray(values)[bound.arrangement.order]
+    return rule.step(bound, state, Found(Stump(0, 0.5), bound.edge(state, placed)), placed)
+
+
+def test_the_exact_step_is_half_the_log_ratio_of_the_masses():
+    """Three pairs in order, one reversed."""
+    made = Judgments.preferences([0, 0, 0, 4], [1, 2, 3, 0])
+    step = step_of(ExactStep(), made, np.array([1, 0, 0, 0, 0], np.uint8))
+    assert step.size == pytest.approx(0.5 * math.log(3))
+    assert not step.smoothed
+    assert not step.perfect
+
+
+def test_the_exact_step_of_a_ranker_without_mistakes_is_smoothed_by_half_a_pair():
+    """Of four pairs two are in order and two tied: d+ = 1/2, d- = 0, half a pair is 1/8."""
+    made = Judgments.preferences([0, 0, 2, 3], [1, 2, 3, 1])
+    values = np.array([1, 0, 0, 0], np.uint8)
+    step = step_of(ExactStep(), made, values)
+    assert step.size == pytest.approx(0.5 * math.log((1 / 2 + 1 / 8) / (1 / 8)))
+    assert step.smoothed
+    assert not step.perfect
+    opposite = step_of(ExactStep(), made, 1 - values)
+    assert opposite.size == pytest.approx(-step.size)
+
+
+def test_a_ranker_that_orders_every_pair_is_perfect():
+    step = step_of(ExactStep(), Judgments([1, 0, 0]), np.array([1, 0, 0], np.uint8))
+    assert step.perfect
+    assert not step.smoothed
+    assert step.size == pytest.approx(0.5 * math.log((1 + 1 / 4) / (1 / 4)))
+
+
+def test_the_bound_step_comes_from_the_edge_alone():
+    """Three in order, one reversed, four tied: r = 2/8."""
+    made = Judgments.preferences([0, 0, 0, 4, 1, 2, 3, 4], [1, 2, 3, 0, 2, 3, 4, 1])
+    step = step_of(BoundStep(), made, np.array([1, 0, 0, 0, 0], np.uint8))
+    assert step.size == pytest.approx(0.5 * math.log((1 + 0.25) / (1 - 0.25)))
+
+
+def test_the_bound_step_refuses_rankers_outside_the_unit_interval():
+    with pytest.raises(ValueError, match=r"values in \[0, 1\].*-1 to 3.*step='exact'"):
+        step_of(BoundStep(), Judgments([1, 0]), np.array([3.0, -1.0]))
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+@pytest.mark.parametrize("price", [1, 4])
+def test_a_line_search_finds_the_least_risk_along_the_ranker(loss, price):
+    made, values = Judgments([1, 0, 1, 0, 2]), np.array([0.3, 0.9, 0.8, 0.1, 0.5])
+    step = step_of(LineSearch(), made, values, loss, price)
+    risk = PairRisk(loss, price)
+    at = [risk.value(made, s * values) for s in (step.size - 1e-3, step.size, step.size + 1e-3)]
+    assert at[1] < min(at[0], at[2])
+    assert not step.smoothed
+
+
+def test_exact_steps_of_other_losses_are_line_searches():
+    made, values = Judgments([1, 0, 1, 0, 2]), np.array([1, 0, 1, 1, 0], np.uint8)
+    exact = step_of(ExactStep(), made, values, "logistic")
+    assert exact == step_of(LineSearch(), made, values, "logistic")
+
+
+# -- the loop --------------------------------------------------------------------------------
+
+
+def test_a_perfect_ranker_ends_the_loop():
+    result = run(plan(), prepare([[0], [1], [2]], Judgments([0, 0, 1])))
+    assert len(result.ensemble) == 1
+    assert result.reason == "one ranker puts every pair in order"
+
+
+def test_rounds_end_the_loop():
+    with pytest.warns(SmoothedStepWarning):
+        result = run(plan(3), prepare(NOISY, GRADES))
+    assert result.reason == "3 rounds"
+    assert len(result.history) == len(result.ensemble) == 3
+
+
+def test_the_loop_ends_where_no_ranker_improves_the_risk():
+    result = run(plan(), prepare([[7.0], [7.0]], Judgments([1, 0])))
+    assert result.reason == "no weak ranker improves the risk"
+    assert len(result.ensemble) == 0
+
+
+@pytest.mark.parametrize("price", [1, 4])
+@pytest.mark.parametrize("loss", [loss for loss in some.LOSSES if loss != "hinge with margin 0"])
+def test_every_loss_and_price_can_be_boosted(loss, price):
+    """By line search; the risk never rises."""
+    risk = PairRisk(some.LOSSES[loss][0], price)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2))
+    made = Judgments(np.digitize(X[:, 0] + rng.standard_normal(40), [-1, 1]))
+    result = run(plan(4, risk=risk), prepare(X, made))
+    assert len(result.ensemble) == 4
+    assert np.all(np.diff([0.0, *result.history["log_risk"]][1:]) <= 1e-12)
+
+
+def test_hinge_boosting_ends_where_every_pair_is_beyond_its_margin():
+    """The risk is 0 and its logarithm minus infinity: no NaN, and a reason."""
+    risk = PairRisk("squared_hinge")
+    result = run(plan(50, risk=risk), prepare([[0.0], [1.0]], Judgments([0, 1])))
+    assert result.reason == "no weak ranker improves the risk"
+    assert result.history["risk"][-1] == pytest.approx(0.0, abs=1e-20)
+
+
+def test_decrease_is_for_the_exponential_loss_without_a_push():
+    for risk in (PairRisk("logistic"), PairRisk("exponential", 4)):
+        with pytest.raises(ValueError, match=r"select='decrease'.*use select='slope'"):
+            run(plan(risk=risk, select="decrease"), prepare(NOISY, GRADES))
+
+
+def test_a_smoothed_step_is_warned_of_once_and_recorded():
+    with pytest.warns(SmoothedStepWarning, match="half a pair.*said once") as caught:
+        model = RankBoost(n_estimators=6).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    assert len(caught) == 1
+    assert model.history_["smoothed"][0]
+    assert caught[0].filename == __file__
+
+
+# -- history ---------------------------------------------------------------------------------
+
+
+def test_history_is_read_by_round_and_by_column():
+    history = History([{"risk": 1.0, "edge": 0.5}, {"risk": 0.25, "edge": 0.1}])
+    assert_array_equal(history["risk"], [1.0, 0.25])
+    assert history[-1] == {"risk": 0.25, "edge": 0.1}
+    assert len(history[:1]) == 1
+    assert history.columns == ["risk", "edge"]
+    with pytest.raises(KeyError, match=r"no column 'loss'; there are \['risk', 'edge'\]"):
+        history["loss"]
+
+
+def test_history_of_a_fit_is_plain_json():
+    """Numbers and truth values that the standard library can write."""
+    with pytest.warns(SmoothedStepWarning):
+        model = RankBoost(n_estimators=4).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    rounds = [json.loads(line) for line in model.history_.to_lines().splitlines()]
+    assert len(rounds) == 4
+    assert set(rounds[0]) >= {"risk", "log_risk", "edge", "step", "smoothed", "seconds"}
+
+
+# -- stopping rules --------------------------------------------------------------------------
+
+
+def told(*risks, name="log_risk"):
+    return History([{name: risk} for risk in risks])
+
+
+def test_rounds_are_counted():
+    assert Rounds(2).reason(told(1.0)) is None
+    assert Rounds(2).reason(told(1.0, 1.0)) == "2 rounds"
+
+
+def test_no_progress_compares_the_last_two_rounds():
+    rule = NoProgress(0.1)
+    assert rule.reason(told(0.0)) is None
+    assert rule.reason(told(0.0, -0.2)) is None
+    assert rule.reason(told(0.0, -0.05)) == "no more progress"
+    assert NoProgress().reason(told(0.0, 0.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "greater", "best", "stops"),
+    [
+        ([0.1, 0.5, 0.4, 0.3], True, 2, True),
+        ([0.1, 0.5, 0.4], True, 2, False),
+        ([0.5, 0.5, 0.5], True, 1, True),  # the first of equals
+        ([0.3, 0.2, 0.4, 0.5], False, 2, True),
+        ([0.3, 0.2, 0.1], False, 3, False),
+    ],
+)
+def test_worsening_waits_for_its_patience(values, greater, best, stops):
+    rule, history = Worsening("m", 2, greater), told(*values, name="m")
+    assert rule.best_round(history) == best
+    assert (rule.reason(history) is not None) == stops
+
+
+def test_rules_are_joined_by_or():
+    either = Rounds(5) | NoProgress(0.1)
+    assert either.reason(told(0.0, -0.01)) == "no more progress"
+    assert either.reason(told(*[0.0, -1.0, -2.0, -3.0, -4.0])) == "5 rounds"
+
+
+def test_what_a_rule_has_to_write_is_said():
+    with pytest.raises(NotImplementedError, match=r"Stop must define reason\(history\)"):
+        Stop().reason(told(1.0))
+    with pytest.raises(NotImplementedError, match=r"StepRule must define step\(\.\.\.\)"):
+        StepRule().step(None, None, None, None)
+
+
+# -- callbacks -------------------------------------------------------------------------------
+
+
+def test_callbacks_see_every_round_and_may_stop():
+    seen = []
+
+    def watch(progress):
+        seen.append((progress.round, len(progress.history), len(progress.ensemble)))
+        return progress.round == 3
+
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    model = RankBoost(n_estimators=10, callbacks=[watch]).fit(X, y)
+    assert seen == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+    assert model.stop_reason_ == "a callback said so"
+    assert len(model.ensemble_) == 3
+
+
+def test_a_callback_that_returns_something_else_does_not_stop():
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    model = RankBoost(n_estimators=5, callbacks=[lambda progress: "fine"]).fit(X, y)
+    assert len(model.ensemble_) == 5
+
+
+def test_the_last_round_is_shown_to_the_callbacks_too():
+    seen = []
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    RankBoost(n_estimators=4, callbacks=[lambda p: seen.append(p.round)]).fit(X, y)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_ctrl_c_keeps_the_rounds_done_so_far():
+    def interrupt(progress):
+        if progress.round == 4:
+            raise KeyboardInterrupt
+
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    with pytest.warns(UserWarning, match="interrupted: the model has the 4 rounds"):
+        model = RankBoost(n_estimators=10, callbacks=[interrupt]).fit(X, y)
+    shorter = RankBoost(n_estimators=4).fit(X, y)
+    assert model.stop_reason_ == "interrupted"
+    assert model.ensemble_.rankers == shorter.ensemble_.rankers
+    assert model.ensemble_.weights == shorter.ensemble_.weights
+    assert_array_equal(model.predict(X), shorter.predict(X))
+
+
+def test_ctrl_c_in_the_middle_of_a_round_keeps_whole_rounds(monkeypatch):
+    """The interrupt comes while the pull is computed, after the ranker was added."""
+    from precede.risk import SeparableRisk
+
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    whole, calls = SeparableRisk.state, []
+
+    def state(self, scores):
+        calls.append(1)
+        if len(calls) == 4:  # the state before round 1, and those after rounds 1, 2
+            raise KeyboardInterrupt
+        return whole(self, scores)
+
+    monkeypatch.setattr(SeparableRisk, "state", state)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = RankBoost(n_estimators=10).fit(X, y)
+    assert len(model.ensemble_) == len(model.history_) == 2

@@ -1,0 +1,180 @@
+"""Pair losses and prices: derivatives, convexity, logarithms, kinks, names."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import strategies as some
+from precede import Exp, Exponential, Hinge, Linear, Logistic, PairLoss, Power, Price, SquaredHinge
+from precede.losses import Polynomial, Separable, Smooth, pair_loss, price
+
+LOSSES = {name: entry[0] for name, entry in some.LOSSES.items()}
+PRICES = [Linear(), Power(1), Power(2), Power(3.5), Power(64), Exp(), some.Quadratic()]
+EVERY_LOSS = pytest.mark.parametrize("name", LOSSES)
+EVERY_PRICE = pytest.mark.parametrize("cost", PRICES, ids=repr)
+MARGINS = np.linspace(-6, 6, 241) + 1e-3  # no kink among them
+
+
+@EVERY_LOSS
+def test_losses_are_convex_decreasing_and_never_negative(name):
+    loss = LOSSES[name]
+    value, slope = loss.value(MARGINS), loss.slope(MARGINS)
+    assert np.all(value >= 0)
+    assert np.all(slope <= 0)
+    assert np.all(np.diff(slope) >= 0)
+
+
+@EVERY_LOSS
+def test_slope_and_curvature_of_a_loss_are_its_derivatives(name):
+    loss, step = LOSSES[name], 1e-5
+    slope = (loss.value(MARGINS + step) - loss.value(MARGINS - step)) / (2 * step)
+    bend = (loss.slope(MARGINS + step) - loss.slope(MARGINS - step)) / (2 * step)
+    assert_allclose(loss.slope(MARGINS), slope, rtol=1e-6, atol=1e-8)
+    assert_allclose(loss.curvature(MARGINS), bend, rtol=1e-6, atol=1e-8)
+
+
+@EVERY_LOSS
+def test_losses_are_those_of_the_naive_twin(name):
+    _, twin, _ = some.LOSSES[name]
+    loss = LOSSES[name]
+    for margin in (-3.25, -0.5, 0.0, 0.5, 1.0, 2.75):
+        exact = [float(part(some.naive.Decimal(margin))) for part in twin]
+        at = np.array([margin])
+        found = [loss.value(at)[0], loss.slope(at)[0], loss.curvature(at)[0]]
+        assert_allclose(found, exact, rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("margin", [800.0, -800.0, 1e5, -1e5])
+def test_logistic_loss_neither_overflows_nor_loses_its_tail(margin):
+    at = np.array([margin])
+    assert Logistic().value(at)[0] == pytest.approx(max(-margin, 0.0))
+    assert Logistic().slope(at)[0] == pytest.approx(-1.0 if margin < 0 else 0.0)
+    assert np.isfinite(Logistic().curvature(at)[0])
+
+
+def test_logistic_tail_is_the_exponential():
+    assert Logistic().value(np.array([40.0]))[0] == pytest.approx(math.exp(-40), rel=1e-12)
+    assert Logistic().slope(np.array([40.0]))[0] == pytest.approx(-math.exp(-40), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Hinge(0.25), SquaredHinge(2.0)])
+def test_on_the_kink_of_a_hinge_the_slope_is_zero(loss):
+    assert loss.slope(np.array([loss.margin]))[0] == 0
+    assert loss.curvature(np.array([loss.margin]))[0] == 0
+
+
+def test_forms_say_how_to_sum():
+    assert Exponential().form == Separable(1.0)
+    assert Logistic().form == Smooth()
+    assert SquaredHinge(0.5).form == Polynomial(knot=0.5, degree=2)
+    assert Hinge("gap").gap
+    assert not Hinge(1.0).gap
+
+
+# -- prices ----------------------------------------------------------------------------------
+
+
+@EVERY_PRICE
+def test_prices_are_convex_and_increasing(cost):
+    paid = np.linspace(0, 5, 101)
+    assert np.all(np.diff(cost.value(paid)) > 0)
+    assert np.all(np.diff(cost.slope(paid)) >= 0)
+    assert np.all(cost.slope(paid) >= 0)
+
+
+@EVERY_PRICE
+def test_slope_and_curvature_of_a_price_are_its_derivatives(cost):
+    paid, step = np.linspace(0.5, 4, 50), 1e-6
+    slope = (cost.value(paid + step) - cost.value(paid - step)) / (2 * step)
+    bend = (cost.slope(paid + step) - cost.slope(paid - step)) / (2 * step)
+    assert_allclose(cost.slope(paid), slope, rtol=1e-6)
+    assert_allclose(cost.curvature(paid), bend, rtol=1e-6, atol=1e-8)
+
+
+@EVERY_PRICE
+def test_logarithmic_prices_are_logarithms_of_prices(cost):
+    paid = np.array([1e-3, 0.5, 1.0, 3.0])
+    assert_allclose(cost.log_value(np.log(paid)), np.log(cost.value(paid)), atol=1e-12)
+    assert_allclose(cost.log_slope(np.log(paid)), np.log(cost.slope(paid)), atol=1e-12)
+    with np.errstate(divide="ignore"):
+        wanted = np.log(cost.curvature(paid))
+    assert_allclose(cost.log_curvature(np.log(paid)), wanted, atol=1e-12)
+
+
+@EVERY_PRICE
+def test_a_loser_who_pays_nothing_has_a_price_and_a_slope(cost):
+    """At u = 0: no NaN, and the slope of the identity is 1 there too."""
+    nothing = np.array([-np.inf])
+    for part, plain in ((cost.log_value, cost.value), (cost.log_slope, cost.slope)):
+        assert np.exp(part(nothing))[0] == pytest.approx(float(plain(np.zeros(1))[0]))
+
+
+def test_powers_of_astronomic_amounts_stay_finite_as_logarithms():
+    assert_array_equal(Power(1000).log_value(np.array([700.0])), [700000.0])
+
+
+# -- names -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        ("exponential", Exponential()),
+        ("logistic", Logistic()),
+        ("hinge", Hinge()),
+        ("squared_hinge", SquaredHinge()),
+    ],
+)
+def test_losses_by_name(name, loss):
+    assert pair_loss(name) == loss
+    assert pair_loss(loss) is loss
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [("linear", Linear()), ("exp", Exp()), (4, Power(4)), (np.float64(2), Power(2))],
+)
+def test_prices_by_name_and_number(name, cost):
+    assert price(name) == cost
+    assert price(cost) is cost
+
+
+def test_losses_and_prices_compare_and_hash_as_values():
+    assert Hinge(2.0) == Hinge(2.0) != Hinge(1.0)
+    assert len({Power(2), Power(2), Power(4)}) == 2
+    assert [repr(x) for x in (Hinge("gap"), Power(4), Linear(), Exp())] == [
+        "Hinge(margin='gap')", "Power(4)", "Linear()", "Exp()",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: pair_loss("log"), "loss='log' is unknown.*logistic"),
+        (lambda: pair_loss(3), "loss=3 is unknown"),
+        (lambda: price("square"), "price='square' is unknown.*number p"),
+        (lambda: price(True), "price=True is unknown"),
+        (lambda: price(0.5), "power=0.5 is not convex.*1 or more"),
+        (lambda: Power(math.nan), "power=nan.*1 or more"),
+        (lambda: Hinge("wide"), "margin='wide' is unknown.*number or 'gap'"),
+    ],
+)
+def test_unknown_losses_and_prices_are_refused(make, told):
+    with pytest.raises(ValueError, match=told):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: PairLoss().value(MARGINS), r"PairLoss must define value\(margin\)"),
+        (lambda: PairLoss().curvature(MARGINS), r"no curvature; define curvature\(margin\)"),
+        (lambda: Price().slope(MARGINS), r"Price must define slope\(paid\)"),
+        (lambda: Price().curvature(MARGINS), r"no curvature; define curvature\(paid\)"),
+    ],
+)
+def test_what_a_subclass_has_to_write_is_said(call, told):
+    with pytest.raises(NotImplementedError, match=told):
+        call()

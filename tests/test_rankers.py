@@ -1,0 +1,247 @@
+"""Weak rankers other than stumps, families, unions, names, and how to write one's own."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import naive
+import strategies as some
+from precede import Columns, Constants, Family, Features, Found, RankBoost, Ranker, Stump, Stumps
+from precede.rankers import TIE, Column, Constant, Feature, Union, family, ranker_from_dict
+from precede.table import Table
+from precede.threads import Workers
+
+
+@st.composite
+def searches(draw, most=10):
+    n = draw(st.integers(2, most))
+    return draw(some.tables(n)), draw(some.pulls(n))
+
+
+# -- rankers ---------------------------------------------------------------------------------
+
+
+@given(searches())
+def test_a_ranker_means_the_same_on_rows_and_on_a_table(search):
+    X, _ = search
+    table = Table.build(X)
+    for feature in range(X.shape[1]):
+        rankers = [Column(feature)]
+        if table.bins.high[feature] > table.bins.low[feature]:
+            ends = float(table.bins.low[feature]), float(table.bins.high[feature])
+            rankers.append(Feature(feature, *ends))
+        for ranker in rankers:
+            assert_array_equal(ranker.on(table), ranker(X))
+
+
+def test_a_feature_is_scaled_and_clipped_and_missing_is_lowest():
+    X = np.array([[2.0], [3.0], [4.0], [9.0], [math.nan]])
+    assert_array_equal(Feature(0, 2.0, 4.0)(X), [0, 0.5, 1, 1, 0])
+
+
+def test_a_feature_that_spans_all_numbers_is_scaled_without_overflow():
+    X = np.array([[-1e308], [0.0], [1e308]])
+    assert_allclose(Feature(0, -1e308, 1e308)(X), [0, 0.5, 1])
+
+
+def test_a_column_of_zeros_and_ones_says_so():
+    """uint8 tells the loop that a closed form will do."""
+    table = Table.build(np.array([[0.0, 0.5], [1.0, 1.0]]))
+    assert Column(0).on(table).dtype == np.uint8
+    assert Column(1).on(table).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "ranker", [Stump(2, 0.1, 1), Feature(1, -2.0, 3.5), Column(0), Constant()], ids=repr
+)
+def test_rankers_survive_the_trip_through_plain_data(ranker):
+    assert ranker_from_dict(ranker.to_dict()) == ranker
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"kind": "oracle"}, "unknown kind of ranker 'oracle'.*known: .*stump"),
+        ({}, "unknown kind of ranker None"),
+        ({"kind": "stump", "feature": 0}, "'stump' lacks missing, threshold"),
+        ({"kind": ["stump"]}, "unknown kind of ranker"),
+    ],
+)
+def test_data_that_are_no_ranker_are_refused(fields, told):
+    with pytest.raises(ValueError, match=told):
+        ranker_from_dict(fields)
+
+
+# -- families --------------------------------------------------------------------------------
+
+
+@given(searches())
+def test_the_best_feature_is_the_best_by_brute_force(search):
+    X, pull = search
+    low, high = (
+        [f([x for x in X[:, j] if not math.isnan(x)], default=0.0) for j in range(X.shape[1])]
+        for f in (min, max)
+    )
+    usable = [j for j in range(X.shape[1]) if high[j] > low[j]]
+    rankers = [Feature(j, float(low[j]), float(high[j])) for j in usable]
+    edges = [naive.edge(pull, ranker(X)) for ranker in rankers]
+    chosen = naive.first_of_the_best([abs(e) if abs(e) > 1e-14 else 0.0 for e in edges], TIE)
+    found = Features().search(Table.build(X), pull)
+    if chosen is None:
+        assert found is None or abs(found.edge) < 1e-14
+    else:
+        assert found.ranker == rankers[chosen]
+        assert found.edge == pytest.approx(edges[chosen], abs=1e-14)
+
+
+@given(searches())
+def test_the_best_column_is_the_best_by_brute_force(search):
+    X, pull = np.nan_to_num(search[0]), search[1]
+    edges = [naive.edge(pull, X[:, j].astype(float)) for j in range(X.shape[1])]
+    scale = np.abs(X).max(axis=0).astype(float)
+    worth = [abs(e) if abs(e) > 1e-13 * s else 0.0 for e, s in zip(edges, scale, strict=True)]
+    chosen = naive.first_of_the_best(worth, TIE)
+    found = Columns().search(Table.build(X), pull)
+    if chosen is None:
+        assert found is None or abs(found.edge) <= 1e-13 * scale.max()
+    else:
+        assert found.ranker == Column(chosen)
+        assert found.edge == pytest.approx(edges[chosen], rel=1e-12)
+
+
+@pytest.mark.parametrize("value", [3.5, 1.0, -1e30])
+def test_a_constant_column_is_never_chosen(value):
+    """Pulls sum to 0 up to rounding, and a large constant times rounding is no edge."""
+    pull = np.array([1.0, -1 / 3, -1 / 3, -1 / 3])
+    table = Table.build(np.full((4, 1), value))
+    assert Columns().search(table, pull) is None
+    assert Features().search(table, pull) is None
+
+
+def test_huge_columns_are_searched_without_overflow():
+    X = np.array([[1.7e308], [-1.7e308]])
+    found = Columns().search(Table.build(X), np.array([0.5, -0.5]))
+    assert found.ranker == Column(0)
+    assert found.edge == pytest.approx(1.7e308)
+
+
+def test_columns_with_missing_values_are_refused():
+    table = Table.build(np.array([[0.0, math.nan], [1.0, 2.0]]))
+    with pytest.raises(ValueError, match=r"column 1 has missing values.*rankers='stumps'"):
+        Columns().start(table)
+
+
+def test_the_constant_is_found_only_where_the_pulls_do_not_cancel():
+    table = Table.build(np.zeros((2, 1)))
+    assert Constants().search(table, np.array([0.5, -0.5])) is None
+    assert Constants().search(table, np.array([0.5, -0.25])) == Found(Constant(), 0.25)
+
+
+def test_features_that_are_not_allowed_are_not_used():
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    search = Features().start(Table.build(X))
+    pull = np.array([-1.0, 0.5, 0.5])
+    assert search.best(pull).ranker.feature == 0
+    assert search.best(pull, np.array([False, True])).ranker.feature == 1
+
+
+# -- unions ----------------------------------------------------------------------------------
+
+
+@given(searches())
+def test_a_union_finds_the_best_of_its_members(search):
+    X, pull = np.nan_to_num(search[0]), search[1]
+    table = Table.build(X)
+    members = [Stumps().search(table, pull), Features().search(table, pull)]
+    found = (Stumps() | Features()).search(table, pull)
+    worth = [abs(member.edge) for member in members if member is not None]
+    assert (found is None) == (not worth)
+    if worth:
+        assert abs(found.edge) == max(worth)
+
+
+def test_on_a_tie_the_family_named_first_wins():
+    X = np.array([[0.0], [1.0]])
+    pull = np.array([-1.0, 1.0])
+    assert (Stumps() | Columns()).search(Table.build(X), pull).ranker == Stump(0, 0.5)
+    assert (Columns() | Stumps()).search(Table.build(X), pull).ranker == Column(0)
+
+
+def test_unions_are_flat_and_print_as_they_are_written():
+    union = Stumps() | Columns() | Features()
+    assert repr(union) == "Stumps() | Columns() | Features()"
+    assert len(union.families) == 3
+    assert isinstance(union, Union)
+    assert union == Stumps() | Columns() | Features()
+
+
+# -- names -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["stumps", "features", "columns", "constant"])
+def test_families_by_name(name):
+    assert family(name).name == name
+
+
+@pytest.mark.parametrize("rankers", ["trees", None, 3])
+def test_unknown_families_are_refused(rankers):
+    with pytest.raises(ValueError, match=rf"rankers={rankers!r} is unknown.*stumps"):
+        family(rankers)
+
+
+# -- one's own -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Square(Ranker):
+    """h(x) = x[feature]²."""
+
+    feature: int
+
+    name = "square in a test"
+
+    def __call__(self, X):
+        return X[:, self.feature].astype(float) ** 2
+
+
+class Squares(Family):
+    def search(self, table, pull):
+        rankers = [Square(j) for j in range(table.n_features)]
+        edges = [float(pull @ ranker.on(table)) for ranker in rankers]
+        best = int(np.argmax(np.abs(edges)))
+        return Found(rankers[best], edges[best])
+
+
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_a_family_of_ones_own_needs_a_search_and_nothing_else(make, tmp_path):
+    """It boosts, predicts, saves and loads."""
+    import precede
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = (X[:, 1] ** 2 + rng.standard_normal(200) > 1).astype(int)
+    model = RankBoost(rankers=Squares(), n_estimators=5).fit(make(X), y)
+    assert {ranker.feature for ranker in model.ensemble_.rankers} == {1}
+    assert model.score(make(X), y) > 0.8
+    model.save(tmp_path / "model.json")
+    again = precede.load(tmp_path / "model.json")
+    assert_array_equal(again.predict(make(X)), model.predict(make(X)))
+
+
+def test_a_family_of_ones_own_cannot_be_searched_by_decrease():
+    with pytest.raises(ValueError, match=r"cannot search by largest decrease.*select='slope'"):
+        RankBoost(rankers=Squares(), select="decrease").fit([[0.0], [1.0]], [0, 1])
+
+
+def test_what_a_family_and_a_ranker_have_to_write_is_said():
+    table = Table.build(np.zeros((2, 1)))
+    with pytest.raises(NotImplementedError, match=r"Family must define search\(table, pull\)"):
+        Family().start(table, Workers(1)).best(np.zeros(2))
+    with pytest.raises(NotImplementedError, match=r"Ranker must define __call__\(X\)"):
+        Ranker()(np.zeros((2, 1)))

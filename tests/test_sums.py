@@ -1,0 +1,132 @@
+"""Sums over pairs by the form of the loss, against sums over the list of pairs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import naive
+import strategies as some
+from precede import Judgments, Logistic
+from precede.losses import Smooth
+from precede.sums import PairSums, log_sum
+from precede.threads import Workers
+
+KERNELS = {"value": 0, "slope": 1, "curvature": 2}
+
+
+def log_sums(made, loss, scores, source, kernels, *, winners, jobs=1):
+    """Sums of the library, as one number a row."""
+    arrangement = made.arrange()
+    with Workers(jobs) as workers, np.errstate(divide="ignore"):
+        sums = PairSums(arrangement, loss, workers)
+        over = sums.over_winners if winners else sums.over_losers
+        found = over(scores[arrangement.order], np.log(source)[arrangement.order], kernels)
+    rows = np.full((len(kernels), len(made)), -np.inf)
+    rows[:, arrangement.order] = found
+    return rows
+
+
+@pytest.mark.parametrize("name", some.LOSSES)
+@pytest.mark.parametrize("winners", [True, False])
+def test_sums_are_those_of_enumeration(name, winners):
+    """All kernels, all kinds of judgments, sources of weight 0 included."""
+    loss, twin, gap = some.LOSSES[name]
+
+    @given(some.judgments(weighted=False), st.data())
+    @settings(max_examples=15)
+    def check(made, data):
+        size = len(made)
+        scores = data.draw(some.scores(size, spread=4.0))
+        choice = st.sampled_from([0.0, 0.5, 1.0, 3.0])
+        source = np.array(data.draw(st.lists(choice, min_size=size, max_size=size)))
+        expected = np.zeros((3, size))
+        for p in naive.list_pairs(made):
+            margin = naive.Decimal(scores[p.winner]) - naive.Decimal(scores[p.loser])
+            margin -= naive.Decimal(p.gap if gap else 0.0)
+            give, take = (p.winner, p.loser) if winners else (p.loser, p.winner)
+            for j, part in enumerate(twin):
+                expected[j, take] += source[give] * p.inner * abs(float(part(margin)))
+        found = log_sums(made, loss, scores, source, tuple(KERNELS), winners=winners)
+        assert_allclose(np.exp(found), expected, rtol=1e-12, atol=1e-300)
+
+    check()
+
+
+@pytest.mark.parametrize("winners", [True, False])
+def test_smooth_sums_are_the_same_enumerated_and_interpolated(winners):
+    """A split is enumerated or interpolated by its size; both are exact to 1e-13."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    scores = 3 * rng.standard_normal(n)
+    made = Judgments(np.arange(n) % 2)
+    source = rng.random(n)
+    found = log_sums(made, Logistic(), scores, source, ("value", "slope"), winners=winners)
+    some_rows = np.arange(0 if winners else 1, n, 2)[:50]
+    others = np.arange(1 if winners else 0, n, 2)
+    margin = scores[others][:, None] - scores[some_rows][None, :]
+    margin = margin if winners else -margin
+    for j, kernel in enumerate((Logistic().value, lambda m: -Logistic().slope(m))):
+        expected = source[others] @ kernel(margin)
+        assert_allclose(np.exp(found[j, some_rows]), expected, rtol=1e-13)
+
+
+def test_smooth_sums_do_not_depend_on_the_number_of_threads(tiny_thresholds):
+    """Moments are added in blocks of fixed size and order: equal bits."""
+    rng = np.random.default_rng(1)
+    n = 70_000  # more than one block of moments
+    made = Judgments((rng.random(n) < 0.5).astype(float))
+    scores, source = 4 * rng.standard_normal(n), rng.random(n)
+    one, three = (
+        log_sums(made, Logistic(), scores, source, ("slope",), winners=True, jobs=jobs)
+        for jobs in (1, 3)
+    )
+    assert_array_equal(one, three)
+
+
+@pytest.mark.parametrize("spread", [30.0, 700.0, 1500.0, 1e5])
+@pytest.mark.parametrize("n", [20, 400])
+def test_smooth_sums_of_scores_that_are_far_apart(spread, n):
+    """Where the loss underflows a sum is 0 or a denormal number, never NaN."""
+    rng = np.random.default_rng(2)
+    scores = spread * rng.uniform(-1, 1, n)
+    made = Judgments(np.arange(n) % 2)
+    found = log_sums(made, Logistic(), scores, np.ones(n), ("value", "slope"), winners=True)
+    margin = scores[1::2][:, None] - scores[0::2][None, :]
+    with np.errstate(divide="ignore", under="ignore"):
+        value = np.log(np.logaddexp(0, -margin).sum(axis=0))
+        slope = np.log(np.exp(-np.logaddexp(0, margin)).sum(axis=0))
+    assert not np.isnan(found).any()
+    usual = value > -600
+    assert_allclose(found[0, 0::2][usual], value[usual], atol=1e-12)
+    assert_allclose(found[1, 0::2][usual], slope[usual], atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [0.5, 2.0])
+def test_cells_of_another_width_give_the_same_sums(width):
+    class Other(Logistic):
+        form = Smooth(width=width, nodes=20)
+
+    rng = np.random.default_rng(3)
+    made = Judgments(rng.integers(0, 3, 3000))
+    scores = 2 * rng.standard_normal(3000)
+    ours, theirs = (
+        log_sums(made, loss, scores, np.ones(3000), ("value",), winners=True)
+        for loss in (Other(), Logistic())
+    )
+    assert_allclose(ours, theirs, atol=1e-12)
+
+
+@given(st.lists(st.floats(-700, 700), min_size=1, max_size=20))
+def test_log_sum_is_the_logarithm_of_a_sum(values):
+    largest = max(values)
+    expected = largest + math.log(math.fsum(math.exp(v - largest) for v in values))
+    assert log_sum(np.array(values)) == pytest.approx(expected, rel=1e-14, abs=1e-13)
+
+
+def test_log_sum_of_nothing_is_minus_infinity():
+    assert log_sum(np.zeros(0)) == -math.inf
+    assert log_sum(np.array([-math.inf, -math.inf])) == -math.inf

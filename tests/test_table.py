@@ -1,0 +1,219 @@
+"""Binned columns: cut points, codes, histograms."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import naive
+import strategies as some
+from precede.table import MISSING, SCALE, Table, to_integers
+from precede.threads import Workers
+
+FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
+
+
+# -- cut points ------------------------------------------------------------------------------
+
+
+@given(FEW_ROWS)
+def test_few_distinct_values_are_cut_between_each_two_neighbours(X):
+    table = Table.build(X)
+    for feature in range(X.shape[1]):
+        assert list(table.bins.cuts[feature]) == naive.exact_cuts(X[:, feature])
+
+
+@given(FEW_ROWS)
+def test_a_code_is_the_number_of_cuts_below_the_value(X):
+    table = Table.build(X)
+    for feature, cuts in enumerate(table.bins.cuts):
+        codes = [
+            MISSING if math.isnan(x) else sum(float(x) > cut for cut in cuts) for x in X[:, feature]
+        ]
+        assert_array_equal(table.codes[feature], codes)
+
+
+@given(FEW_ROWS)
+def test_ends_and_missing_values_are_recorded(X):
+    bins = Table.build(X).bins
+    for feature in range(X.shape[1]):
+        column = X[:, feature]
+        present = column[~np.isnan(column)].astype(float)
+        assert bins.has_missing[feature] == (present.size < column.size)
+        assert_array_equal(bins.low[feature], present.min() if present.size else math.nan)
+        assert_array_equal(bins.high[feature], present.max() if present.size else math.nan)
+        assert bins.n_bins[feature] == len(bins.cuts[feature]) + 1
+
+
+@pytest.mark.parametrize("max_bins", [2, 3, 16, 255])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_distinct_values_are_cut_into_bins_of_about_equal_weight(max_bins, weighted):
+    rng = np.random.default_rng(max_bins)
+    X = rng.standard_normal((5000, 1))
+    weight = rng.choice([1.0, 2.0, 5.0], 5000) if weighted else np.ones(5000)
+    table = Table.build(X, weight=weight, max_bins=max_bins)
+    held = np.bincount(table.codes[0], weight)
+    assert held.size == max_bins
+    assert held.max() <= 1.1 * weight.sum() / max_bins + weight.max()
+    assert held.min() >= 0.7 * weight.sum() / max_bins
+
+
+def test_a_value_heavier_than_a_bin_has_a_bin_to_itself():
+    """Half of the rows are 0: one bin for them, the others for the rest."""
+    rng = np.random.default_rng(0)
+    column = np.where(rng.random(4000) < 0.5, 0.0, rng.standard_normal(4000))
+    table = Table.build(column[:, None], max_bins=16)
+    code = table.codes[0][column == 0][0]
+    assert set(column[table.codes[0] == code]) == {0.0}
+    others = np.bincount(table.codes[0][column != 0], minlength=16)
+    assert (others > 0).sum() >= 13
+
+
+@pytest.mark.parametrize("distinct", [254, 255, 256, 257])
+def test_the_last_column_that_is_exact_has_255_values(distinct):
+    table = Table.build(np.arange(distinct, dtype=float)[:, None])
+    assert table.bins.n_bins[0] == min(distinct, 255)
+    assert table.codes[0].max() == min(distinct, 255) - 1
+    assert table.codes[0].max() < MISSING
+
+
+def test_weight_two_cuts_as_the_row_twice_does():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((900, 2))
+    copies = rng.integers(1, 3, 900)
+    weighted = Table.build(X, weight=copies.astype(float), max_bins=20)
+    repeated = Table.build(np.repeat(X, copies, axis=0), max_bins=20)
+    for one, other in zip(weighted.bins.cuts, repeated.bins.cuts, strict=True):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_cuts_do_not_depend_on_the_unit_of_the_weights(scale):
+    rng = np.random.default_rng(2)
+    X, weight = rng.standard_normal((500, 1)), rng.random(500) + 0.1
+    one, other = (Table.build(X, weight=w, max_bins=10) for w in (weight, weight * scale))
+    assert_array_equal(one.bins.cuts[0], other.bins.cuts[0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        (1.0, np.nextafter(1.0, 2.0)),
+        (-1e308, 1e308),
+        (-1.7e308, 1.7e308),
+        (0.0, 5e-324),
+        (-5e-324, 5e-324),
+        (1e308, np.nextafter(1e308, np.inf)),
+    ],
+)
+def test_a_cut_lies_between_its_neighbours_however_near_or_far(low, high):
+    table = Table.build(np.array([[low], [high]]))
+    (cut,) = table.bins.cuts[0]
+    assert low <= cut < high
+    assert_array_equal(table.codes[0], [0, 1])
+
+
+def test_minus_zero_is_zero():
+    assert Table.build(np.array([[0.0], [-0.0]])).bins.n_bins[0] == 1
+
+
+@pytest.mark.parametrize("max_bins", [1, 256, 2.5, True, -3])
+def test_a_number_of_bins_out_of_range_is_refused(max_bins):
+    with pytest.raises(ValueError, match=rf"max_bins={max_bins!r}.*use 2 to 255"):
+        Table.build(np.zeros((2, 1)), max_bins=max_bins)
+
+
+# -- layouts ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asfortranarray,
+        lambda X: X.astype(np.float32),
+        scipy.sparse.csc_array,
+        scipy.sparse.csr_array,
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+    ],
+    ids=["fortran", "float32", "csc", "csr", "strided"],
+)
+def test_any_layout_gives_the_same_codes(make):
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 5, (70, 11)).astype(float)
+    X[rng.random(X.shape) < 0.1] = math.nan
+    order = rng.permutation(70)[:50]
+    one, other = Table.build(X, order=order), Table.build(make(X), order=order)
+    assert_array_equal(one.codes, other.codes)
+    assert_array_equal(one.column(4), other.column(4))
+    assert_array_equal(one.rows(), other.rows())
+
+
+def test_any_number_of_threads_gives_the_same_table(tiny_thresholds):
+    rng = np.random.default_rng(4)
+    X, weight = rng.standard_normal((500, 9)), rng.random(500)
+    tables = []
+    for jobs in (1, 2, 5):
+        with Workers(jobs) as workers:
+            tables.append(Table.build(X, weight=weight, max_bins=30, workers=workers))
+            keys = tables[-1].keys(weight, workers)
+            assert_array_equal(keys, tables[0].keys(weight, Workers(1)))
+    for table in tables[1:]:
+        assert_array_equal(table.codes, tables[0].codes)
+
+
+@given(FEW_ROWS, st.data())
+def test_other_rows_are_binned_by_the_cuts_already_chosen(X, data):
+    table = Table.build(X)
+    order = np.array(data.draw(st.permutations(range(len(X)))))
+    like = Table.like(X[order], table.bins)
+    assert_array_equal(like.codes, table.codes[:, order])
+    assert like.bins is table.bins
+
+
+# -- histograms ------------------------------------------------------------------------------
+
+
+@given(FEW_ROWS, st.data())
+def test_a_histogram_is_the_sum_of_the_pull_over_each_bin(X, data):
+    table = Table.build(X)
+    pull = data.draw(some.pulls(len(X)))
+    histogram = table.histogram(pull)
+    assert histogram.shape == (X.shape[1], 256)
+    for feature in range(X.shape[1]):
+        expected = np.bincount(table.codes[feature], pull, minlength=256)
+        assert np.abs(histogram[feature] - expected).max() < 1e-15
+
+
+@given(st.data())
+def test_histograms_of_blocks_add_up_to_the_same_bits(data):
+    """However the rows are shared out, in whatever order."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    table = Table.build(rng.standard_normal((60, 3)), max_bins=7)
+    pull = rng.standard_normal(60) / 60
+    integers = to_integers(pull)
+    owner = rng.integers(0, data.draw(st.integers(1, 6)), 60)
+    parts = [
+        table.block(owner == block).integer_histogram(integers[owner == block])
+        for block in rng.permutation(np.unique(owner))
+    ]
+    whole = table.integer_histogram(integers)
+    assert_array_equal(sum(parts), whole)
+    assert_array_equal(whole / SCALE, table.histogram(pull))
+
+
+def test_integers_keep_sixty_binary_digits():
+    assert to_integers(np.array([0.5, -1.0, 2.0**-61, 2.0**-63])).tolist() == [
+        2**60, -(2**61), 1, 0,
+    ]  # fmt: skip
+
+
+def test_reordering_moves_codes_and_rows_together():
+    X = np.array([[3.0], [1.0], [2.0]])
+    table = Table.build(X).reorder(np.array([2, 0, 1]))
+    assert_array_equal(table.codes[0], [1, 2, 0])
+    assert_array_equal(table.column(0), [2, 3, 1])
+    assert_array_equal(table.rows(), X[[2, 0, 1]])

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Columns": "rankers",
     "Constants": "rankers",
+    "ConvexRisk": "algorithms.ball",
     "Exp": "losses",
     "Exponential": "losses",
     "Family": "rankers",
@@ -37,6 +38,7 @@ _HOME = {
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
 if TYPE_CHECKING:
+    from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.rankboost import RankBoost
     from precede.estimator import load, pairs_in_order
     from precede.judgments import Judgments

@@ -41,6 +41,7 @@ __all__ = [
     "Stop",
     "Training",
     "Worsening",
+    "advance",
     "run",
 ]
 
@@ -457,7 +458,7 @@ class _Loop:
 
     def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
         self.training.workers.run(
-            _advance, self.scores.size, self.scores, values, weight, small=self.scores.size < SMALL
+            advance, self.scores.size, self.scores, values, weight, small=self.scores.size < SMALL
         )
         for monitor in self.monitors:
             monitor.advance(ranker, weight)
@@ -499,6 +500,7 @@ def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
 
 
 @njit(cache=True, nogil=True)
-def _advance(low, high, scores, values, weight):
+def advance(low, high, scores, values, weight):
+    """Add ``weight·values`` to the scores of the places low..high."""
     for place in range(low, high):
         scores[place] += weight * values[place]

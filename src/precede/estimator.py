@@ -85,19 +85,20 @@ class BaseRanker(BaseEstimator):
         Why boosting ended.
     """
 
-    # Parameters that every algorithm has; subclasses assign them in __init__.
-    n_estimators: int
-    learning_rate: float
-    balance: str
-    max_bins: int
-    max_features: float
-    early_stopping_rounds: int | None
-    eval_metric: Any
-    callbacks: Any
-    warm_start: bool
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
+    # Parameters that the base reads. A subclass assigns those that it has in __init__; for
+    # the others these values stand.
+    n_estimators: int = 100
+    learning_rate: float = 1.0
+    balance: str = "pairs"
+    max_bins: int = 255
+    max_features: float = 1.0
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Any = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def _plan(self, stop: Stop) -> Plan:
         """What the loop should do; written by each algorithm."""
@@ -147,11 +148,17 @@ class BaseRanker(BaseEstimator):
                 X, judgments, balance=self.balance, max_bins=self.max_bins, workers=workers
             )
             monitors = self._monitors(eval_set, eval_qid, eval_group, training)
-            result = self._boost(training, monitors)
+            result = self._boost(training, monitors, X, judgments)
         self._keep(result, judgments, training)
         return self
 
-    def _boost(self, training: Training, monitors: list[tuple[Monitor, dict]]) -> Result:
+    def _boost(
+        self,
+        training: Training,
+        monitors: list[tuple[Monitor, dict]],
+        X: Any,  # noqa: ARG002  (for algorithms that fit more than once)
+        judgments: Judgments,  # noqa: ARG002
+    ) -> Result:
         """Run the loop, continuing the last fit if asked to."""
         stop: Stop = Rounds(self.n_estimators)
         self._watch = self._worsening(monitors)
@@ -382,8 +389,8 @@ class BaseRanker(BaseEstimator):
         _whole_number("n_estimators", self.n_estimators, least=1)
         if self.early_stopping_rounds is not None:
             _whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
-        _in_range("learning_rate", self.learning_rate, 0.0, 1.0)
-        _in_range("max_features", self.max_features, 0.0, 1.0)
+        for name in ("learning_rate", "max_features"):
+            _in_range(name, getattr(self, name), 0.0, 1.0)
         count_jobs(self.n_jobs)
 
     def _feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:

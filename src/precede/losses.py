@@ -26,6 +26,8 @@ __all__ = [
     "Price",
     "Separable",
     "Smooth",
+    "SmoothedHinge",
+    "Spline",
     "SquaredHinge",
     "pair_loss",
     "price",
@@ -53,6 +55,16 @@ class Polynomial:
 
 
 @dataclass(frozen=True)
+class Spline:
+    """A sum of ``weight·(knot - m)_+^degree`` over `terms` (weight, knot, degree): O(n log n).
+
+    The sum must not be negative anywhere.
+    """
+
+    terms: tuple[tuple[float, float, int], ...]
+
+
+@dataclass(frozen=True)
 class Smooth:
     """An analytic loss, interpolated at `nodes` Chebyshev points per `width`: about 15 n.
 
@@ -64,7 +76,7 @@ class Smooth:
     nodes: int = 14
 
 
-Form = Separable | Polynomial | Smooth | None
+Form = Separable | Polynomial | Spline | Smooth | None
 
 
 # -- pair losses -----------------------------------------------------------------------------
@@ -227,6 +239,46 @@ class SquaredHinge(Hinge):
     def curvature(self, margin: Floats) -> Floats:
         """2 left of the kink, 0 on it and right of it."""
         return np.where(margin < self._knot, 2.0, 0.0)
+
+
+class SmoothedHinge(PairLoss):
+    """The hinge of margin 1 with its kink rounded off over a width `smoothing`.
+
+    ``l(m) = ((1 - m)_+² - (1 - smoothing - m)_+²) / (2 smoothing)``: equal to 0 right of 1,
+    a parabola down to ``1 - smoothing`` and a straight line left of it. It lies below the
+    hinge, by at most half of `smoothing`.
+
+    >>> import numpy as np
+    >>> SmoothedHinge(0.5).value(np.array([-1.0, 0.75, 1.0]))
+    array([1.75  , 0.0625, 0.    ])
+    """
+
+    name = "smoothed_hinge"
+
+    def __init__(self, smoothing: float = 0.1):
+        if not 0 < smoothing < np.inf:
+            raise ValueError(f"smoothing={smoothing!r} is out of range; use more than 0")
+        self.smoothing = float(smoothing)
+        half = 0.5 / self.smoothing
+        self.form = Spline(((half, 1.0, 2), (-half, 1.0 - self.smoothing, 2)))
+
+    def value(self, margin: Floats) -> Floats:
+        """Parabola near the kink, straight line left of it."""
+        short = np.maximum(1.0 - margin, 0.0)
+        round_ = np.minimum(short, self.smoothing)
+        return round_ * (short - 0.5 * round_) / self.smoothing
+
+    def slope(self, margin: Floats) -> Floats:
+        """Between -1 and 0."""
+        return -np.clip((1.0 - margin) / self.smoothing, 0.0, 1.0)
+
+    def curvature(self, margin: Floats) -> Floats:
+        """``1 / smoothing`` on the parabola, 0 elsewhere."""
+        inside = (margin < 1.0) & (margin >= 1.0 - self.smoothing)
+        return np.where(inside, 1.0 / self.smoothing, 0.0)
+
+    def __repr__(self) -> str:
+        return f"SmoothedHinge({self.smoothing:g})"
 
 
 # -- prices ----------------------------------------------------------------------------------

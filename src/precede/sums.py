@@ -22,7 +22,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.judgments import Arrangement
-from precede.losses import PairLoss, Polynomial, Separable, Smooth
+from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline
 from precede.threads import Workers
 
 __all__ = ["PairSums", "log_sum"]
@@ -51,7 +51,7 @@ class PairSums:
         if isinstance(loss.form, Separable):
             self._graded = _Separable(arrangement, loss.form)
         else:
-            blocks = {Polynomial: _PolynomialBlocks, Smooth: _SmoothBlocks}
+            blocks = {Polynomial: _SplineBlocks, Spline: _SplineBlocks, Smooth: _SmoothBlocks}
             self._graded = blocks.get(type(loss.form), _Tiles)(arrangement, loss, self.workers)
 
     def over_winners(
@@ -71,6 +71,8 @@ class PairSums:
 
         A pair that is both graded and listed pays twice before the square is taken.
         """
+        if log_source.max(initial=-np.inf) == -np.inf:  # a linear price: nothing is squared
+            return np.full(scores.size, -np.inf)
         graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
         winner, loser, weight = self._listed()
         if not winner.size:
@@ -220,27 +222,39 @@ class _Blocks:
         raise NotImplementedError(f"{type(self).__name__} must define linear")
 
 
-class _PolynomialBlocks(_Blocks):
-    """``(knot - m)_+^degree``: sort, then one sweep that only ever adds positive terms."""
+class _SplineBlocks(_Blocks):
+    """Terms ``weight·(knot - m)_+^degree``: sort, then one sweep for each knot.
+
+    A sweep only ever adds positive terms, so nothing cancels inside it; between terms of
+    opposite sign the result is kept from falling below 0 by rounding.
+    """
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> NDArray:
-        form = self.loss.form
-        assert isinstance(form, Polynomial)
-        shapes = [_monomial(form.degree, name) for name in kernels]
-        degrees = np.array([degree for _, degree in shapes])
         totals = np.zeros((len(kernels), scores.size))
-        self.workers.run(
-            _polynomial_of_queries, self.split_start.size - 1, self.split_start, self.split,
-            scores, source, winners, form.knot, degrees, totals, small=self.small,
-        )  # fmt: skip
-        return totals * np.array([[constant] for constant, _ in shapes])
+        for weight, knot, degree in self._terms():
+            shapes = [_monomial(degree, name) for name in kernels]
+            part = np.zeros_like(totals)
+            self.workers.run(
+                _polynomial_of_queries, self.split_start.size - 1, self.split_start, self.split,
+                scores, source, winners, knot, np.array([power for _, power in shapes]), part,
+                small=self.small,
+            )  # fmt: skip
+            totals += weight * part * np.array([[constant] for constant, _ in shapes])
+        return np.maximum(totals, 0.0)
+
+    def _terms(self) -> tuple[tuple[float, float, int], ...]:
+        form = self.loss.form
+        if isinstance(form, Spline):
+            return form.terms
+        assert isinstance(form, Polynomial)
+        return ((1.0, form.knot, form.degree),)
 
 
 def _monomial(degree: int, name: str) -> tuple[float, int]:
     """Constant and degree of each kernel of ``(knot - m)_+^degree``."""
-    if name == "square":
+    if name == "square":  # of a spline of several terms it would need their products
         return float(degree**2), 2 * degree - 2
     order = {"value": 0, "slope": 1, "curvature": 2}[name]
     constant = float(np.prod(np.arange(degree, degree - order, -1)))

@@ -1,0 +1,549 @@
+"""Convex risk minimisation in an l1 ball, with a certificate (CLV05 section 4)."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numba import njit
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+
+from precede.boost import (
+    History,
+    Monitor,
+    Plan,
+    Progress,
+    Result,
+    Stop,
+    Training,
+    Worsening,
+)
+from precede.estimator import BaseRanker, _progress_bar, pairs_in_order
+from precede.judgments import Judgments
+from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
+from precede.model import Ensemble
+from precede.rankers import Family, Found, Ranker, family
+from precede.risk import PairRisk, exact_sum
+from precede.stumps import Stump
+from precede.table import MISSING, SCALE, Table, to_integers
+from precede.threads import Workers
+
+__all__ = ["ConvexRisk"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """A cost of CLV05: a pair loss and the factor that makes it 1 at margin 0."""
+
+    loss: PairLoss
+    factor: float
+
+
+_COSTS = {
+    "exponential": _Cost(Exponential(), 1.0),
+    "logistic": _Cost(Logistic(), 1.0 / np.log(2.0)),
+    "hinge": _Cost(Hinge(1.0), 1.0),
+}
+# After so many exchanges of weight between two rankers all weights are corrected at once,
+# which takes care of directions that exchanges only zigzag along; for models of up to so many
+# parts, because its cost grows with the cube of their number.
+CORRECT_EVERY = 15
+MOST_CORRECTED = 150
+# A share of the radius below this is nothing.
+NEGLIGIBLE = 1e-12
+# The first width of the rounding of the hinge; halved as the gap falls.
+FIRST_SMOOTHING = 0.5
+
+
+class ConvexRisk(BaseRanker):
+    """Minimise a convex ranking risk over all ``sum_j w_j h_j`` with ``sum_j |w_j| <= radius``.
+
+    The mean over crucial pairs of the cost ``phi(-(f(x_i) - f(x_k)))``, where phi(x) is
+    ``exp(x)``, ``log2(1 + exp(x))`` or ``(1 + x)_+``; all three are 1 at 0. (CLV05 average
+    over all ordered pairs; pairs of equal grade then add a constant.)
+
+    Conditional gradient with pairwise steps: a round moves weight from the worst ranker in
+    the model to its best, or towards the best ranker there is, whichever promises more; so
+    the ball is never left and useless rankers leave again. The duality gap
+    ``<gradient, f - vertex>`` bounds how far the risk is from the least possible one: `gap_`
+    is a certificate, not an estimate.
+
+    Parameters
+    ----------
+    cost : {"exponential", "logistic", "hinge"}
+    radius : float, or "cv"
+        Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
+        cross-validation by queries (or by rows, without queries).
+    tolerance : float
+        Stop when the certified gap is below.
+    rankers : {"stumps", "features", "columns"} or Family
+    n_estimators : int
+        Most rounds; a warning says if the tolerance was not reached.
+    radii : increasing list of floats, optional
+        The path for ``radius="cv"``; each solution starts from the one before.
+    cv : int
+        Number of folds.
+    balance, max_bins, callbacks, random_state, n_jobs, verbose
+        As for `RankBoost`; `random_state` shuffles the folds.
+    eval_metric
+        As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
+        when to stop).
+
+    Attributes
+    ----------
+    gap_ : float
+        The mean cost of the fit is at most this far above the least possible in the ball.
+    radius_ : float
+    path_ : list of dict
+        For each radius: mean and standard error of the share of pairs out of order.
+    history_ : History
+        ``history_["gap"]``, ``["risk"]`` (the mean cost), ``["norm"]``, ``["active"]``.
+
+    Notes
+    -----
+    A round costs one search, O(n) for the pull, O(n) for each feature in the model, and a
+    line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
+    by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
+    problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``.
+
+    References
+    ----------
+    Clémençon, Lugosi & Vayatis, *Ranking and Scoring Using Empirical Risk Minimization*,
+    COLT 2005, section 4.
+
+    Examples
+    --------
+    >>> from precede import ConvexRisk
+    >>> from precede.datasets import two_normals
+    >>> sample = two_normals(300, random_state=0)
+    >>> model = ConvexRisk(cost="logistic", radius=2.0, tolerance=0.01).fit(sample.X, sample.y)
+    >>> bool(model.gap_ <= 0.01), bool(sum(map(abs, model.ensemble_.weights)) <= 2.0)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        cost: str = "exponential",
+        radius: float | str = 4.0,
+        tolerance: float = 1e-3,
+        rankers: str | Family = "stumps",
+        n_estimators: int = 2000,
+        radii: Sequence[float] | None = None,
+        cv: int = 5,
+        balance: str = "pairs",
+        max_bins: int = 255,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.cost = cost
+        self.radius = radius
+        self.tolerance = tolerance
+        self.rankers = rankers
+        self.n_estimators = n_estimators
+        self.radii = radii
+        self.cv = cv
+        self.balance = balance
+        self.max_bins = max_bins
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, **options: Any) -> ConvexRisk:
+        """Minimise the risk; parameters as for every ranker (see `RankBoost.fit`)."""
+        return super().fit(X, y, **options)
+
+    def _boost(
+        self, training: Training, monitors: list[tuple[Monitor, dict]], X: Any, judgments: Judgments
+    ) -> Result:
+        self._watch: Worsening | None = self._worsening(monitors)
+        radii = self._path()
+        self.path_: list[dict[str, float]] = []
+        if self.radius == "cv":
+            self.path_ = self._cross_validated(X, judgments, radii)
+            errors = [step["error"] for step in self.path_]
+            radii = radii[: int(np.argmin(errors)) + 1]
+        self.radius_ = float(radii[-1])
+        solver = _Solver(self, training, [monitor for monitor, _ in monitors])
+        plan = Plan(PairRisk(), family("constant"), step=None, stop=Stop())  # type: ignore[arg-type]
+        with _progress_bar(self, plan, 0) as shown:
+            for radius in radii:
+                last = radius == radii[-1]
+                solver.solve(radius, self.tolerance, shown.callbacks if last else ())
+        self.gap_ = solver.gap
+        if solver.gap > self.tolerance and solver.reason != "a callback said so":
+            warnings.warn(
+                f"the gap is {solver.gap:.3g} after {self.n_estimators} rounds, above the "
+                f"tolerance {self.tolerance:g}; raise n_estimators or tolerance",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
+
+    def _path(self) -> list[float]:
+        if self.radius != "cv":
+            return [float(self.radius)]
+        return [float(radius) for radius in (self.radii or np.geomspace(0.5, 32.0, 7))]
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.cost not in _COSTS:
+            raise ValueError(f"cost={self.cost!r} is unknown; use one of {sorted(_COSTS)}")
+        numbers = self.radii if self.radius == "cv" and self.radii is not None else [self.radius]
+        if self.radius != "cv" or self.radii is not None:
+            good = all(isinstance(r, int | float | np.number) and 0 < r < np.inf for r in numbers)
+            if not good or any(a >= b for a, b in pairwise(numbers)):
+                raise ValueError(
+                    f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
+                    "'cv' with increasing positive radii"
+                )
+        if not 0 < self.tolerance < np.inf:
+            raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
+
+    def _cross_validated(
+        self, X: Any, judgments: Judgments, radii: list[float]
+    ) -> list[dict[str, float]]:
+        """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
+        errors = []
+        for train, test in _folds(judgments, self.cv, self.random_state):
+            inside, outside = judgments[train], judgments[test]
+            if min(inside.n_pairs, outside.n_pairs) == 0:
+                continue
+            with Workers(self.n_jobs) as workers:
+                training = Training.prepare(
+                    X[train], inside, balance=self.balance, max_bins=self.max_bins, workers=workers
+                )
+                solver = _Solver(self, training, [])
+                row = []
+                for radius in radii:
+                    solver.solve(radius, 10 * self.tolerance, ())
+                    scores = solver.ensemble().predict(X[test])
+                    row.append(1 - pairs_in_order(outside, scores))
+            errors.append(row)
+        if not errors:
+            raise ValueError(
+                f"no fold of cv={self.cv} has pairs on both sides; use fewer folds, or a number "
+                "as radius"
+            )
+        table = np.array(errors)
+        spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else [np.nan] * 9
+        return [
+            {"radius": r, "error": float(m), "standard_error": float(s)}
+            for r, m, s in zip(radii, table.mean(axis=0), spread, strict=False)
+        ]
+
+    def _to_dict(self) -> dict[str, Any]:
+        certificate = {"gap": self.gap_, "radius": self.radius_, "path": self.path_}
+        return {**super()._to_dict(), "certificate": certificate}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        certificate = fields.get("certificate")
+        if not isinstance(certificate, dict):
+            raise ValueError("the model file has no 'certificate'")
+        self.gap_, self.radius_ = certificate.get("gap"), certificate.get("radius")
+        self.path_ = certificate.get("path", [])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A ranker in the model with its sign, or the slack (None): its edge and its weight."""
+
+    ranker: Ranker | None
+    sign: float
+    edge: float
+    weight: float
+
+
+class _Solver:
+    """Conditional gradient with pairwise steps, continued from radius to radius.
+
+    The model is a point of the ball: weights ``w_h`` and a slack ``radius - sum |w_h|``,
+    which is the weight of the ranker that is 0 everywhere.
+    """
+
+    def __init__(self, settings: ConvexRisk, training: Training, monitors: list[Monitor]):
+        self._training, self._monitors = training, monitors
+        self._most = settings.n_estimators
+        self._cost = _COSTS[settings.cost]
+        self._smoothing = FIRST_SMOOTHING if settings.cost == "hinge" else None
+        self._search = family(settings.rankers).start(training.table, training.workers)
+        self._bind()
+        self._true = PairRisk(self._cost.loss).bind(training.arrangement, training.workers)
+        self._unit = self._cost.factor / training.arrangement.total
+        self._weights: dict[Ranker, float] = {}
+        self._scores = np.zeros(training.table.n_places)
+        self.history = History()
+        self._exchanges = 0
+        self.gap, self.reason, self._radius = np.inf, "", 0.0
+        self.state = self._risk.state(self._scores)
+
+    def ensemble(self) -> Ensemble:
+        """The model: rankers with a weight, in the order in which they came."""
+        kept = {ranker: weight for ranker, weight in self._weights.items() if weight != 0}
+        norm = math.fsum(map(abs, kept.values()))
+        # Rounding must not leave the ball, not even by the last bit.
+        shrink = min(1.0, self._radius / norm * (1 - 2.0**-50)) if norm > self._radius else 1.0
+        weights = [shrink * weight for weight in kept.values()]
+        return Ensemble(list(kept), weights, self._training.table.n_features)
+
+    def solve(self, radius: float, tolerance: float, callbacks: Sequence[Callable]) -> None:
+        """Go on until the gap is certified to be below the tolerance."""
+        self._radius = radius
+        self.reason = f"{self._most} rounds"
+        for _ in range(self._most):
+            began = time.perf_counter()
+            found = self._search.best(self.state.pull)
+            self._certify(found, radius)
+            if self.gap <= tolerance or found is None:
+                self.reason = "the gap is within the tolerance"
+                return
+            moved = self._move(found, radius)
+            self.state = self._risk.state(self._scores)
+            self._record(found, moved, time.perf_counter() - began)
+            progress = Progress(len(self.history), self.history, self.ensemble())
+            if any([callback(progress) is True for callback in callbacks]):
+                self.reason = "a callback said so"
+                return
+            if moved == 0.0 and self._smoothing is None:
+                self.reason = "the step is below rounding"
+                return
+        self._certify(self._search.best(self.state.pull), radius)
+
+    def _bind(self) -> None:
+        loss = self._cost.loss if self._smoothing is None else SmoothedHinge(self._smoothing)
+        self._risk = PairRisk(loss).bind(self._training.arrangement, self._training.workers)
+
+    def _certify(self, found: Found | None, radius: float) -> None:
+        """Bound how far the mean cost is above the least in the ball.
+
+        The best vertex is worth ``radius·|edge|``; ties in the search are within 2^-40.
+        """
+        best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
+        here = exact_sum(self.state.pull * self._scores)
+        mass = np.exp(self.state.log_mass) * self._unit if self.state.log_mass > -np.inf else 0.0
+        gap = max(0.0, mass * (radius * best - here))
+        if self._smoothing is None:
+            self.gap = float(gap)
+            return
+        smooth = np.exp(self.state.log_value) * self._unit
+        self.gap = float(self._mean_cost() - smooth + gap)
+        if gap < 0.5 * (self.gap - gap):  # what is left is mostly the rounding of the kink
+            self._smoothing /= 2
+            self._bind()
+            self.state = self._risk.state(self._scores)
+
+    def _mean_cost(self) -> float:
+        if self._smoothing is None:
+            return float(np.exp(self.state.log_value) * self._unit)
+        return float(np.exp(self._true.log_value(self._scores)) * self._unit)
+
+    def _move(self, found: Found, radius: float) -> float:
+        """Take one step; returns the weight that was moved.
+
+        Inside the model as long as moving weight from its worst part to its best promises
+        more than the best vertex does; else towards the vertex. (Steps from the worst part
+        straight to a new vertex would pass ever smaller weights around among rankers that
+        are much alike.)
+        """
+        parts = self._parts(radius)
+        worst = min(parts, key=lambda part: part.edge)
+        best = max(parts, key=lambda part: part.edge)
+        here = exact_sum(self.state.pull * self._scores)
+        promised = radius * (best.edge - worst.edge)
+        if promised <= 0 or promised < radius * abs(found.edge) - here:
+            return self._approach(found, radius)
+        self._exchanges += 1
+        if self._exchanges % CORRECT_EVERY == 0 and len(parts) <= MOST_CORRECTED:
+            return self._correct(parts, radius) or self._exchange(worst, best)
+        return self._exchange(worst, best)
+
+    def _correct(self, parts: list[_Part], radius: float) -> float:
+        """Find the best weights for the rankers in the model, all at once (SLSQP).
+
+        Returns the weight moved, or 0 if the risk could not be lowered.
+        """
+        kept = [part for part in parts if part.ranker is not None]
+        rankers = [part.ranker for part in kept if part.ranker is not None]
+        sign = np.array([part.sign for part in kept])
+        before = np.array([part.weight for part in kept]) / radius
+        values = np.stack([ranker.on(self._training.table) for ranker in rankers])
+
+        def cost(share: Floats) -> tuple[float, Floats]:
+            at = self._risk.state(_combined(values, sign * share * radius))
+            mass = np.exp(at.log_mass) * self._unit if at.log_mass > -np.inf else 0.0
+            slope = -mass * radius * sign * _products(values, at.pull)
+            return float(np.exp(at.log_value) * self._unit), slope
+
+        answer = scipy.optimize.minimize(
+            cost, before, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * len(kept),
+            constraints={"type": "ineq", "fun": lambda share: 1.0 - share.sum(),
+                         "jac": lambda share: -np.ones_like(share)},
+            options={"maxiter": 30, "ftol": 1e-12},
+        )  # fmt: skip
+        share = np.where(answer.x > NEGLIGIBLE, answer.x, 0.0)
+        share /= max(1.0, share.sum())
+        if cost(share)[0] >= cost(before)[0] * (1 - 1e-12):
+            return 0.0
+        for part, new, old in zip(kept, share, before, strict=True):
+            self._add(part, float(radius * (new - old)))
+            if new == 0 and part.ranker is not None:
+                del self._weights[part.ranker]
+        self._scores = _combined(values, sign * share * radius)
+        return float(radius * np.abs(share - before).sum())
+
+    def _exchange(self, worst: _Part, best: _Part) -> float:
+        """Move weight from one part of the model to another."""
+        direction = self._values(best) - self._values(worst)
+        moved = self._line_search(direction, worst.weight)
+        self._add(best, moved)
+        self._add(worst, -moved)
+        if worst.weight - moved <= NEGLIGIBLE * self._radius and worst.ranker is not None:
+            del self._weights[worst.ranker]
+        self._scores += moved * direction
+        return moved
+
+    def _approach(self, found: Found, radius: float) -> float:
+        """Move towards a vertex of the ball, away from everything else in proportion."""
+        vertex = _Part(found.ranker, 1.0 if found.edge > 0 else -1.0, found.edge, 0.0)
+        direction = radius * self._values(vertex) - self._scores
+        share = self._line_search(direction, 1.0)
+        self._weights = {ranker: (1 - share) * old for ranker, old in self._weights.items()}
+        for monitor in self._monitors:
+            monitor.scores *= 1 - share
+        self._scores *= 1 - share
+        self._add(vertex, share * radius)
+        self._scores += share * radius * self._values(vertex)
+        return share * radius
+
+    def _parts(self, radius: float) -> list[_Part]:
+        """What the model is made of: its rankers, and the slack, whose edge is 0."""
+        slack = radius - math.fsum(abs(weight) for weight in self._weights.values())
+        parts = [_Part(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE * radius else []
+        rankers = list(self._weights)
+        edges = _edges(self._training.table, rankers, self.state.pull)
+        for ranker, edge in zip(rankers, edges, strict=True):
+            weight = self._weights[ranker]
+            sign = 1.0 if weight > 0 else -1.0
+            parts.append(_Part(ranker, sign, sign * float(edge), abs(weight)))
+        return parts
+
+    def _values(self, part: _Part) -> Floats:
+        if part.ranker is None:
+            return np.zeros(self._scores.size)
+        return part.sign * part.ranker.on(self._training.table).astype(np.float64)
+
+    def _line_search(self, direction: Floats, most: float) -> float:
+        def falling(step: float) -> float:
+            at = self._risk.state(self._scores + step * direction)
+            return exact_sum(at.pull * direction) if at.log_mass > -np.inf else 0.0
+
+        if most == 0 or falling(most) >= 0:
+            return most
+        if exact_sum(self.state.pull * direction) <= 0:
+            return 0.0
+        return float(scipy.optimize.brentq(falling, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
+
+    def _add(self, part: _Part, weight: float) -> None:
+        if part.ranker is None:
+            return
+        signed = part.sign * weight
+        self._weights[part.ranker] = self._weights.get(part.ranker, 0.0) + signed
+        for monitor in self._monitors:
+            monitor.advance(part.ranker, signed)
+
+    def _record(self, found: Found, moved: float, seconds: float) -> None:
+        cost = self._mean_cost()
+        seen: dict[str, float] = {}
+        for monitor in self._monitors:
+            seen |= monitor.look()
+        self.history.append(
+            risk=cost,
+            log_risk=float(np.log(cost)) if cost > 0 else -np.inf,
+            gap=self.gap,
+            edge=found.edge,
+            step=moved,
+            norm=math.fsum(map(abs, self._weights.values())),
+            active=len(self._weights),
+            seconds=seconds,
+            **seen,
+        )
+
+
+def _edges(table: Table, rankers: list[Ranker], pull: Floats) -> Floats:
+    """Edges of rankers already in the model; stumps of one feature share a histogram."""
+    edges = np.zeros(len(rankers))
+    stumps = [j for j, ranker in enumerate(rankers) if isinstance(ranker, Stump)]
+    if stumps:
+        features = np.unique([rankers[j].feature for j in stumps])  # type: ignore[attr-defined]
+        histogram = table.integer_histogram(to_integers(pull), features)
+        above = np.cumsum(histogram[:, :MISSING][:, ::-1], axis=1)[:, ::-1]
+        for j in stumps:
+            stump = rankers[j]
+            assert isinstance(stump, Stump)
+            row = int(np.searchsorted(features, stump.feature))
+            first = int(np.searchsorted(table.bins.cuts[stump.feature], stump.threshold, "right"))
+            missing = histogram[row, MISSING] if stump.missing else 0
+            edges[j] = (above[row, first] + missing) / SCALE
+    for j in set(range(len(rankers))) - set(stumps):
+        edges[j] = exact_sum(pull * rankers[j].on(table))
+    return edges
+
+
+def _folds(
+    judgments: Judgments, folds: int, random_state: Any
+) -> Iterator[tuple[NDArray, NDArray]]:
+    """Folds that keep queries whole, or the classes in proportion."""
+    rows = np.arange(len(judgments))
+    if judgments.qid is not None:
+        yield from GroupKFold(folds, shuffle=True, random_state=random_state).split(
+            rows, groups=judgments.qid
+        )
+        return
+    few = judgments.grade is not None and np.unique(judgments.grade).size <= 10
+    splitter = StratifiedKFold if few else KFold
+    yield from splitter(folds, shuffle=True, random_state=random_state).split(
+        rows, judgments.grade if few else None
+    )
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _combined(values, weights):
+    """Weighted sum of the rows."""
+    total = np.zeros(values.shape[1])
+    for row in range(values.shape[0]):
+        weight = weights[row]
+        for place in range(values.shape[1]):
+            total[place] += weight * values[row, place]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _products(values, pull):
+    """Dot product of every row with the pull."""
+    result = np.zeros(values.shape[0])
+    for row in range(values.shape[0]):
+        total = 0.0
+        for place in range(values.shape[1]):
+            total += values[row, place] * pull[place]
+        result[row] = total
+    return result

@@ -1,0 +1,173 @@
+"""Convex risk in an l1 ball: the certificate against exact solutions of small problems."""
+
+import numpy as np
+import pytest
+import scipy.optimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from precede import ConvexRisk, Judgments, load
+from precede.datasets import excess_ranking_risk, two_normals, uniform_regression
+
+COSTS = {
+    "exponential": np.exp,
+    "logistic": lambda x: np.logaddexp(0, x) / np.log(2),
+    "hinge": lambda x: np.maximum(0, 1 + x),
+}
+
+
+def small_problem(seed=0, rows=24):
+    """Two classes, two features of few values, so that all stumps can be listed."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (rows, 2)).astype(float)
+    y = (X[:, 0] + rng.normal(0, 1.5, rows) > 1.5).astype(int)
+    return X, y
+
+
+def margins_of_all_stumps(X, y):
+    """Matrix of h(x_i) - h(x_k) over pairs (i positive, k negative) and stumps."""
+    stumps = [X[:, f] > t + 0.5 for f in range(X.shape[1]) for t in range(4)]
+    values = np.array(stumps, float).T
+    return (values[y == 1][:, None, :] - values[y == 0][None, :, :]).reshape(-1, values.shape[1])
+
+
+def least_cost(X, y, cost, radius):
+    """Least mean cost in the ball: a linear programme for the hinge, SLSQP for the others."""
+    M = margins_of_all_stumps(X, y)
+    pairs, stumps = M.shape
+    if cost == "hinge":
+        # Variables: w+, w-, and the cost of each pair.
+        objective = np.r_[np.zeros(2 * stumps), np.full(pairs, 1 / pairs)]
+        short = np.hstack([-M, M, -np.eye(pairs)])
+        inside = np.r_[np.ones(2 * stumps), np.zeros(pairs)][None, :]
+        answer = scipy.optimize.linprog(
+            objective, np.vstack([short, inside]), np.r_[-np.ones(pairs), radius], method="highs"
+        )
+        return answer.fun
+    split = np.hstack([M, -M])
+    phi = COSTS[cost]
+    answer = scipy.optimize.minimize(
+        lambda w: phi(-split @ w).mean(),
+        np.zeros(2 * stumps),
+        method="SLSQP",
+        bounds=[(0, None)] * (2 * stumps),
+        constraints={"type": "ineq", "fun": lambda w: radius - w.sum()},
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    return answer.fun
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("radius", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_gap_is_a_certificate(cost, radius, seed):
+    """The mean cost is above the least by no more than the certified gap."""
+    X, y = small_problem(seed)
+    model = ConvexRisk(cost=cost, radius=radius, tolerance=1e-4).fit(X, y)
+    scores = model.predict(X)
+    mean = COSTS[cost](-(scores[y == 1][:, None] - scores[y == 0][None, :])).mean()
+    excess = mean - least_cost(X, y, cost, radius)
+    assert model.gap_ <= 1e-4
+    assert -1e-7 <= excess <= model.gap_ + 1e-7
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_every_gap_on_the_way_is_a_certificate(cost):
+    X, y = small_problem(2)
+    model = ConvexRisk(cost=cost, radius=3.0, tolerance=1e-5).fit(X, y)
+    least = least_cost(X, y, cost, 3.0)
+    # The gap of a row was certified before its step, for the risk of the row before.
+    before = np.r_[1.0, model.history_["risk"][:-1]]
+    assert (before - least <= model.history_["gap"] + 1e-7).all()
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_ball_is_never_left(cost):
+    sample = two_normals(400, random_state=1)
+    model = ConvexRisk(cost=cost, radius=1.5, tolerance=1e-3).fit(sample.X, sample.y)
+    assert sum(map(abs, model.ensemble_.weights)) <= 1.5
+    assert (model.history_["norm"] <= 1.5 * (1 + 1e-12)).all()
+
+
+def test_the_cost_falls_with_the_radius_and_the_history_tells_it():
+    sample = two_normals(300, random_state=0)
+    costs = [
+        ConvexRisk(cost="logistic", radius=r, tolerance=1e-4)
+        .fit(sample.X, sample.y)
+        .history_["risk"][-1]
+        for r in (0.5, 1.0, 4.0)
+    ]
+    assert costs[0] > costs[1] > costs[2]
+
+
+def test_rounds_that_do_not_suffice_are_said():
+    sample = two_normals(300, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="raise n_estimators"):
+        model = ConvexRisk(radius=8.0, tolerance=1e-9, n_estimators=3).fit(sample.X, sample.y)
+    assert model.gap_ > 1e-9
+
+
+def test_radius_by_cross_validation_with_queries():
+    from precede.datasets import search_results
+
+    sample = search_results(20, features=4, informative=2, per_query=15, random_state=0)
+    model = ConvexRisk(
+        cost="logistic", radius="cv", radii=[0.5, 2.0, 8.0], cv=3, tolerance=5e-3, random_state=0
+    ).fit(sample.X, sample.y, qid=sample.qid)
+    errors = [step["error"] for step in model.path_]
+    assert [step["radius"] for step in model.path_] == [0.5, 2.0, 8.0]
+    assert model.radius_ == [0.5, 2.0, 8.0][int(np.argmin(errors))]
+    assert model.gap_ <= 5e-3
+
+
+def test_saved_and_loaded_with_its_certificate(tmp_path):
+    sample = two_normals(200, random_state=0)
+    model = ConvexRisk(radius=1.0, tolerance=1e-2).fit(sample.X, sample.y)
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert again.gap_ == model.gap_
+    assert again.radius_ == 1.0
+    assert np.array_equal(again.predict(sample.X), model.predict(sample.X))
+
+
+def test_works_from_pairs_alone_and_with_real_rankers():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
+    judgments = Judgments.preferences([3, 2, 1], [2, 1, 0], n=4)
+    for rankers in ("stumps", "features"):
+        model = ConvexRisk(radius=4.0, rankers=rankers, tolerance=1e-3).fit(X, judgments)
+        assert model.score(X, judgments) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"cost": "squared"}, "cost='squared'"),
+        ({"radius": -1.0}, "radius=-1.0"),
+        ({"radius": "cv", "radii": [2.0, 1.0]}, "increasing"),
+        ({"tolerance": 0}, "tolerance=0"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, told):
+    sample = two_normals(50, random_state=0)
+    with pytest.raises(ValueError, match=told):
+        ConvexRisk(**parameters).fit(sample.X, sample.y)
+
+
+def test_excess_risk_falls_with_the_sample():
+    """Universal consistency, on a problem whose Bayes ranking risk is 1/12 (CLV05 example 1)."""
+    test = uniform_regression(4000, random_state=99)
+    excess = []
+    for n in (60, 400, 3000):
+        train = uniform_regression(n, random_state=n)
+        radius = n**0.35  # grows, but slower than the sample: what the theorem asks
+        model = ConvexRisk(cost="logistic", radius=radius, tolerance=2e-2, max_bins=64)
+        scores = model.fit(train.X, train.y).predict(test.X)
+        excess.append(excess_ranking_risk(scores, test.truth))
+    assert excess[0] > excess[1] > excess[2] > 0
+    assert excess[2] < 0.02
+
+
+@parametrize_with_checks([ConvexRisk(radius=1.0, tolerance=0.05, n_estimators=20)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,420 @@
+"""The fitted ensemble: scores, plain data, files, and files that mean harm."""
+
+import json
+import math
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from precede import RankBoost, Stump, load
+from precede.model import FORMAT, Ensemble, read_model, write_model
+from precede.rankers import Column, Constant, Feature
+from precede.threads import Workers
+
+# Tables of a few rows have rankers without mistakes; what that does is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+MODELS = Path(__file__).parent / "models"
+
+
+@st.composite
+def ensembles(draw, n_features=3):
+    thresholds = st.sampled_from([-math.inf, -1.0, 0.0, 0.1, 0.5, 2.0])
+    stump = st.builds(Stump, st.integers(0, n_features - 1), thresholds, missing=st.integers(0, 1))
+    other = st.one_of(
+        st.builds(Column, st.integers(0, n_features - 1)),
+        st.builds(Feature, st.integers(0, n_features - 1), st.just(-1.0), st.just(2.0)),
+        st.just(Constant()),
+    )
+    rankers = draw(st.lists(st.one_of(stump, stump, other), max_size=12))
+    weights = draw(st.lists(st.floats(-3, 3), min_size=len(rankers), max_size=len(rankers)))
+    return Ensemble(rankers, weights, n_features)
+
+
+values = st.sampled_from([-2.0, 0.0, 0.1, 0.3, 0.5, 7.0, math.nan])
+some_rows = st.lists(st.lists(values, min_size=3, max_size=3), min_size=1, max_size=8)
+
+
+# -- scores ----------------------------------------------------------------------------------
+
+
+@given(ensembles(), some_rows)
+def test_scores_are_the_weighted_sum_of_the_rankers(ensemble, rows):
+    X = np.array(rows)
+    if any(isinstance(ranker, Column) for ranker in ensemble.rankers):
+        X = np.nan_to_num(X)
+    expected = np.zeros(len(X))
+    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        expected += weight * ranker(X)
+    assert_allclose(ensemble.predict(X), expected, atol=1e-12)
+
+
+@given(ensembles(), some_rows)
+def test_staged_scores_end_at_the_scores(ensemble, rows):
+    X = np.nan_to_num(np.array(rows))
+    stages = list(ensemble.staged_predict(X))
+    assert len(stages) == len(ensemble)
+    for rounds, scores in enumerate(stages, start=1):
+        assert_allclose(scores, ensemble.first(rounds).predict(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asfortranarray,
+        lambda X: X.astype(np.float32),
+        scipy.sparse.csr_array,
+        lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    ],
+    ids=["fortran", "float32", "csr", "strided"],
+)
+def test_any_layout_gives_the_same_scores(make):
+    rng = np.random.default_rng(0)
+    X = rng.integers(-3, 4, (5000, 3)).astype(float)
+    X[rng.random(X.shape) < 0.1] = math.nan
+    rankers = [Stump(j % 3, t, j % 2) for j, t in enumerate([-2.5, -0.5, 0.0, 1.5, -math.inf])]
+    ensemble = Ensemble(rankers, [0.1, -0.7, 0.3, 1e-3, 5.0], 3)
+    assert_array_equal(ensemble.predict(make(X)), ensemble.predict(X))
+
+
+def test_any_number_of_threads_gives_the_same_scores():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((20_000, 4))
+    rankers = [Stump(int(f), float(t)) for f, t in zip(rng.integers(0, 4, 300), rng.standard_normal(300), strict=True)]  # fmt: skip  # noqa: E501
+    ensemble = Ensemble(rankers, list(rng.standard_normal(300)), 4)
+    one = ensemble.predict(X)
+    for jobs in (2, 5):
+        assert_array_equal(ensemble.predict(X, Workers(jobs)), one)
+
+
+def test_scores_do_not_depend_on_the_order_of_the_rounds():
+    """Weights of one threshold are added exactly, so that equal models give equal scores."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((50, 1))
+    rankers = [Stump(0, float(t)) for t in rng.choice([-1.0, 0.0, 1.0], 200)]
+    weights = rng.standard_normal(200)
+    order = rng.permutation(200)
+    one = Ensemble(rankers, list(weights), 1)
+    other = Ensemble([rankers[i] for i in order], list(weights[order]), 1)
+    assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_rows_may_be_scored_in_parts():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((1000, 2))
+    ensemble = Ensemble([Stump(0, 0.0), Stump(1, 0.3)], [1.0, 0.1], 2)
+    parts = np.concatenate([ensemble.predict(X[i : i + 77]) for i in range(0, 1000, 77)])
+    assert_array_equal(parts, ensemble.predict(X))
+
+
+def test_an_ensemble_without_rankers_scores_everything_alike():
+    assert_array_equal(Ensemble([], [], 2).predict(np.zeros((3, 2))), np.zeros(3))
+
+
+def test_importances_are_shares_of_the_absolute_weight():
+    ensemble = Ensemble([Stump(0, 0.0), Stump(2, 0.0), Stump(0, 1.0)], [1.0, -2.0, 1.0], 3)
+    assert_array_equal(ensemble.importances(), [0.5, 0.0, 0.5])
+    assert_array_equal(Ensemble([], [], 2).importances(), [0, 0])
+
+
+# -- plain data ------------------------------------------------------------------------------
+
+
+@given(ensembles())
+def test_an_ensemble_survives_the_trip_through_json(ensemble):
+    """Infinite thresholds are spelt out: JSON has no infinity."""
+    again = Ensemble.from_dict(json.loads(json.dumps(ensemble.to_dict(), allow_nan=False)))
+    assert again.rankers == ensemble.rankers
+    assert again.weights == ensemble.weights
+    assert again.n_features == ensemble.n_features
+
+
+@given(ensembles(), some_rows)
+def test_an_ensemble_survives_a_pickle_without_its_tables(ensemble, rows):
+    X = np.nan_to_num(np.array(rows))
+    scores = ensemble.predict(X)
+    again = pickle.loads(pickle.dumps(ensemble))
+    assert set(vars(again)) == {"rankers", "weights", "n_features"}
+    assert_array_equal(again.predict(X), scores)
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+def a_model(rounds=5):
+    X = np.array([[0.0, math.nan], [1.0, 2.0], [2.0, 1.0], [3.0, math.nan], [1.0, 5.0], [0.0, 0.0]])
+    return X, RankBoost(n_estimators=rounds, learning_rate=0.5).fit(X, [0, 1, 0, 2, 1, 0])
+
+
+def test_a_fitted_model_survives_the_trip_through_a_file(tmp_path):
+    X, model = a_model()
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert type(again) is RankBoost
+    assert_array_equal(again.predict(X), model.predict(X))
+    assert again.get_params() == model.get_params()
+    assert list(again.history_) == list(model.history_)
+    assert again.stop_reason_ == model.stop_reason_
+    assert again.n_features_in_ == 2
+    assert again.best_iteration_ == 5
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
+
+
+def test_a_classifier_survives_the_trip_through_a_file(tmp_path):
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [1.5]])
+    model = RankBoost(n_estimators=4, learning_rate=0.5).fit(X, ["no", "yes", "no", "yes", "yes"])
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert list(again.classes_) == ["no", "yes"]
+    assert again.intercept_ == model.intercept_
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_feature_names_survive_the_trip_through_a_file(tmp_path):
+    import pandas as pd
+
+    X = pd.DataFrame({"age": [0.0, 1.0, 2.0, 1.0], "height": [1.0, 0.0, 1.0, 1.0]})
+    RankBoost(n_estimators=2).fit(X, [0, 1, 0, 1]).save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert list(again.feature_names_in_) == ["age", "height"]
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(X[["height", "age"]])
+
+
+def test_numbers_of_every_kind_can_be_saved(tmp_path):
+    """Metrics of an evaluation set, early stopping, smoothing: all plain JSON."""
+    X, _ = a_model()
+    y = [0, 1, 0, 2, 1, 0]
+    model = RankBoost(
+        n_estimators=5, learning_rate=0.5, early_stopping_rounds=2, eval_metric=["ndcg@2", None]
+    )
+    model.fit(X, y, eval_set=(X, y)).save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert again.evals_result_ == model.evals_result_
+    assert again.best_score_ == model.best_score_
+
+
+def test_a_model_watched_by_a_metric_that_is_not_a_number_can_be_saved(tmp_path):
+    """A metric may be undefined on a data set; that is no reason to lose the model."""
+    X, _ = a_model()
+    y = [0, 1, 0, 2, 1, 0]
+    model = RankBoost(
+        n_estimators=2, learning_rate=0.5, eval_metric=lambda y, s, q: ("m", math.nan, True)
+    )
+    model.fit(X, y, eval_set=(X, y)).save(tmp_path / "model.json")
+    assert_array_equal(load(tmp_path / "model.json").predict(X), model.predict(X))
+
+
+def test_writing_replaces_the_file_at_once_or_not_at_all(tmp_path, monkeypatch):
+    """A disk that fills up in the middle leaves the old model and no rubbish."""
+    _, model = a_model()
+    path = tmp_path / "model.json"
+    model.save(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("no space left on device")
+
+    for function in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, function, fail)
+            with pytest.raises(OSError, match="no space"):
+                a_model(3)[1].save(path)
+        assert path.read_bytes() == before
+        assert [file.name for file in tmp_path.iterdir()] == ["model.json"]
+
+
+def test_a_model_that_json_cannot_hold_leaves_the_old_file(tmp_path):
+    path = tmp_path / "model.json"
+    write_model(path, {"format": FORMAT})
+    with pytest.raises((ValueError, TypeError)):
+        write_model(path, {"format": math.nan})
+    assert read_model(path) == {"format": FORMAT}
+
+
+def test_a_saved_model_is_an_ordinary_file(tmp_path):
+    """Not readable by its owner alone, as temporary files are."""
+    path = tmp_path / "model.json"
+    (tmp_path / "plain").touch()
+    write_model(path, {"format": FORMAT})
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_extra_keys_are_ignored(tmp_path):
+    X, model = a_model()
+    path = tmp_path / "model.json"
+    model.save(path)
+    fields = json.loads(path.read_text())
+    fields["colour"] = "blue"
+    fields["model"]["rankers"][0]["mood"] = 3
+    fields["parameters"]["of_the_future"] = True
+    path.write_text(json.dumps(fields))
+    assert_array_equal(load(path).predict(X), model.predict(X))
+
+
+# -- files that mean harm --------------------------------------------------------------------
+
+
+def set_at(fields, keys, value):
+    for key in keys[:-1]:
+        fields = fields[key]
+    if value is KeyError:
+        del fields[keys[-1]]
+    else:
+        fields[keys[-1]] = value
+
+
+STUMP = {"kind": "stump", "feature": 0, "threshold": 0.5, "missing": 0}
+
+HOSTILE = [
+    (["format"], KeyError),
+    (["format"], 2),
+    (["format"], 0),
+    (["format"], "1"),
+    (["format"], True),
+    (["format"], None),
+    (["format"], [1]),
+    (["estimator"], "os.system"),
+    (["estimator"], None),
+    (["estimator"], ["RankBoost"]),
+    (["estimator"], {"a": 1}),
+    (["model"], KeyError),
+    (["model"], []),
+    (["model"], None),
+    (["model", "rankers"], {}),
+    (["model", "rankers"], "stump"),
+    (["model", "weights"], [0.5]),
+    (["model", "weights", 0], "0.5"),
+    (["model", "weights", 0], True),
+    (["model", "weights", 0], None),
+    (["model", "weights", 0], [1.0]),
+    (["model", "weights", 0], math.nan),
+    (["model", "weights", 0], math.inf),
+    (["model", "weights", 0], 10**400),
+    (["model", "n_features"], 0),
+    (["model", "n_features"], -1),
+    (["model", "n_features"], 1.5),
+    (["model", "n_features"], "2"),
+    (["model", "n_features"], True),
+    (["model", "rankers", 0], 3),
+    (["model", "rankers", 0], ["stump"]),
+    (["model", "rankers", 0], {}),
+    (["model", "rankers", 0], STUMP | {"kind": "oracle"}),
+    (["model", "rankers", 0], STUMP | {"kind": ["stump"]}),
+    (["model", "rankers", 0], STUMP | {"kind": {}}),
+    (["model", "rankers", 0], STUMP | {"kind": None}),
+    (["model", "rankers", 0], STUMP | {"feature": 2}),
+    (["model", "rankers", 0], STUMP | {"feature": -1}),
+    (["model", "rankers", 0], STUMP | {"feature": 0.0}),
+    (["model", "rankers", 0], STUMP | {"feature": "0"}),
+    (["model", "rankers", 0], STUMP | {"feature": False}),
+    (["model", "rankers", 0], STUMP | {"feature": "inf"}),
+    (["model", "rankers", 0], STUMP | {"feature": 10**400}),
+    (["model", "rankers", 0], STUMP | {"threshold": math.nan}),
+    (["model", "rankers", 0], STUMP | {"threshold": "nan"}),
+    (["model", "rankers", 0], STUMP | {"threshold": [0.5]}),
+    (["model", "rankers", 0], STUMP | {"threshold": None}),
+    (["model", "rankers", 0], STUMP | {"threshold": {}}),
+    (["model", "rankers", 0], STUMP | {"threshold": 10**400}),
+    (["model", "rankers", 0], STUMP | {"missing": 2}),
+    (["model", "rankers", 0], STUMP | {"missing": -1}),
+    (["model", "rankers", 0], STUMP | {"missing": 0.5}),
+    (["model", "rankers", 0], STUMP | {"missing": "inf"}),
+    (["model", "rankers", 0], {"kind": "stump", "feature": 0}),
+    (["model", "rankers", 0], {"kind": "feature", "feature": 0, "low": 1.0, "high": "x"}),
+    (["parameters"], KeyError),
+    (["parameters"], [1]),
+    (["parameters"], "n_estimators"),
+    (["history"], {}),
+    (["history"], [1, 2]),
+    (["history"], "abc"),
+    (["history"], None),
+    (["features"], ["one"]),
+    (["features"], "ab"),
+    (["features"], 5),
+    (["intercept"], "0"),
+    (["intercept"], [0]),
+    (["intercept"], math.nan),
+    (["classes"], {"a": 1}),
+    (["classes"], 5),
+    (["classes"], [[1], [2, 3]]),
+    (["best_iteration"], "five"),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"), HOSTILE, ids=[f"{'.'.join(map(str, k))}={v!r:.40}" for k, v in HOSTILE]
+)
+def test_a_file_that_was_tampered_with_is_a_value_error(keys, value, tmp_path):
+    """Never another exception, never a model that fails later."""
+    _, model = a_model()
+    path = tmp_path / "model.json"
+    model.save(path)
+    fields = json.loads(path.read_text())
+    set_at(fields, keys, value)
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError):  # noqa: PT011  (any message; the kind is what counts)
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"null", b"42", b'"model"', b"\xff\xfe\x00", b"[" * 100_000,
+     b'{"a":' * 99_999, b'{"format": 1, "format": 2}', b"not a model at all", b"\x80\x04\x95"],
+    ids=["empty", "half", "list", "null", "number", "text", "binary", "deep list", "deep object",
+         "twice", "prose", "pickle"],
+)  # fmt: skip
+def test_a_file_that_is_no_model_is_a_value_error(content, tmp_path):
+    path = tmp_path / "model.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"model.json"):
+        load(path)
+
+
+def test_a_file_cut_off_anywhere_is_a_value_error(tmp_path):
+    _, model = a_model()
+    path = tmp_path / "model.json"
+    model.save(path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole) - 1, 97):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"is not a precede model"):
+            load(path)
+
+
+def test_a_file_that_is_not_there_is_a_file_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing.json")
+
+
+def test_a_model_of_the_future_says_so(tmp_path):
+    write_model(tmp_path / "model.json", {"format": FORMAT + 1})
+    with pytest.raises(ValueError, match=rf"format {FORMAT + 1}.*reads formats 1 to {FORMAT}.*Up"):
+        load(tmp_path / "model.json")
+
+
+# -- models of the past ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
+def test_every_model_ever_saved_opens_and_gives_its_stored_scores(path):
+    """`rows` and `scores` were put beside the model when it was saved."""
+    fields = json.loads(path.read_text())
+    X = np.array([[math.nan if x is None else x for x in row] for row in fields["rows"]])
+    model = load(path)
+    assert_array_equal(model.predict(X), fields["scores"])
+    if "probabilities" in fields:
+        assert_allclose(model.predict_proba(X)[:, 1], fields["probabilities"], rtol=1e-15)
+
+
+def test_there_is_a_model_of_every_format():
+    formats = {json.loads(path.read_text())["format"] for path in MODELS.glob("*.json")}
+    assert formats == set(range(1, FORMAT + 1))

@@ -324,7 +324,7 @@ def test_rademacher_bound_is_the_sum_of_its_terms(cost, value, slope):
     X = np.random.default_rng(0).normal(size=(401, 2))
     B, delta = 1.3, 0.1
     bound = rademacher_bound(X, radius=B, cost=cost, delta=delta, n_draws=50, random_state=1)
-    signs = np.random.default_rng(1).choice([-1.0, 1.0], size=(50, 200))
+    signs = 2 * np.random.default_rng(1).integers(2, size=(50, 200), dtype=np.int8) - 1
     sups = [naive.stump_supremum(X[:400], [*row, *-row]) for row in signs[:3]]
     library = stump_supremum(X[:400], np.concatenate([signs, -signs], axis=1))
     assert np.allclose(library[:3], sups)
@@ -342,6 +342,15 @@ def test_rademacher_bound_is_the_sum_of_its_terms(cost, value, slope):
     terms = [8 * B * slope(B) * average, math.sqrt(2 * B**2 * math.log(10) / (2 * 400))]
     assert list(printed.terms.values()) == pytest.approx(terms)
     assert any("exact" in sentence for sentence in printed.assumptions)
+
+
+def test_stump_supremum_in_blocks_of_draws(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(50, 3)), rng.choice([-1, 1], size=(7, 50)).astype(np.int8)
+    whole = stump_supremum(X, signs)
+    monkeypatch.setattr(bounds, "SUMS_AT_ONCE", 100)
+    assert np.array_equal(stump_supremum(X, signs), whole)
+    assert list(whole) == [naive.stump_supremum(X, row.tolist()) for row in signs]
 
 
 def test_rademacher_needed_samples_scales_as_one_over_the_root():
@@ -379,7 +388,8 @@ def test_bounds_are_frozen_print_and_serialise():
         (lambda: margin_distribution([0, 1], [1.0, math.nan]), r"scores\[1\] is nan"),
         (lambda: margin_distribution([0, 1], [1.0, math.inf]), r"scores\[1\] is inf"),
         (lambda: margin_distribution([0, 1], [1, 2], norm=0), "positive"),
-        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "must agree"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "for 2 labels"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=[1.0, math.nan]), "not NaN"),
         (lambda: margin_distribution([0, 1], [1, 2], qid=[1, 2]), "no crucial pair"),
         (lambda: margin_distribution([0, 1], [1, 2]).at(math.nan), "NaN"),
         (lambda: margin_bound(0.1, 100, E=0.2, n_rankers=5), "one theta"),
@@ -422,10 +432,13 @@ def test_kernels_are_plain_python_too():
     rng = np.random.default_rng(0)
     starts, grade, s = np.array([0, 5, 9]), rng.integers(0, 3, 9), rng.normal(size=9)
     s = np.concatenate([np.sort(s[:5]), np.sort(s[5:])])
-    for kernel in (bounds._count_small, bounds._least_margin):
-        more = (0.2,) if kernel is bounds._count_small else ()
-        args = (starts, grade, s, 1.5, *more)
-        assert kernel(*args) == kernel.py_func(*args)
-    close = bounds._count_close(s[:5], s[5:], 1.0, 0.3)
-    assert np.array_equal(close, bounds._count_close.py_func(s[:5], s[5:], 1.0, 0.3))
+    cases = {
+        "_count_small": (starts, grade, s, 1.5, 0.2),
+        "_least_margin": (starts, grade, s, 1.5),
+        "_count_close": (s[:5], s[5:], 1.0, 0.3),
+    }
+    for name, args in cases.items():
+        kernel = getattr(bounds, name)
+        plain = getattr(kernel, "py_func", kernel)  # the same where the JIT is switched off
+        assert np.array_equal(kernel(*args), plain(*args))
     assert MarginDistribution.__dataclass_params__.frozen

@@ -147,7 +147,7 @@ def test_paired_difference_of_queries(sample, metric):
     form = "all" if pairs == "all" else "comparable"
     values = [naive.risk(u, v, 0.5, form) for u, v in naive.by_query(y, a, qid)]
     if sum(not math.isnan(v) for v in values) < 2:
-        with pytest.raises(ValueError, match="independent query"):
+        with pytest.raises(ValueError, match="independent queries"):
             compare(y, a, b, qid=qid, metric=metric)
         return
 
@@ -406,11 +406,14 @@ def test_identical_rankers_differ_by_nothing():
     ("make", "words"),
     [
         (lambda: ranking_risk([0, 1, 2], [1, 2, 3]), "bernstein"),
-        (lambda: ranking_risk([0, 1], [2, 1]), "2 independent item; give at least 3"),
+        (lambda: ranking_risk([0, 1], [2, 1]), "independent items: 2; give at least 3"),
         (lambda: auc([0, 1, 1], [1, 2, 0]), "single item"),
-        (lambda: ranking_risk([0, 1, 2, 0], [2, 1, 3, 4], qid=[1, 1, 1, 1]), "1 independent query"),
+        (
+            lambda: ranking_risk([0, 1, 2, 0], [2, 1, 3, 4], qid=[1, 1, 1, 1]),
+            "independent queries: 1",
+        ),
         (lambda: ranking_risk([0, 1, 1, 1], [1, 0, 2, 2], pairs="comparable"), "single item"),
-        (lambda: mean_metric([0.3]), "1 independent query"),
+        (lambda: mean_metric([0.3]), "independent queries: 1"),
         (lambda: mean_metric([0.3, 0.3, 0.3]), "all units agree"),
     ],
 )
@@ -444,7 +447,7 @@ def test_an_interval_that_cannot_be_had_is_absent_with_the_reason(make, words):
         (lambda: mean_metric([math.nan]), "not all NaN"),
         (lambda: mean_metric([0.1, math.inf]), "finite"),
         (lambda: compare([0, 1], [1, 2], [2, 1], metric="ndcg@5"), "needs qid"),
-        (lambda: compare([0, 1], [1, 2], [2, 1], qid=[1, 1]), "1 independent query"),
+        (lambda: compare([0, 1], [1, 2], [2, 1], qid=[1, 1]), "independent queries: 1"),
         (lambda: compare([0, 1], [1, 2], [2, 1], method="t"), "choose one of asymptotic"),
         (lambda: compare([0, 1], [1, 2], [2], metric="auc"), "1 scores for 2 labels"),
         (lambda: mean_metric([0.1, 0.2]).interval(95), "strictly between"),
@@ -507,6 +510,12 @@ def test_groups_are_maximal_runs_within_the_critical_difference():
     assert not any(set(g) < set(h) for g in found.groups for h in found.groups)
 
 
+def test_groups_of_rankers_with_one_name():
+    table = np.array([[1.0, 2.0, 3.0, 9.0]] * 30) + np.random.default_rng(0).normal(size=(30, 4))
+    named, plain = friedman(table, names=np.array(["x"] * 4)), friedman(table)
+    assert [len(g) for g in named.groups] == [len(g) for g in plain.groups]
+
+
 def test_results_are_frozen_print_and_serialise():
     rng = np.random.default_rng(0)
     y, a, b = rng.integers(0, 3, 30), rng.normal(size=30), rng.normal(size=30)
@@ -531,21 +540,21 @@ def test_results_are_frozen_print_and_serialise():
 
 def test_many_items_are_counted_without_listing_pairs():
     rng = np.random.default_rng(0)
-    n = 200_000
+    n = 200_000 if hasattr(inference._item_errors, "py_func") else 2000
     y = rng.integers(0, 5, n)
     estimate = ranking_risk(y, y + rng.normal(size=n))
     assert estimate.n_pairs == n * (n - 1) // 2
-    assert 0 < estimate.std_error < 0.001
+    assert 0 < estimate.std_error < 0.3 / math.sqrt(n)
 
 
 def test_kernels_are_plain_python_too():
     rng = np.random.default_rng(0)
     starts, grade = np.array([0, 4, 9]), np.array([0, 0, 1, 2, 0, 1, 1, 2, 2])
     rank, weight = rng.integers(1, 4, 9), rng.integers(0, 3, 9).astype(float)
-    compiled = inference._item_errors(starts, grade, rank, weight, 0.5)
-    assert np.array_equal(
-        compiled, inference._item_errors.py_func(starts, grade, rank, weight, 0.5)
-    )
+    kernel = inference._item_errors
+    plain = getattr(kernel, "py_func", kernel)  # the same where the JIT is switched off
+    args = (starts, grade, rank, weight, 0.5)
+    assert np.array_equal(kernel(*args), plain(*args))
 
 
 def test_import_is_light():

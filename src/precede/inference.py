@@ -225,8 +225,8 @@ class RankComparison(_Result):
 def ranking_risk(
     y: ArrayLike,
     scores: ArrayLike,
-    *,
     qid: ArrayLike | None = None,
+    *,
     ties: str = "half",
     pairs: str = "all",
     method: str = "asymptotic",
@@ -342,8 +342,7 @@ def mean_metric(
     numbers = np.asarray(values, dtype=np.float64)
     kept = numbers[~np.isnan(numbers)]
     if numbers.ndim != 1 or not len(kept) or np.isinf(kept).any():
-        given = f"{len(kept)} numbers in an array of shape {numbers.shape}"
-        raise ValueError(f"{given}; give one dimension of finite values, not all NaN")
+        raise ValueError(f"{len(kept)} values of {numbers.shape}; give finite ones, not all NaN")
     if method == "bernstein" and (kept.min() < 0 or kept.max() > 1):
         given = f"values from {kept.min():g} to {kept.max():g}"
         raise ValueError(f"{given}; method='bernstein' needs them in [0, 1], rescale them")
@@ -356,8 +355,8 @@ def compare(
     y: ArrayLike,
     scores_a: ArrayLike,
     scores_b: ArrayLike,
-    *,
     qid: ArrayLike | None = None,
+    *,
     metric: str = "ranking_risk",
     method: str = "asymptotic",
     random_state: Any = None,
@@ -468,7 +467,7 @@ def friedman(
     if grid.ndim != 2 or min(grid.shape) < 2 or np.isnan(grid).any():
         raise ValueError(f"table of shape {grid.shape}; give 2 x 2 values or more, without NaN")
     n_datasets, n_rankers = grid.shape
-    labels = list(names or (f"ranker {j}" for j in range(n_rankers)))
+    labels = [f"ranker {j}" for j in range(n_rankers)] if names is None else list(names)
     if len(labels) != n_rankers:
         raise ValueError(f"{len(labels)} names for {n_rankers} rankers; give one per column")
     ranks = np.stack([_mid_ranks(-row if larger_is_better else row) for row in grid])
@@ -480,12 +479,13 @@ def friedman(
     order = np.argsort(means, kind="stable")
     best_first, means = tuple(str(labels[j]) for j in order), means[order]
     critical = nemenyi(n_rankers, n_datasets, level=level)
-    groups: list[tuple[str, ...]] = []
+    groups, reach = [], 0
     for start, mean in enumerate(means):
         stop = int(np.searchsorted(means, mean + critical * (1 + 1e-12), side="right"))
         # A run inside the one before it would draw a bar beneath a longer bar.
-        if stop - start > 1 and (not groups or best_first[stop - 1] != groups[-1][-1]):
+        if stop > max(reach, start + 1):
             groups.append(best_first[start:stop])
+        reach = max(reach, stop)
     p_value, ranked = float(chdtrc(n_rankers - 1, statistic)), tuple(means.tolist())
     found = (best_first, ranked, statistic, p_value, critical, level, tuple(groups), n_datasets)
     return RankComparison(*found)
@@ -512,9 +512,8 @@ def nemenyi(n_rankers: int, n_datasets: int, *, level: float = 0.95) -> float:
 class _Ratio:
     """Σ numerator / Σ denominator over independent units, and its jackknife.
 
-    A pair belongs to two items but to one query, so leaving out a unit takes `share` times its
-    own part away. `blocks` are the independent terms of Bernstein's inequality (0: does not
-    apply); strata are two classes, held fixed: DeLong's case.
+    A pair belongs to two items but to one query: leaving out a unit takes `share` times its own
+    part away. `blocks` are Bernstein's independent terms (0: none); strata are DeLong's classes.
     """
 
     numerator: np.ndarray
@@ -541,9 +540,9 @@ class _Ratio:
         return self.share * (self.n_units - 1) * gap / left
 
     def obstacle(self) -> str:
-        one = "query" if self.share == 1 else "item"
+        one, many = ("query", "queries") if self.share == 1 else ("item", "items")
         if self.n_units < 1 + self.share:
-            return f"{self.n_units} independent {one}; give at least {1 + self.share}"
+            return f"independent {many}: {self.n_units}; give at least {1 + self.share}"
         if self.strata is not None:
             lonely = np.bincount(self.strata).min() < 2
             return "one class holds a single item; DeLong needs two of each" if lonely else ""
@@ -694,7 +693,7 @@ def _randomize(sample: _Sample, both: Any, scores: Any, random_state: Any) -> di
         return abs(errors[0].sum() - errors[1].sum())
 
     # Equal gaps differ by rounding only; they must count as equal or p comes out too small.
-    observed = gap(np.ones(size, dtype=bool)) * (1 - 1e-12)
+    observed = gap(np.ones(size, dtype=bool)) - 1e-12 * np.abs(gaps).sum()
     exchanged = f"the two {'results of each query' if sample.queries else 'mid-ranks of each item'}"
     facts: dict[str, Any] = {"exchanged": exchanged + " exchanged"}
     if sample.queries and size <= 13:
@@ -755,7 +754,7 @@ def _tail(level: float) -> float:
 # Items of a query stand by rising grade; a Fenwick tree adds up the scores seen so far.
 #
 #     grade   0 0 0 | 1 1 | 2 2 2      rising: wrong against lower grades with higher scores
-#              seen -> now ->           falling: wrong against higher grades with lower scores
+#              seen -> now ->          falling: wrong against higher grades with lower scores
 # A whole grade is asked before it is added, so that items of one grade never meet.
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
@@ -343,6 +345,32 @@ class Arrangement:
         first_level = np.repeat(self.query_start[:-1], np.diff(self.query_start))
         losers = below[:-1] - below[first_level]
         return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
+
+    def blocks(self, rows: int) -> list[Integers]:
+        """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
+
+        A query is never split, and queries that listed pairs join stay together, so a block
+        may be larger than asked. Sums over blocks add up to the sums over all.
+        """
+        if rows < 1:
+            raise ValueError(f"rows={rows} is no size of a block; use 1 or more")
+        first = self.level_start[self.query_start]
+        group = np.repeat(np.arange(first.size - 1), np.diff(first))
+        alone = np.arange(self.n_places - self.n_graded) + first.size - 1
+        group = np.concatenate([group, alone]).astype(np.int64)
+        count = int(group.max(initial=-1)) + 1
+        joined = scipy.sparse.coo_array(
+            (np.ones(self.winner.size), (group[self.winner], group[self.loser])), (count, count)
+        )
+        part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
+        order = np.argsort(part, kind="stable")
+        ends = np.cumsum(np.bincount(part))
+        cuts, begin = [], 0
+        for end in ends[:-1]:
+            if end - begin >= rows:
+                cuts.append(int(end))
+                begin = int(end)
+        return [np.sort(block) for block in np.split(order, cuts)]
 
     def reorder(self, key: NDArray) -> tuple[Arrangement, Integers]:
         """Sort the places inside each level by `key`; returns also the old place of each new.

@@ -199,20 +199,20 @@ class ConvexRisk(BaseRanker):
     def _path(self) -> list[float]:
         if self.radius != "cv":
             return [float(self.radius)]
-        return [float(radius) for radius in (self.radii or np.geomspace(0.5, 32.0, 7))]
+        radii = np.geomspace(0.5, 32.0, 7) if self.radii is None else self.radii
+        return [float(radius) for radius in radii]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.cost not in _COSTS:
             raise ValueError(f"cost={self.cost!r} is unknown; use one of {sorted(_COSTS)}")
-        numbers = self.radii if self.radius == "cv" and self.radii is not None else [self.radius]
-        if self.radius != "cv" or self.radii is not None:
-            good = all(isinstance(r, int | float | np.number) and 0 < r < np.inf for r in numbers)
-            if not good or any(a >= b for a, b in pairwise(numbers)):
-                raise ValueError(
-                    f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
-                    "'cv' with increasing positive radii"
-                )
+        given: list[Any] = [self.radius] if self.radius != "cv" else self._path()
+        good = all(isinstance(r, int | float | np.number) and 0 < r < np.inf for r in given)
+        if not good or any(a >= b for a, b in pairwise(given)):
+            raise ValueError(
+                f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
+                "'cv' with increasing positive radii"
+            )
         if not 0 < self.tolerance < np.inf:
             raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
 
@@ -257,7 +257,8 @@ class ConvexRisk(BaseRanker):
         certificate = fields.get("certificate")
         if not isinstance(certificate, dict):
             raise ValueError("the model file has no 'certificate'")
-        self.gap_, self.radius_ = certificate.get("gap"), certificate.get("radius")
+        self.gap_ = float(certificate.get("gap", np.inf))
+        self.radius_ = float(certificate.get("radius", np.nan))
         self.path_ = certificate.get("path", [])
 
 

@@ -176,14 +176,14 @@ def test_order_of_rows_in_long_lists_with_ties():
 
 
 def test_average_is_the_mean_of_sampled_orders():
-    # Blocks too long to list; the mean of 4000 random orders lies within 5 standard errors.
+    # Blocks too long to list; the mean of many random orders lies within 5 standard errors.
     rng = np.random.default_rng(3)
     y = rng.integers(0, 4, 40).astype(float)
     scores = np.repeat([3.0, 2.0, 1.0], [5, 25, 10])
     names = [name for name in NAMES if metric(name).name != "precision_at_percent"]
     exact = evaluate(y, scores, metrics=names, ties="average").mean
     # One query per random order, ties broken by the shuffled rows.
-    n_orders = 4000
+    n_orders = 400 if numba.config.DISABLE_JIT else 4000
     order = np.concatenate([rng.permutation(40) for _ in range(n_orders)])
     qid = np.repeat(np.arange(n_orders), 40)
     sampled = evaluate(y[order], scores[order], qid, metrics=names, ties="order")
@@ -374,7 +374,7 @@ GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
         ({"qid": [1.0, math.nan, 1.0]}, r"qid\[1\] is nan"),
         ({"qid": ["a", None, "a"]}, r"qid\[1\] is None"),
         ({"qid": np.array(["2020-01-01", "NaT", "NaT"], "M8[D]")}, r"qid\[1\] is None"),
-        ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is -1.0"),
+        ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is negative"),
         ({"sample_weight": [1, 1]}, r"sample_weight has 2 rows, y has 3"),
         ({"sample_weight": [0, 0, 0]}, r"no query of positive weight"),
         ({"metrics": []}, r"metrics is empty"),
@@ -695,5 +695,5 @@ def test_doctests():
     from precede import metrics
 
     results = doctest.testmod(metrics)
-    assert results.attempted >= 8
+    assert results.attempted >= 7
     assert results.failed == 0

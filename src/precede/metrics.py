@@ -22,8 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["PRESETS", "Evaluation", "Evaluator", "Interval", "Metric", "Policy", "evaluate",
-           "metric"]  # fmt: skip
+__all__ = ["PRESETS", "Evaluation", "Evaluator", "Metric", "Policy", "evaluate", "metric"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -57,7 +56,7 @@ _KINDS = {
     "recall": (_HITS, "relevant", _CUT),
 }
 _POOLED = ("auc", "pair_error", "pairwise_accuracy")
-_TIES = ("worst", "average", "order")
+_TIES, _MAP_OVER = ("worst", "average", "order"), ("relevant", "reachable")
 _NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 _LEAST = 5e-324  # the least gap between two different scores
 
@@ -165,8 +164,7 @@ class Policy:
     map_over: str = "relevant"
 
     def __post_init__(self) -> None:
-        choices = {"ties": _TIES, "no_relevant": tuple(_NO_RELEVANT)}
-        choices["map_over"] = ("relevant", "reachable")
+        choices = {"ties": _TIES, "no_relevant": tuple(_NO_RELEVANT), "map_over": _MAP_OVER}
         if isinstance(self.gains, str):
             choices["gains"] = ("exp", "linear")
         else:
@@ -197,13 +195,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A normal interval for a mean over queries; ``low, high = interval`` works.
-
-    Examples
-    --------
-    >>> evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8]).interval("mrr").std_error
-    0.25
-    """
+    """A normal interval for a mean over queries; ``low, high = interval`` works."""
 
     value: float
     low: float
@@ -347,10 +339,9 @@ class Evaluator:
         given = np.ones(grades.size) if sample_weight is None else sample_weight
         weights = _finite_column(given, "sample_weight", grades.size)
         if weights.min() < 0:
-            row = weights.argmin()
-            raise ValueError(f"sample_weight[{row}] is {weights[row]}: weights must be 0 or more")
-        each = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
-        self.metrics = tuple(dict.fromkeys(map(metric, each)))
+            raise ValueError(f"sample_weight[{weights.argmin()}] is negative: give 0 or more")
+        several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
+        self.metrics = tuple(dict.fromkeys(map(metric, several)))
         if not self.metrics:
             raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
         self.policy = _resolve(preset, options, float(grades.max()))
@@ -370,11 +361,12 @@ class Evaluator:
         self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
         self._weights.flags.writeable = self.queries.flags.writeable = False
         self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
-        fill = _NO_RELEVANT[self.policy.no_relevant]
-        kinds = [(*_KINDS[each.name][:2], each) for each in self.metrics]
-        fills = [fill if degenerate == "relevant" else math.nan for _, degenerate, _ in kinds]
-        plan = [(code, min(each.k or 0, 2**53), each.percent) for code, _, each in kinds]
-        self._plan = np.column_stack([plan, fills])
+        codes, groups, _ = zip(*(_KINDS[each.name] for each in self.metrics), strict=True)
+        cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
+        percents = [each.percent or each.k is None for each in self.metrics]
+        fill = {"relevant": _NO_RELEVANT[self.policy.no_relevant]}
+        fills = [fill.get(group, math.nan) for group in groups]
+        self._plan = np.column_stack([codes, cuts, percents, fills])
         self._scale = self._make_scale()
         self._check_defined()
 
@@ -383,15 +375,11 @@ class Evaluator:
         table = self._measure(scores, len(self.metrics))
         per_query = {str(each): table[i] for i, each in enumerate(self.metrics)}
         pairs = {str(each): i for i, each in enumerate(self.metrics) if each.name in _POOLED}
-        return Evaluation(
-            mean={key: _mean(values, self._weights) for key, values in per_query.items()},
-            per_query=per_query,
-            pooled={key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()},
-            queries=self.queries,
-            weights=self._weights,
-            skipped={key: int(np.isnan(values).sum()) for key, values in per_query.items()},
-            policy=self.policy,
-        )
+        mean = {key: _mean(values, self._weights) for key, values in per_query.items()}
+        pooled = {key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()}
+        skipped = {key: int(np.isnan(values).sum()) for key, values in per_query.items()}
+        about = (self.queries, self._weights, skipped, self.policy)
+        return Evaluation(mean, per_query, pooled, *about)
 
     def value(self, scores: ArrayLike) -> float:
         """Return the mean of the first metric and compute no other."""
@@ -413,9 +401,8 @@ class Evaluator:
         ones = np.ones((starts.size - 1, len(plan)))
         scale = _measure(self._items[_RANK], starts, self._items, ones, plan, self._discounts, 0)
         relevant = np.add.reduceat(self._items[_RELEVANT], starts[:-1])
-        weights = self._items[_WEIGHT]
-        squares = np.add.reduceat(weights, starts[:-1]) ** 2
-        all_pairs = (squares - np.add.reduceat(weights**2, starts[:-1])) / 2
+        squares = np.add.reduceat(self._items[_WEIGHT], starts[:-1]) ** 2
+        all_pairs = (squares - np.add.reduceat(self._items[_WEIGHT] ** 2, starts[:-1])) / 2
         for i, each in enumerate(self.metrics):
             if each.name in ("err", "precision", "positives_above_first_negative"):
                 scale[:, i] = scale[:, i] > 0
@@ -444,8 +431,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a ranking: each metric per query first, then the mean over queries.
 
-    `y` holds grades, `scores` one score per row (larger stands higher), `qid` the query ids
-    (None makes one query); the options are those of `Evaluator`.
+    A larger score stands higher; `y`, `qid` and the options are those of `Evaluator`.
 
     Examples
     --------
@@ -537,8 +523,7 @@ def _mean(values: Floats, weights: Floats) -> float:
 
 # Kernels. `ranked` holds the items of a query from the highest score down, with rows _RANK to
 # _WEIGHT; `blocks` holds the first position of each block, then the number of items:
-#     scores  9  7  7  7  4        blocks, ties="average"  0 1 4 5
-#                                  blocks, otherwise       0 1 2 3 4 5
+#     scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
 
 
 @njit(cache=True, nogil=True)
@@ -547,7 +532,7 @@ def _measure(scores, starts, items, scale, plan, discounts, ties):
     values = np.empty((starts.size - 1, plan.shape[0]))
     for query in range(starts.size - 1):
         first, size = starts[query], starts[query + 1] - starts[query]
-        order = np.argsort(-scores[first : first + size], kind="mergesort")
+        order = _descending(scores[first : first + size])
         sorted_scores, ranked = np.empty(size), np.empty((5, size))
         blocks, count = np.arange(size + 1), 0
         for i in range(size):  # by loops: gathering by index takes seconds to compile
@@ -572,6 +557,23 @@ def _measure(scores, starts, items, scale, plan, discounts, ties):
 
 
 @njit(cache=True, nogil=True)
+def _descending(scores):
+    """Return the stable order of falling scores."""
+    if scores.size > 200:
+        return np.argsort(-scores, kind="mergesort")
+    # In short lists counting who stands above is faster: several at a time, if unsigned.
+    order, size = np.empty(scores.size, np.intp), np.uint64(scores.size)
+    for i in range(size):
+        place = np.intp(0)
+        for j in range(i):
+            place += np.intp(scores[j] >= scores[i])
+        for j in range(i + np.uint64(1), size):
+            place += np.intp(scores[j] > scores[i])
+        order[place] = i
+    return order
+
+
+@njit(cache=True, nogil=True)
 def _share(percent, count):
     """Return percent of count, rounded up and at least 1."""
     # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
@@ -581,9 +583,7 @@ def _share(percent, count):
 @njit(cache=True, nogil=True)
 def _read_list(row, ranked, blocks, discounts):
     """Return the numerator of a metric that reads positions."""
-    depth = ranked.shape[1] if row[_K] == 0 else int(row[_K])
-    if row[_IS_PERCENT]:
-        depth = _share(row[_K], ranked.shape[1])
+    depth = _share(row[_K], ranked.shape[1]) if row[_IS_PERCENT] else int(row[_K])
     if row[_CODE] == _DCG:
         return _discounted(ranked[_GAIN], blocks, discounts, depth)
     if row[_CODE] == _ERR:
@@ -592,7 +592,7 @@ def _read_list(row, ranked, blocks, discounts):
         return _precisions(ranked[_RELEVANT], blocks, depth)
     if row[_CODE] == _RR:
         return _first_hit(ranked[_RELEVANT], blocks, depth)
-    hits = _discounted(ranked[_RELEVANT], blocks, np.ones(ranked.shape[1]), depth)
+    hits = _discounted(ranked[_RELEVANT], blocks, np.ones(min(depth, ranked.shape[1])), depth)
     return hits / depth if row[_CODE] == _PRECISION else hits
 
 
@@ -640,6 +640,8 @@ def _precisions(relevant, blocks, depth):
     for block in range(blocks.size - 1):
         first, last = blocks[block], blocks[block + 1]
         inside = relevant[first:last].sum()
+        if inside == 0:
+            continue
         more = (inside - 1.0) / max(last - first - 1, 1)
         for i in range(first, min(last, depth)):
             total += inside / (last - first) * (above + 1.0 + (i - first) * more) / (i + 1)
@@ -654,6 +656,8 @@ def _first_hit(relevant, blocks, depth):
     for block in range(blocks.size - 1):
         first, last = blocks[block], blocks[block + 1]
         inside = relevant[first:last].sum()
+        if first >= depth or missed == 0.0:
+            break
         for i in range(first, min(last, depth)):
             hit = min(1.0, inside / (last - i))
             total += missed * hit / (i + 1)
@@ -710,8 +714,7 @@ def _positives_above(relevant, blocks, negatives):
 def _split_pairs(scores, ranks, weights, gap):
     """Return Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
 
-    The items that stand far enough above k only grow in number as k goes down. Their weights
-    are kept by rank, and in a Fenwick tree over ranks, in O(log(number of ranks)) each.
+    Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
     """
     tree, mass = np.zeros(ranks.max() + 2), np.zeros(ranks.max() + 1)
     above, right, wrong = 0.0, 0.0, 0.0
@@ -751,9 +754,8 @@ def _count_apart(scores, ranks, gap):
 def _cut_gaps(scores, ranks, wanted, most):
     """Bracket the gap that cuts off the wanted widest of all (most) pairs, listing none.
 
-    Returns gaps low < high and count(low) ≥ wanted > count(high), with count(low) = wanted or no
-    number between low and high. Rounding is monotone, so counting by two pointers is exact, and
-    so is the search: non-negative floats are ordered like their bits.
+    Returns low < high, count(low) ≥ wanted > count(high), with equality or no number between. It
+    is exact: rounding is monotone, and non-negative floats are ordered like their bits.
     """
     ends = np.array([0.0, scores[0] - scores[-1], 0.0])  # low, high, middle
     bits = ends.view(np.int64)
@@ -789,8 +791,7 @@ def _right_share(sorted_scores, ranks, percent, ties):
     if ties == 1 and low == 0:
         right += 0.5 * (pairs - _count_apart(scores, ranks, _LEAST))
     if most > wanted:
-        # All pairs at the cut have one gap and only some are wanted: an even share of them,
-        # or, if the worst is to be assumed, the wrong ones first.
+        # Pairs at the cut have one gap: an even share of them is taken, or the wrong ones first.
         sure = _split_pairs(scores, ranks, weights, high)[0]
         if ties == 0:
             right = sure + max(0.0, wanted - least - (most - least - (right - sure)))

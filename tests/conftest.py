@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
     "ci",
@@ -13,6 +13,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("thorough", settings.get_profile("ci"), max_examples=500)
+# For trying the suite on code broken on purpose: a failure need not be made small.
+settings.register_profile(
+    "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 MODULES = ("model", "rankers", "risk", "stumps", "sums", "table")

@@ -16,8 +16,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 # A module may import those before it.
 ORDER = [
     "judgments", "losses", "threads", "sums", "risk", "table", "rankers", "stumps", "model",
-    "boost", "metrics", "inference", "bounds", "plots", "estimator", "algorithms", "datasets",
-    "testing", "demo",
+    "boost", "metrics", "inference", "bounds", "plots", "progress", "estimator", "algorithms",
+    "datasets", "testing", "demo",
 ]  # fmt: skip
 
 

@@ -149,6 +149,7 @@ def test_one_row_of_extreme_weight(weight):
 
 NEIGHBOURS = [
     (1.0, math.nextafter(1.0, 2.0)),
+    (1.0 + 2.0**-52, 1.0 + 2.0**-51),
     (-1.0, math.nextafter(-1.0, 0.0)),
     (0.0, 5e-324),
     (-5e-324, 0.0),

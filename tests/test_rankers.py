@@ -158,8 +158,8 @@ def test_features_that_are_not_allowed_are_not_used():
 def test_a_union_finds_the_best_of_its_members(search):
     X, pull = np.nan_to_num(search[0]), search[1]
     table = Table.build(X)
-    members = [Stumps().search(table, pull), Features().search(table, pull)]
-    found = (Stumps() | Features()).search(table, pull)
+    members = [Features().search(table, pull), Stumps().search(table, pull)]
+    found = (Features() | Stumps()).search(table, pull)
     worth = [abs(member.edge) for member in members if member is not None]
     assert (found is None) == (not worth)
     if worth:

@@ -470,3 +470,14 @@ def test_curvature_with_gaps_where_one_pair_is_graded_and_listed_and_another_onl
         made, np.zeros(3), naive.hinge(2, some.ZERO), naive.power_price(4), gap=True
     )
     assert_allclose(found, [float(c) for c in expected.curvature], rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared hinge with gaps"])
+def test_curvature_where_a_pair_is_graded_and_listed(loss):
+    """Its two payments are added before the square is taken: (1 + 3)² and not 1 + 9."""
+    ours, twin, gap = some.LOSSES[loss]
+    made = Judgments([1, 0, 0], pairs=[(0, 1)], pair_weight=[3.0])
+    scores = np.array([0.0, 0.25, -0.5])
+    expected = naive.risk(made, scores, twin, naive.power_price(4), gap=gap)
+    found = PairRisk(ours, 4).curvature(made, scores)
+    assert_allclose(found, [float(c) for c in expected.curvature], rtol=1e-11)

@@ -103,6 +103,7 @@ def test_cuts_do_not_depend_on_the_unit_of_the_weights(scale):
     ("low", "high"),
     [
         (1.0, np.nextafter(1.0, 2.0)),
+        (1.0 + 2.0**-52, 1.0 + 2.0**-51),  # halfway rounds to the upper one
         (-1e308, 1e308),
         (-1.7e308, 1.7e308),
         (0.0, 5e-324),

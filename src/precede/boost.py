@@ -453,7 +453,7 @@ class _Loop:
                     "select='decrease' is for the exponential loss without a push; "
                     "use select='slope'"
                 )
-            return self.search.best_decrease(self.risk.factors(self.state))
+            return self.search.best_decrease(self.risk.factors(self.state), self.plan.draw())
         return self.search.best(self.state.pull, self.plan.draw())
 
     def _add(self, ranker: Any, weight: float, values: NDArray) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,11 +23,12 @@ from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training
 from precede.judgments import Judgments
 from precede.losses import Hinge, Linear
 from precede.model import FORMAT, Ensemble, read_model, write_model
+from precede.progress import ProgressBar
 from precede.risk import GeneralRisk, exact_sum
-from precede.table import Table
+from precede.table import MAX_BINS, Table
 from precede.threads import Workers, count_jobs
 
-__all__ = ["BaseRanker", "load", "pairs_in_order"]
+__all__ = ["BaseRanker", "Task", "load", "pairs_in_order"]
 
 Floats = NDArray[np.float64]
 
@@ -53,14 +54,31 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
 
 
 def _two_classes(estimator: BaseRanker) -> bool:
-    """Whether the estimator was fitted on two classes; says so if it was not."""
-    check_is_fitted(estimator)
-    if estimator.classes_ is None:
+    """Whether the estimator was fitted on two classes; says so if it was not.
+
+    Before a fit nobody knows: the methods are there and say that a fit is missing.
+    """
+    if getattr(estimator, "classes_", estimator) is None:
         raise AttributeError(
             "predict_proba and decision_function are there after a fit on two classes without "
             "queries or listed pairs"
         )
     return True
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one fit works on: the data as given and as prepared, and the evaluation sets.
+
+    `classes` are the two classes, if there are two and one list; `monitors` come with a
+    dictionary that says for each metric whether greater is better.
+    """
+
+    X: Any
+    judgments: Judgments
+    classes: NDArray | None
+    training: Training
+    monitors: list[tuple[Monitor, dict[str, bool]]]
 
 
 class BaseRanker(BaseEstimator):
@@ -138,7 +156,7 @@ class BaseRanker(BaseEstimator):
         eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
         """
         X = self._validated(X, reset=True)
-        judgments = self._judgments(
+        judgments, classes = self._target(
             X.shape[0], y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
             sample_weight=sample_weight,
         )  # fmt: skip
@@ -148,37 +166,33 @@ class BaseRanker(BaseEstimator):
                 X, judgments, balance=self.balance, max_bins=self.max_bins, workers=workers
             )
             monitors = self._monitors(eval_set, eval_qid, eval_group, training)
-            result = self._boost(training, monitors, X, judgments)
-        self._keep(result, judgments, training)
+            task = Task(X, judgments, classes, training, monitors)
+            result = self._boost(task)
+        self._keep(result, task)
         return self
 
-    def _boost(
-        self,
-        training: Training,
-        monitors: list[tuple[Monitor, dict]],
-        X: Any,  # noqa: ARG002  (for algorithms that fit more than once)
-        judgments: Judgments,  # noqa: ARG002
-    ) -> Result:
+    def _boost(self, task: Task) -> Result:
         """Run the loop, continuing the last fit if asked to."""
         stop: Stop = Rounds(self.n_estimators)
-        self._watch = self._worsening(monitors)
-        if self._watch is not None and self.early_stopping_rounds is not None:
-            stop = stop | self._watch
+        watch = self._worsening(task)
+        if watch is not None and self.early_stopping_rounds is not None:
+            stop = stop | watch
         plan = self._plan(stop)
-        before = self._before()
-        with _progress_bar(self, plan, len(before[1]) if before else 0) as plan:
+        ensemble, history = self._before()
+        name, done = type(self).__name__, len(history)
+        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
             return run(
-                plan,
-                training,
-                ensemble=before[0] if before else None,
-                history=before[1] if before else None,
-                monitors=[monitor for monitor, _ in monitors],
+                replace(plan, callbacks=bar.callbacks(self.callbacks)),
+                task.training,
+                ensemble=ensemble,
+                history=history,
+                monitors=[monitor for monitor, _ in task.monitors],
             )
 
-    def _before(self) -> tuple[Ensemble, History] | None:
+    def _before(self) -> tuple[Ensemble | None, History]:
         """Rounds of an earlier fit to go on from."""
         if not self.warm_start or not hasattr(self, "ensemble_"):
-            return None
+            return None, History()
         if self.ensemble_.n_features != self.n_features_in_:
             raise ValueError(
                 f"warm_start goes on with a model of {self.ensemble_.n_features} features, "
@@ -191,10 +205,9 @@ class BaseRanker(BaseEstimator):
             )
         return self.ensemble_, self.history_[: len(self.ensemble_)]
 
-    def _keep(self, result: Result, judgments: Judgments, training: Training) -> None:
+    def _keep(self, result: Result, task: Task) -> None:
         """Store what was learnt; data are not kept."""
-        history, watch = result.history, self._watch
-        del self._watch
+        history, watch = result.history, self._worsening(task)
         rounds = len(result.ensemble)
         best = watch.best_round(history) if watch is not None and len(history) else rounds
         stopped_early = self.early_stopping_rounds is not None and watch is not None
@@ -205,12 +218,8 @@ class BaseRanker(BaseEstimator):
         self.best_score_ = float(history[watch.column][best - 1]) if watch and rounds else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
-        self.classes_: NDArray | None = None
-        self.intercept_: float | None = None
-        if self._class_names is not None and judgments.pairs is None and judgments.qid is None:
-            self.classes_ = self._class_names
-            self.intercept_ = self._intercept(training)
-        del self._class_names
+        self.classes_ = task.classes
+        self.intercept_ = None if task.classes is None else self._intercept(task.training)
 
     def _intercept(self, training: Training) -> float:
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
@@ -257,9 +266,7 @@ class BaseRanker(BaseEstimator):
     ) -> float:
         """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance."""
         scores = self.predict(X)
-        judgments = self._judgments(scores.size, y, qid=qid, sample_weight=sample_weight)
-        if len(judgments) != scores.size:
-            raise ValueError(f"y has {len(judgments)} rows and X has {scores.size}")
+        judgments, _ = self._target(scores.size, y, qid=qid, sample_weight=sample_weight)
         return pairs_in_order(judgments, scores)
 
     @available_if(_two_classes)
@@ -343,7 +350,7 @@ class BaseRanker(BaseEstimator):
             ensure_min_samples=2 if reset else 1,
         )
 
-    def _judgments(
+    def _target(
         self,
         n: int,
         y: Any,
@@ -353,9 +360,11 @@ class BaseRanker(BaseEstimator):
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> Judgments:
-        """Bring every way to say what should precede what into one form."""
-        self._class_names = None
+    ) -> tuple[Judgments, NDArray | None]:
+        """Bring every way to say what should precede what into one form.
+
+        Gives also the two classes, if it is two classes in one list.
+        """
         if isinstance(y, Judgments):
             given = {"qid": qid, "group": group, "pairs": pairs, "pair_weight": pair_weight}
             extra = [name for name, value in given.items() if value is not None]
@@ -363,7 +372,8 @@ class BaseRanker(BaseEstimator):
                 raise ValueError(
                     f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
                 )
-            return _weighted(y, _weights(sample_weight, n), n)
+            judgments = _weighted(y, _weights(sample_weight, n), n)
+            return judgments, _two_grades(judgments, judgments.grade)
         if y is None and pairs is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
@@ -371,19 +381,14 @@ class BaseRanker(BaseEstimator):
             )
         if group is not None:
             qid = _qid_of_groups(group, qid, n)
-        grade = None
-        if y is not None:
-            grade, self._class_names = _grades(y)
-            if grade.size != n:
-                raise ValueError(f"y has {grade.size} values and X has {n} rows; give one per row")
-        return Judgments(
-            grade,
-            qid,
-            pairs=pairs,
-            pair_weight=pair_weight,
-            weight=_weights(sample_weight, n),
-            n=n,
-        )
+        grade, labels = (None, None) if y is None else _grades(y)
+        if grade is not None and grade.size != n:
+            raise ValueError(f"y has {grade.size} values and X has {n} rows; give one per row")
+        weight = _weights(sample_weight, n)
+        judgments = Judgments(
+            grade, qid, pairs=pairs, pair_weight=pair_weight, weight=weight, n=n
+        )  # fmt: skip
+        return judgments, _two_grades(judgments, labels)
 
     def _check_parameters(self) -> None:
         _whole_number("n_estimators", self.n_estimators, least=1)
@@ -391,7 +396,14 @@ class BaseRanker(BaseEstimator):
             _whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
         for name in ("learning_rate", "max_features"):
             _in_range(name, getattr(self, name), 0.0, 1.0)
+        _whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS)
+        _whole_number("verbose", self.verbose, least=0)
         count_jobs(self.n_jobs)
+        callbacks = self.callbacks
+        if callbacks is not None and not (
+            isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
+        ):
+            raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
 
     def _feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
         """Features allowed in a round: all of them, or a random share."""
@@ -421,14 +433,13 @@ class BaseRanker(BaseEstimator):
                     "watch; pass eval_set=(X, y)"
                 )
             return []
-        sets = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
+        sets = _evaluation_sets(eval_set)
         qids = _one_for_each(eval_qid, len(sets), "eval_qid")
         groups = _one_for_each(eval_group, len(sets), "eval_group")
-        kept = self._class_names
         monitors = []
         for number, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
-            judgments = self._judgments(X.shape[0], y, qid=qid, group=group)
+            judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
             metrics, better = _metrics(self.eval_metric, judgments)
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
@@ -436,14 +447,13 @@ class BaseRanker(BaseEstimator):
                 workers=training.workers,
             )
             monitors.append((Monitor(f"valid_{number}", table, metrics), better))
-        self._class_names = kept
         return monitors
 
-    def _worsening(self, monitors: list[tuple[Monitor, dict[str, bool]]]) -> Worsening | None:
+    def _worsening(self, task: Task) -> Worsening | None:
         """Watch the first metric of the first evaluation set."""
-        if not monitors:
+        if not task.monitors:
             return None
-        monitor, better = monitors[0]
+        monitor, better = task.monitors[0]
         metric = next(iter(monitor.metrics))
         patience = self.early_stopping_rounds or np.iinfo(np.int64).max
         return Worsening(f"{monitor.name} {metric}", int(patience), better[metric])
@@ -506,8 +516,8 @@ def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if isinstance(value, kinds)}
 
 
-def _grades(y: Any) -> tuple[Floats, NDArray | None]:
-    """Grades as numbers, and the two classes if there are just two."""
+def _grades(y: Any) -> tuple[Floats, NDArray]:
+    """Grades as numbers, and as they were given; two kinds of text are two grades."""
     y = column_or_1d(y, warn=True)
     if y.dtype.kind in "OUS":
         names, codes = np.unique(y.astype(str), return_inverse=True)
@@ -517,11 +527,18 @@ def _grades(y: Any) -> tuple[Floats, NDArray | None]:
                     f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
                     "map grades to numbers, so that their order is known"
                 )
-            return codes.astype(np.float64), names
+            return codes.astype(np.float64), y.astype(str)
     grade = y.astype(np.float64)
     assert_all_finite(grade, input_name="y")
-    classes = np.unique(y)
-    return grade, classes if classes.size == 2 else None
+    return grade, y
+
+
+def _two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
+    """The two classes of a single list; None for anything else."""
+    if labels is None or judgments.qid is not None or judgments.pairs is not None:
+        return None
+    classes = np.unique(labels)
+    return classes if classes.size == 2 else None
 
 
 def _are_numbers(names: NDArray) -> bool:
@@ -591,15 +608,26 @@ def _refuse_text(X: Any) -> None:
         )
 
 
-def _whole_number(name: str, value: Any, *, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}")
+def _whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if not whole or value < least or (most is not None and value > most):
+        upto = "" if most is None else f" to {most}"
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number, {least}{upto}")
 
 
 def _in_range(name: str, value: Any, low: float, high: float) -> None:
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not low < value <= high:
         raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
+
+
+def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
+    if not isinstance(sets, list) or not all(
+        isinstance(each, tuple | list) and len(each) == 2 for each in sets
+    ):
+        raise ValueError("eval_set must be (X, y) or a list of such pairs")
+    return [(X, y) for X, y in sets]
 
 
 def _one_for_each(values: Any, count: int, name: str) -> list:
@@ -668,57 +696,13 @@ def _custom_metric(
 
 def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
     """A metric of `precede.metrics`, prepared once."""
-    from precede.metrics import Evaluator  # noqa: PLC0415  (only if asked for)
-    from precede.metrics import metric as parse
+    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
-    parsed = parse(metric)
+    parsed = metrics.metric(metric)
     if judgments.grade is None:
         raise ValueError(
             f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
             "use eval_metric='pairs_in_order'"
         )
-    evaluator = Evaluator(judgments.grade, judgments.qid, metrics=(parsed,))
+    evaluator = metrics.Evaluator(judgments.grade, judgments.qid, metrics=(parsed,))
     return str(parsed), evaluator.value, parsed.greater_is_better
-
-
-class _progress_bar:  # noqa: N801  (used as a context manager, like a function)
-    """A bar on stderr that shows the risk, the evaluation metric and the time left."""
-
-    def __init__(self, estimator: BaseRanker, plan: Plan, done: int):
-        self._verbose, self._plan, self._done = int(estimator.verbose), plan, done
-        self._rounds = estimator.n_estimators
-        self._name = type(estimator).__name__
-        self._callbacks = list(estimator.callbacks or [])
-        self._bar: Any = None
-
-    def __enter__(self) -> Plan:
-        if self._verbose > 0:
-            self._callbacks.append(self._open())
-        return replace(self._plan, callbacks=tuple(self._callbacks))
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _open(self) -> Callable[[Any], None]:
-        from rich.console import Console  # noqa: PLC0415  (only with verbose=1)
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
-            console=Console(stderr=True),
-        )
-        task = self._bar.add_task(self._name, total=self._rounds, completed=self._done, told="")
-        self._bar.start()
-
-        def show(progress: Any) -> None:
-            last = progress.history[-1]
-            told = [f"risk {last['risk']:.4g}"]
-            told += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-            self._bar.update(task, completed=progress.round, told="  ".join(told))
-
-        return show

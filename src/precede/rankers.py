@@ -202,13 +202,13 @@ class Search:
         """
         raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
 
-    def best_decrease(self, factors: Any) -> Found | None:
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
         `factors` are the sums by level of a separable risk (`precede.risk.Factors`).
         """
         raise ValueError(
-            f"{type(self).__name__} cannot search by largest decrease ({factors}); "
+            f"{type(self).__name__} cannot search by largest decrease ({factors}, {allowed}); "
             "use select='slope'"
         )
 
@@ -302,10 +302,14 @@ class _Columnwise(Search):
         chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
         return Found(self._rankers[chosen], float(edges[chosen]))
 
-    def best_decrease(self, factors: Any) -> Found | None:
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
         best = None
-        for ranker, values in zip(self._rankers, self._values, strict=True):
+        for feature, ranker, values in zip(
+            self._features, self._rankers, self._values, strict=True
+        ):
+            if allowed is not None and not allowed[feature]:
+                continue
             found = Found(ranker, *factors.decrease(_as_binary(values)))
             if found.decrease > (best.decrease if best else 0.0):
                 best = found
@@ -408,9 +412,9 @@ class _Together(Search):
             lambda search: search.best(pull, allowed), lambda found: abs(found.edge)
         )
 
-    def best_decrease(self, factors: Any) -> Found | None:
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         return self._best_of(
-            lambda search: search.best_decrease(factors), lambda found: found.decrease
+            lambda search: search.best_decrease(factors, allowed), lambda found: found.decrease
         )
 
     def _best_of(

@@ -169,7 +169,7 @@ class StumpSearch(Search):
             self.evaluated += batch.size
         return most
 
-    def best_decrease(self, factors: Any) -> Found | None:
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
@@ -178,6 +178,8 @@ class StumpSearch(Search):
             factors.level_start, factors.query_start, factors.terms, factors.levels,
             factors.pairs, factors.pair_mass, sums, small=self._small,
         )  # fmt: skip
+        if allowed is not None:
+            sums[~allowed] = 0
         return self._largest(sums)
 
     def _largest(self, sums: NDArray) -> Found | None:

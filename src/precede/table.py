@@ -101,7 +101,7 @@ class Table:
         >>> table.bins.cuts[0], table.codes
         (array([2.]), array([[  0, 255,   1,   0]], dtype=uint8))
         """
-        if isinstance(max_bins, bool) or int(max_bins) != max_bins or not 2 <= max_bins <= MAX_BINS:
+        if not 2 <= max_bins <= MAX_BINS:
             raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
         order = np.arange(X.shape[0]) if order is None else order
         integers = _integer_weights(weight)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from numbers import Integral
 from typing import Any
 
 from numba import config
@@ -30,7 +31,7 @@ def count_jobs(n_jobs: int | None) -> int:
     available = int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if n_jobs is None:
         return available
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(
             f"n_jobs={n_jobs!r} is not a number of threads; "
             "use 1, 2, ... or -1 for all cores (None means all cores too)"

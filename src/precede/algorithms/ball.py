@@ -17,20 +17,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
-from precede.boost import (
-    History,
-    Monitor,
-    Plan,
-    Progress,
-    Result,
-    Stop,
-    Training,
-    Worsening,
-)
-from precede.estimator import BaseRanker, _progress_bar, pairs_in_order
+from precede.boost import History, Monitor, Progress, Result, Training
+from precede.estimator import BaseRanker, Task, pairs_in_order
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
 from precede.model import Ensemble
+from precede.progress import ProgressBar
 from precede.rankers import Family, Found, Ranker, family
 from precede.risk import PairRisk, exact_sum
 from precede.stumps import Stump
@@ -169,23 +161,20 @@ class ConvexRisk(BaseRanker):
         """Minimise the risk; parameters as for every ranker (see `RankBoost.fit`)."""
         return super().fit(X, y, **options)
 
-    def _boost(
-        self, training: Training, monitors: list[tuple[Monitor, dict]], X: Any, judgments: Judgments
-    ) -> Result:
-        self._watch: Worsening | None = self._worsening(monitors)
+    def _boost(self, task: Task) -> Result:
         radii = self._path()
         self.path_: list[dict[str, float]] = []
         if self.radius == "cv":
-            self.path_ = self._cross_validated(X, judgments, radii)
+            self.path_ = self._cross_validated(task.X, task.judgments, radii)
             errors = [step["error"] for step in self.path_]
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
-        solver = _Solver(self, training, [monitor for monitor, _ in monitors])
-        plan = Plan(PairRisk(), family("constant"), step=None, stop=Stop())  # type: ignore[arg-type]
-        with _progress_bar(self, plan, 0) as shown:
-            for radius in radii:
-                last = radius == radii[-1]
-                solver.solve(radius, self.tolerance, shown.callbacks if last else ())
+        solver = _Solver(self, task.training, [monitor for monitor, _ in task.monitors])
+        for radius in radii[:-1]:
+            solver.solve(radius, self.tolerance, ())
+        name, rounds = type(self).__name__, self.n_estimators
+        with ProgressBar(name, rounds=rounds, verbose=self.verbose) as bar:
+            solver.solve(radii[-1], self.tolerance, bar.callbacks(self.callbacks))
         self.gap_ = solver.gap
         if solver.gap > self.tolerance and solver.reason != "a callback said so":
             warnings.warn(

@@ -56,9 +56,10 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
 def _two_classes(estimator: BaseRanker) -> bool:
     """Whether the estimator was fitted on two classes; says so if it was not.
 
-    Before a fit nobody knows: the methods are there and say that a fit is missing.
+    Before a fit nobody knows, so the methods are not there yet.
     """
-    if getattr(estimator, "classes_", estimator) is None:
+    check_is_fitted(estimator)
+    if estimator.classes_ is None:
         raise AttributeError(
             "predict_proba and decision_function are there after a fit on two classes without "
             "queries or listed pairs"
@@ -612,7 +613,7 @@ def _whole_number(name: str, value: Any, *, least: int, most: int | None = None)
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
     if not whole or value < least or (most is not None and value > most):
         upto = "" if most is None else f" to {most}"
-        raise ValueError(f"{name}={value!r} is out of range; use a whole number, {least}{upto}")
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
 
 
 def _in_range(name: str, value: Any, low: float, high: float) -> None:

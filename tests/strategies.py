@@ -15,7 +15,7 @@ from precede import (
     Price,
     SquaredHinge,
 )
-from precede.losses import Polynomial, Separable, Smooth
+from precede.losses import Polynomial, Separable, Smooth, Spline
 
 # -- losses and prices, each with its twin in decimals -----------------------------------------
 
@@ -73,6 +73,21 @@ class Cubic(PairLoss):
         return 6 * np.maximum(0.5 - margin, 0)
 
 
+class Bent(PairLoss):
+    """l(m) = (1 - m)_+ + 2 (-m)_+²: two powers with two knots."""
+
+    form = Spline(((1.0, 1.0, 1), (2.0, 0.0, 2)))
+
+    def value(self, margin):
+        return np.maximum(1 - margin, 0) + 2 * np.maximum(-margin, 0) ** 2
+
+    def slope(self, margin):
+        return np.where(margin < 1, -1.0, 0.0) - 4 * np.maximum(-margin, 0)
+
+    def curvature(self, margin):
+        return np.where(margin < 0, 4.0, 0.0)
+
+
 class PlainExponential(PairLoss):
     """exp(-m) that does not say that it is separable."""
 
@@ -102,6 +117,11 @@ class Quadratic(Price):
 HALF = naive.Decimal("0.5")
 ZERO = naive.Decimal(0)
 
+BENT = tuple(
+    lambda m, one=one, other=other: one(m) + 2 * other(m)
+    for one, other in zip(naive.hinge(1), naive.hinge(2, ZERO), strict=True)
+)
+
 # name: (loss, its twin, whether the margin asked for is the gap of the grades)
 LOSSES = {
     "exponential": (Exponential(), naive.exponential(), False),
@@ -114,6 +134,7 @@ LOSSES = {
     "squared hinge": (SquaredHinge(), naive.hinge(2), False),
     "squared hinge with gaps": (SquaredHinge("gap"), naive.hinge(2, ZERO), True),
     "cubic hinge": (Cubic(), naive.hinge(3, HALF), False),
+    "spline": (Bent(), BENT, False),
     "hyperbolic without a form": (Hyperbolic(), naive.HYPERBOLIC, False),
     "hyperbolic, smooth": (SmoothHyperbolic(), naive.HYPERBOLIC, False),
 }

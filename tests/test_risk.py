@@ -18,7 +18,7 @@ EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
 # One loss of each form, for the laws that do not need every one.
 EVERY_FORM = pytest.mark.parametrize(
     "loss",
-    ["exponential", "logistic", "hinge with gaps", "cubic hinge", "hyperbolic without a form"],
+    ["exponential", "logistic", "hinge with gaps", "spline", "hyperbolic without a form"],
 )
 
 

@@ -2,7 +2,7 @@
 
 Run from the root of the repository, five to ten minutes on one core:
 
-    python benchmarks/coverage.py [repeats]
+    python benchmarks/interval_coverage.py [repeats]
 """
 
 import platform
@@ -67,7 +67,7 @@ def main(repeats):
     text = (
         "# Coverage of the intervals\n\n"
         "Share of intervals that hold the true value, by simulation "
-        "(`benchmarks/coverage.py`, scenarios in `tests/test_coverage.py`). The error of a share "
+        "(`benchmarks/interval_coverage.py`, scenarios in `tests/test_coverage.py`). The error of a share "
         "near 95 % is about 0.3 points over 4000 samples and 0.7 over 1000. "
         "*Absent* are samples on which the library refuses an interval. Truths that have no "
         "formula come from one sample of 200,000 items or queries.\n\n"

@@ -13,9 +13,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-# A script's folder comes first on the path, and numba would take this file for the package
-# `coverage`; the tests' folder takes its place.
-sys.path[0] = str(HERE.parent / "tests")
+sys.path.insert(0, str(HERE.parent / "tests"))
 
 import test_coverage as simulations  # noqa: E402 - the scenarios are the tests' own
 

@@ -385,10 +385,8 @@ class SeparableRisk(BoundRisk):
         up, down = terms[0, begin:end], terms[1, begin:end]
         _exponents(first, last, pieces.start, pieces.level, margin, low, -1.0, terms[0])
         np.exp(up, out=up)
-        product = np.exp(low - high)
-        if power == 1 and product.min(initial=1.0) > 1e-280:
-            # a·b is the same for the whole level, which saves half of the exponentials.
-            _complements(first, last, pieces.start, pieces.level, product, terms)
+        if power == 1:
+            _complements(first, last, pieces.start, pieces.level, margin, low, high, terms)
         else:
             _exponents(first, last, pieces.start, pieces.level, margin, high, power, terms[1])
             np.exp(down, out=down)
@@ -612,11 +610,21 @@ def _exponents(first, last, start, level, margin, base, factor, out):
 
 
 @njit(cache=True, nogil=True)
-def _complements(first, last, start, level, product, terms):
+def _complements(first, last, start, level, margin, low, high, terms):
+    """Loser terms from winner terms: their product is the same for a whole level.
+
+    That saves half of the exponentials, unless the product is too small to divide by. The
+    choice is made level by level, so that it does not depend on who works on which.
+    """
     for piece in range(first, last):
-        both = product[level[piece]]
-        for place in range(start[piece], start[piece + 1]):
-            terms[1, place] = min(both / terms[0, place], 1.0)
+        top = high[level[piece]]
+        product = np.exp(low[level[piece]] - top)
+        if product > 1e-280:
+            for place in range(start[piece], start[piece + 1]):
+                terms[1, place] = min(product / terms[0, place], 1.0)
+        else:
+            for place in range(start[piece], start[piece + 1]):
+                terms[1, place] = np.exp(margin[place] - top)
 
 
 @njit(cache=True, nogil=True)

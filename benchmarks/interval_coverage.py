@@ -65,7 +65,8 @@ def main(repeats):
     text = (
         "# Coverage of the intervals\n\n"
         "Share of intervals that hold the true value, by simulation "
-        "(`benchmarks/interval_coverage.py`, scenarios in `tests/test_coverage.py`). The error of a share "
+        "(`benchmarks/interval_coverage.py`, scenarios in `tests/test_coverage.py`). "
+        "The error of a share "
         "near 95 % is about 0.3 points over 4000 samples and 0.7 over 1000. "
         "*Absent* are samples on which the library refuses an interval. Truths that have no "
         "formula come from one sample of 200,000 items or queries.\n\n"

@@ -18,7 +18,7 @@ import scipy.sparse.csgraph
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Arrangement", "Judgments"]
+__all__ = ["Arrangement", "Judgments", "number_queries"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -269,7 +269,7 @@ class Judgments:
         """Give queries the numbers 0, 1, ... in the order of their identifiers."""
         if self.qid is None:
             return np.zeros(self._n, np.int64)
-        return np.unique(self.qid, return_inverse=True)[1].astype(np.int64)
+        return number_queries(self.qid)[0]
 
     def _common_length(self, n: int | None) -> int:
         lengths = {
@@ -523,25 +523,51 @@ def _one_dimension(values: ArrayLike, name: str) -> NDArray:
     return array
 
 
+def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
+    """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
+
+    Gives the number of every row, and the identifier of every number. Sorted where the
+    identifiers can be sorted, else in the order of their first row. Missing identifiers
+    (None, NaN, NaT) are refused. O(n log n).
+
+    >>> number_queries(["b", "a", "b"])
+    (array([1, 0, 1]), array(['a', 'b'], dtype='<U1'))
+    """
+    array = _identifiers(qid)
+    if array.dtype.kind != "O":
+        names, number = np.unique(array, return_inverse=True)
+        return number.astype(np.int64), names
+    seen: dict[Any, int] = {}
+    number = np.array([seen.setdefault(value, len(seen)) for value in array], np.int64)
+    names = np.empty(len(seen), object)
+    names[:] = list(seen)
+    return number, names
+
+
 def _identifiers(values: ArrayLike) -> NDArray:
-    array = _one_dimension(values, "qid")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        row = int(np.flatnonzero(np.isnan(array))[0])
-        raise ValueError(f"qid[{row}] is NaN; every row needs a query identifier")
-    if array.dtype.kind == "O":
-        missing = [row for row, value in enumerate(array) if _is_missing(value)]
-        if missing:
-            raise ValueError(
-                f"qid[{missing[0]}] is {array[missing[0]]}; every row needs a query identifier"
-            )
-        # Identifiers of mixed types cannot be sorted; their text together with their type can.
-        if len({type(value) for value in array}) > 1:
-            array = np.array([f"{type(value).__name__}:{value}" for value in array])
+    if isinstance(values, list | tuple) and len({type(value) for value in values}) > 1:
+        array = np.empty(len(values), object)  # asarray would turn [1, "1"] into equal texts
+        array[:] = values
+    else:
+        array = _one_dimension(values, "qid")
+    missing = np.zeros(array.size, bool)
+    if array.dtype.kind in "fcmM":
+        missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array)
+    elif array.dtype.kind == "O":
+        missing = np.array([_is_missing(value) for value in array], bool)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise ValueError(f"qid[{row}] is {array[row]}; every row needs a query identifier")
     return array
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124  (only missing values differ from themselves)
+    except (TypeError, ValueError):  # pandas' NA has no truth value
+        return True
 
 
 def _check_pairs(pairs: ArrayLike | None, n: int) -> Integers | None:

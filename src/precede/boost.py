@@ -18,9 +18,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.judgments import Arrangement, Judgments
+from precede.losses import Hinge, Linear
 from precede.model import Ensemble
 from precede.rankers import Family, Found, Search
-from precede.risk import BoundRisk, PairRisk, SeparableRisk, State
+from precede.risk import BoundRisk, GeneralRisk, PairRisk, SeparableRisk, State
 from precede.table import Table
 from precede.threads import Workers
 
@@ -130,7 +131,7 @@ def ghost_mass(arrangement: Arrangement) -> float:
 
     Halting, an infinite weight and a large constant all break the theory (C19 appendix B).
     """
-    return 0.5 / max(arrangement.total, 1.0)
+    return 0.5 / arrangement.pair_count
 
 
 class ExactStep(StepRule):
@@ -191,7 +192,15 @@ class LineSearch(StepRule):
     ) -> Step:
         """Search the line."""
         size, smoothed = risk.line_search(state, values, ghost=ghost_mass(risk.arrangement))
-        return Step(size, smoothed)
+        perfect = smoothed and orders_every_pair(risk.arrangement, np.sign(size) * values)
+        return Step(size, smoothed and not perfect, perfect)
+
+
+def orders_every_pair(arrangement: Arrangement, values: Floats) -> bool:
+    """Whether the values alone put every pair in order, without a tie: O(n log n)."""
+    # The slope of a hinge with margin 0 is 1 for pairs strictly out of order, 0 for others.
+    in_order = GeneralRisk(arrangement, Hinge(0.0), Linear()).state(-values.astype(np.float64))
+    return bool(np.exp(in_order.log_mass) >= arrangement.total * (1 - 1e-12))
 
 
 # -- history, progress, stopping -------------------------------------------------------------
@@ -215,7 +224,8 @@ class History(Sequence):
         if isinstance(key, str):
             if self._rounds and key not in self._rounds[-1]:
                 raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
-            return np.array([values[key] for values in self._rounds])
+            # Rounds of an earlier fit may not have known an evaluation set of a later one.
+            return np.array([values.get(key, np.nan) for values in self._rounds])
         return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
 
     def append(self, **values: Any) -> None:
@@ -290,8 +300,10 @@ class Worsening(Stop):
 
     def best_round(self, history: History) -> int:
         """Number of rounds after which the column was best; the first of equals."""
-        values = history[self.column]
-        return int(np.argmax(values) if self.greater_is_better else np.argmin(values)) + 1
+        values = history[self.column] if self.greater_is_better else -history[self.column]
+        if np.isnan(values).all():
+            raise ValueError(f"{self.column} is NaN in every round; there is no best one")
+        return int(np.nanargmax(values)) + 1
 
     def reason(self, history: History) -> str | None:
         """Count the rounds since the best."""
@@ -407,6 +419,9 @@ class _Loop:
         self.state = self.risk.state(self.scores)
 
     def __iter__(self) -> Iterator[None]:
+        if len(self.history) and self.history[-1].get("perfect"):
+            self.reason = "one ranker puts every pair in order"
+            return
         while not self._stopped():
             began = time.perf_counter()
             found = self._choose()
@@ -433,7 +448,7 @@ class _Loop:
         rounds = len(self.history)
         self.ensemble = self.ensemble.first(rounds)
         self.reason = "interrupted"
-        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=4)
+        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5)
 
     def _stopped(self) -> bool:
         self.reason = self.plan.stop.reason(self.history) or ""
@@ -447,14 +462,21 @@ class _Loop:
     def _choose(self) -> Found | None:
         if self.state.log_mass == -np.inf:  # every pair is beyond its margin
             return None
+        allowed = self.plan.draw()
+        found = self._best(allowed)
+        if found is None and allowed is not None:  # none of those drawn is of any use
+            found = self._best(None)
+        return found
+
+    def _best(self, allowed: NDArray[np.bool_] | None) -> Found | None:
         if self.plan.select == "decrease":
             if not isinstance(self.risk, SeparableRisk) or self.risk.power != 1:
                 raise ValueError(
                     "select='decrease' is for the exponential loss without a push; "
                     "use select='slope'"
                 )
-            return self.search.best_decrease(self.risk.factors(self.state), self.plan.draw())
-        return self.search.best(self.state.pull, self.plan.draw())
+            return self.search.best_decrease(self.risk.factors(self.state), allowed)
+        return self.search.best(self.state.pull, allowed)
 
     def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
         self.training.workers.run(
@@ -462,8 +484,7 @@ class _Loop:
         )
         for monitor in self.monitors:
             monitor.advance(ranker, weight)
-        self.ensemble.rankers.append(ranker)
-        self.ensemble.weights.append(weight)
+        self.ensemble.append(ranker, weight)
 
     def _record(self, found: Found, weight: float, step: Step, seconds: float) -> None:
         log_risk = self.state.log_value - float(np.log(self.training.arrangement.total))
@@ -476,6 +497,7 @@ class _Loop:
             edge=found.edge,
             step=weight,
             smoothed=step.smoothed,
+            perfect=step.perfect,
             seconds=seconds,
             **seen,
         )

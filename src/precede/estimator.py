@@ -7,6 +7,7 @@ and says in `_plan` what the loop should do; everything else is here.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -20,11 +21,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
+from precede.exact import exact_sum
 from precede.judgments import Judgments
 from precede.losses import Hinge, Linear
-from precede.model import FORMAT, Ensemble, read_model, write_model
+from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
 from precede.progress import ProgressBar
-from precede.risk import GeneralRisk, exact_sum
+from precede.risk import GeneralRisk, check_scores
 from precede.table import MAX_BINS, Table
 from precede.threads import Workers, count_jobs
 
@@ -42,12 +44,13 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
     0.75
     """
+    at = check_scores(scores, len(judgments))
     arrangement = judgments.arrange()
     if arrangement.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
     # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
     count = GeneralRisk(arrangement, Hinge(0.0), Linear())
-    at = np.asarray(scores, np.float64)[arrangement.order]
+    at = at[arrangement.order]
     reversed_ = np.exp(count.state(at).log_mass)
     in_order = np.exp(count.state(-at).log_mass)
     return float(0.5 + 0.5 * (in_order - reversed_) / arrangement.total)
@@ -156,7 +159,8 @@ class BaseRanker(BaseEstimator):
         eval_set : (X, y) or list of (X, y), looked at after every round
         eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
         """
-        X = self._validated(X, reset=True)
+        going_on = self.warm_start and hasattr(self, "ensemble_")
+        X = self._validated(X, reset=not going_on, to_fit=True)
         judgments, classes = self._target(
             X.shape[0], y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
             sample_weight=sample_weight,
@@ -178,8 +182,10 @@ class BaseRanker(BaseEstimator):
         watch = self._worsening(task)
         if watch is not None and self.early_stopping_rounds is not None:
             stop = stop | watch
-        plan = self._plan(stop)
         ensemble, history = self._before()
+        plan = self._plan(stop)
+        for _ in range(len(history)):  # random draws go on where the last fit ended
+            plan.draw()
         name, done = type(self).__name__, len(history)
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
             return run(
@@ -194,11 +200,6 @@ class BaseRanker(BaseEstimator):
         """Rounds of an earlier fit to go on from."""
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
-        if self.ensemble_.n_features != self.n_features_in_:
-            raise ValueError(
-                f"warm_start goes on with a model of {self.ensemble_.n_features} features, "
-                f"but X has {self.n_features_in_}"
-            )
         if self.n_estimators < len(self.ensemble_):
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {len(self.ensemble_)} rounds "
@@ -306,7 +307,7 @@ class BaseRanker(BaseEstimator):
             "estimator": type(self).__name__,
             "missing": "NaN; a stump sends it to the side named in its 'missing'",
             "features": None if names is None else [str(name) for name in names],
-            "parameters": _plain(self.get_params(deep=False)),
+            **_parameters(self.get_params(deep=False)),
             "classes": classes,
             "intercept": self.intercept_,
             "best_iteration": self.best_iteration_,
@@ -325,30 +326,34 @@ class BaseRanker(BaseEstimator):
             if not isinstance(names, list) or len(names) != self.n_features_in_:
                 raise ValueError(f"the model needs {self.n_features_in_} feature names")
             self.feature_names_in_ = np.array([str(name) for name in names], object)
-        self.history_ = History(_part(fields, "history", list))
+        self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
-        self.best_iteration_ = fields.get("best_iteration", len(self.ensemble_))
-        self.best_score_ = fields.get("best_score")
+        self.best_iteration_ = _part(fields, "best_iteration", int)
+        score = fields.get("best_score")
+        self.best_score_ = None if score is None else number(score, "best_score")
         self.evals_result_ = _evals_result(self.history_)
         self.stop_reason_ = str(fields.get("stop_reason", ""))
         classes, intercept = fields.get("classes"), fields.get("intercept")
+        two = isinstance(classes, list) and len(classes) == 2
+        if classes is not None and not (
+            two and all(isinstance(c, str | int | float) for c in classes)
+        ):
+            raise ValueError(f"classes={classes!r} are not two classes")
         self.classes_ = None if classes is None else np.array(classes)
-        if intercept is not None and not isinstance(intercept, int | float):
-            raise ValueError(f"intercept={intercept!r} is not a number")
-        self.intercept_ = intercept
+        self.intercept_ = None if classes is None else number(intercept, "intercept")
 
     # -- checks ----------------------------------------------------------------------------
 
-    def _validated(self, X: Any, *, reset: bool) -> Any:
+    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
         _refuse_text(X)
         return validate_data(
             self,
             X,
             reset=reset,
-            accept_sparse=["csc"] if reset else ["csr"],
+            accept_sparse=["csc"] if to_fit else ["csr"],
             dtype=[np.float64, np.float32],
             ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
+            ensure_min_samples=2 if to_fit else 1,
         )
 
     def _target(
@@ -427,6 +432,7 @@ class BaseRanker(BaseEstimator):
         self, eval_set: Any, eval_qid: Any, eval_group: Any, training: Training
     ) -> list[tuple[Monitor, dict[str, bool]]]:
         """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
+        _check_names(self.eval_metric)
         if eval_set is None:
             if self.early_stopping_rounds is not None:
                 raise ValueError(
@@ -438,7 +444,7 @@ class BaseRanker(BaseEstimator):
         qids = _one_for_each(eval_qid, len(sets), "eval_qid")
         groups = _one_for_each(eval_group, len(sets), "eval_group")
         monitors = []
-        for number, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
+        for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
             judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
             metrics, better = _metrics(self.eval_metric, judgments)
@@ -447,7 +453,7 @@ class BaseRanker(BaseEstimator):
                 training.table.bins,
                 workers=training.workers,
             )
-            monitors.append((Monitor(f"valid_{number}", table, metrics), better))
+            monitors.append((Monitor(f"valid_{place}", table, metrics), better))
         return monitors
 
     def _worsening(self, task: Task) -> Worsening | None:
@@ -479,10 +485,14 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     ...     load(os.path.join(folder, "model.json")).predict([[2.0]]) == model.predict([[2.0]])
     array([ True])
     """
+    import precede  # noqa: PLC0415  (its list of algorithms, complete only by now)
+
     fields = read_model(path)
-    known = {cls.__name__: cls for cls in _subclasses(BaseRanker)}
     name = fields.get("estimator")
-    if name not in known:
+    if isinstance(name, str) and name in precede.__all__:
+        getattr(precede, name)  # imports the module that defines it
+    known = {cls.__name__: cls for cls in _subclasses(BaseRanker)}
+    if not isinstance(name, str) or name not in known:
         raise ValueError(
             f"{path} holds an estimator {name!r} that is not known here; import the module "
             f"that defines it first (known: {', '.join(sorted(known))})"
@@ -492,6 +502,13 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     parameters = _part(fields, "parameters", dict)
     estimator.set_params(**{key: parameters[key] for key in parameters if key in accepted})
     estimator._restore(fields)
+    left_out = fields.get("parameters_left_out")
+    if left_out:
+        warnings.warn(
+            f"{path} could not hold {', '.join(map(str, left_out))}; scores are unaffected, but "
+            "set them before fitting again",
+            stacklevel=2,
+        )
     return estimator
 
 
@@ -511,15 +528,49 @@ def _part(fields: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that JSON can hold; objects are left out and take their default on loading."""
-    kinds = (str, int, float, bool, type(None))
-    return {name: value for name, value in parameters.items() if isinstance(value, kinds)}
+def _parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that JSON can hold, and the names of those that it cannot."""
+    held = {name: plain(value) for name, value in parameters.items() if _is_plain(value)}
+    return {
+        "parameters": held,
+        "parameters_left_out": [name for name in parameters if name not in held],
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)
+
+
+def _history(rounds: list[Any]) -> History:
+    """History from a model file, numbers that JSON has not read back."""
+    if not all(isinstance(each, dict) for each in rounds):
+        raise ValueError("the history of the model is not a list of rounds")
+    spelled = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
+    return History(
+        {
+            name: spelled.get(value, value) if isinstance(value, str) else value
+            for name, value in each.items()
+        }
+        for each in rounds
+    )
 
 
 def _grades(y: Any) -> tuple[Floats, NDArray]:
-    """Grades as numbers, and as they were given; two kinds of text are two grades."""
+    """Grades as numbers, and as they were given; two kinds of text are two grades.
+
+    An ordered categorical has its own order; other text is in alphabetical order.
+    """
+    categories = getattr(y, "cat", y)  # of a pandas Series, or a Categorical itself
+    if getattr(getattr(y, "dtype", None), "ordered", False):
+        grade = np.asarray(categories.codes, np.float64)
+        if (grade < 0).any():
+            raise ValueError("y has missing values; remove those rows")
+        return grade, grade
     y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "O" and any(map(_is_missing, y)):
+        raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
     if y.dtype.kind in "OUS":
         names, codes = np.unique(y.astype(str), return_inverse=True)
         if not _are_numbers(names):
@@ -532,6 +583,10 @@ def _grades(y: Any) -> tuple[Floats, NDArray]:
     grade = y.astype(np.float64)
     assert_all_finite(grade, input_name="y")
     return grade, y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
 
 
 def _two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
@@ -677,6 +732,16 @@ def _metrics(
     return functions, better
 
 
+def _check_names(eval_metric: Any) -> None:
+    """Refuse a metric that does not exist even where nothing is evaluated."""
+    named = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
+    for name in named:
+        if isinstance(name, str) and name != "pairs_in_order":
+            from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+            metrics.metric(name)
+
+
 def _custom_metric(
     metric: Callable, judgments: Judgments
 ) -> tuple[str, Callable[[Floats], float], bool]:
@@ -705,5 +770,7 @@ def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Flo
             f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
             "use eval_metric='pairs_in_order'"
         )
-    evaluator = metrics.Evaluator(judgments.grade, judgments.qid, metrics=(parsed,))
+    evaluator = metrics.Evaluator(
+        judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
+    )
     return str(parsed), evaluator.value, parsed.greater_is_better

@@ -61,7 +61,7 @@ class Judgments:
     >>> judgments
     Judgments(4 rows, 2 queries, 3 pairs)
     >>> judgments[[0, 1, 3]]
-    Judgments(3 rows, 2 queries, 1 pairs)
+    Judgments(3 rows, 2 queries, 1 pair)
     """
 
     def __init__(
@@ -118,13 +118,14 @@ class Judgments:
         worse: ArrayLike,
         *,
         weight: ArrayLike | None = None,
+        item_weight: ArrayLike | None = None,
         n: int | None = None,
         **others: Any,
     ) -> Judgments:
         """Explicit comparisons: row ``better[j]`` should precede row ``worse[j]``.
 
-        `weight` is one number per comparison; `n` is the number of rows of X and defaults
-        to the largest row named plus one.
+        `weight` is one number per comparison, `item_weight` one per row; `n` is the number
+        of rows of X and defaults to the largest row named plus one.
 
         >>> Judgments.preferences([0, 0], [1, 2], weight=[1.0, 2.0], n=4).n_pairs
         2
@@ -134,10 +135,11 @@ class Judgments:
             raise ValueError(
                 f"better has {better.size} rows and worse {worse.size}; give one of each per pair"
             )
-        pairs = np.stack([better, worse], axis=1)
-        if n is None and not any(others.get(name) is not None for name in ("grade", "label")):
-            n = int(pairs.max()) + 1 if pairs.size else 0
-        return cls(pairs=pairs, pair_weight=weight, n=n, **others)
+        pairs = _check_pairs(np.stack([better, worse], axis=1), None)
+        said = any(others.get(name) is not None for name in ("grade", "qid", "label"))
+        if n is None and item_weight is None and not said:
+            n = int(pairs.max()) + 1 if pairs is not None and pairs.size else 0
+        return cls(pairs=pairs, pair_weight=weight, weight=item_weight, n=n, **others)
 
     @classmethod
     def read(
@@ -222,8 +224,9 @@ class Judgments:
         return sliced, weight
 
     def __repr__(self) -> str:
-        queries = "no query" if self.qid is None else f"{np.unique(self._query()).size} queries"
-        return f"Judgments({self._n} rows, {queries}, {self.n_pairs} pairs)"
+        queries = 0 if self.qid is None else np.unique(self._query()).size
+        told = [_count(self._n, "row"), _count(queries, "query"), _count(self.n_pairs, "pair")]
+        return f"Judgments({', '.join(told)})"
 
     # -- pairs, counted and never listed ---------------------------------------------------
 
@@ -313,6 +316,8 @@ class Arrangement:
     outer : weight of a place as a loser: its item weight times the balance of its query
     winner, loser, pair_weight : the listed pairs, as places
     total : the sum of the weights of all pairs
+    pair_count : how many pairs there are: by weight, but no fewer than by number, so that
+        weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
     """
 
@@ -326,6 +331,7 @@ class Arrangement:
     loser: Integers
     pair_weight: Floats
     total: float
+    pair_count: float
     n_rows: int
 
     @property
@@ -340,11 +346,7 @@ class Arrangement:
 
     def count_graded_pairs(self) -> int:
         """Count the pairs of the grades, with Python's unbounded integers."""
-        sizes = np.diff(self.level_start)
-        below = np.concatenate([[0], np.cumsum(sizes)])
-        first_level = np.repeat(self.query_start[:-1], np.diff(self.query_start))
-        losers = below[:-1] - below[first_level]
-        return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
+        return _sum_of_pairs(self.level_start, self.query_start)
 
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
@@ -412,9 +414,11 @@ def _arrange(judgments: Judgments, balance: str) -> Arrangement:
     place = np.full(n, -1)
     place[order] = np.arange(order.size)
 
-    query_total = _query_totals(order, level_start, query_start, weight, query)
-    query_total = query_total + np.bincount(
-        query[loser], pair_weight * weight[winner] * weight[loser], minlength=query_total.size
+    listed = pair_weight * weight[winner] * weight[loser]
+    # From the lightest up, so that the order of the rows leaves no trace in the sum.
+    rising = np.lexsort((listed, query[loser]))
+    query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
+        query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
     )
     balanced = np.ones_like(query_total)
     if balance == "queries":
@@ -431,8 +435,19 @@ def _arrange(judgments: Judgments, balance: str) -> Arrangement:
         loser=place[loser],
         pair_weight=pair_weight,
         total=math.fsum(query_total * balanced),
+        pair_count=max(
+            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + winner.size)
+        ),
         n_rows=n,
     )
+
+
+def _sum_of_pairs(level_start: Integers, query_start: Integers) -> int:
+    sizes = np.diff(level_start)
+    below = np.concatenate([[0], np.cumsum(sizes)])
+    first_level = np.repeat(query_start[:-1], np.diff(query_start))
+    losers = below[:-1] - below[first_level]
+    return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
 
 
 def _sorted_levels(
@@ -511,6 +526,14 @@ def _weights(values: ArrayLike, name: str) -> Floats:
     if (array < 0).any():
         row = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"{name}[{row}] is {array[row]:g}; weights cannot be negative")
+    # Products of two weights and sums of very many of them must stay finite and above 0.
+    extreme = (array > 0) & ((array < 1e-100) | (array > 1e100))
+    if extreme.any():
+        row = int(np.flatnonzero(extreme)[0])
+        raise ValueError(
+            f"{name}[{row}] is {array[row]:g}; rescale the weights to between 1e-100 and 1e100, "
+            "or use 0 for rows that should not count"
+        )
     return array
 
 
@@ -570,10 +593,22 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _check_pairs(pairs: ArrayLike | None, n: int) -> Integers | None:
+def _count(number: int, noun: str) -> str:
+    """Such as "1 pair", "3 queries", "no query"."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number or 'no'} {plural if number > 1 else noun}"
+
+
+def _check_pairs(pairs: ArrayLike | None, n: int | None) -> Integers | None:
+    """Pairs as row numbers; `n` rows, or None if that is not known yet."""
     if pairs is None:
         return None
     array = np.asarray(pairs)
+    if array.dtype.kind == "O":  # whole numbers of pandas' nullable kinds
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"pairs must be row numbers, but {error}") from error
     if array.size == 0:
         return np.zeros((0, 2), np.int64)
     if array.ndim != 2 or array.shape[1] != 2:
@@ -582,12 +617,12 @@ def _check_pairs(pairs: ArrayLike | None, n: int) -> Integers | None:
         if array.dtype.kind != "f" or not np.array_equal(array, np.floor(array)):
             raise ValueError(f"pairs must be row numbers, not {array.dtype}")
         array = array.astype(np.int64)
-    bad = (array < 0) | (array >= n)
+    bad = (array < 0) | (array >= (np.inf if n is None else n))
     if bad.any():
         j, side = np.argwhere(bad)[0]
         raise ValueError(
-            f"pairs[{j}, {side}] is {array[j, side]}, but there are {n} rows; "
-            f"use row numbers 0 to {n - 1}"
+            f"pairs[{j}, {side}] is {array[j, side]}, but there are {n or 'some'} rows; "
+            f"use row numbers from 0{'' if n is None else f' to {n - 1}'}"
         )
     same = np.flatnonzero(array[:, 0] == array[:, 1])
     if same.size:

@@ -194,8 +194,9 @@ class Hinge(PairLoss):
     degree: ClassVar[int] = 1
 
     def __init__(self, margin: float | str = 1.0):
-        if isinstance(margin, str) and margin != "gap":
-            raise ValueError(f"margin={margin!r} is unknown; use a number or 'gap'")
+        number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
+        if margin != "gap" and not (number and np.isfinite(margin)):
+            raise ValueError(f"margin={margin!r} is unknown; use a finite number or 'gap'")
         self.margin = margin
         self.gap = margin == "gap"
         self._knot = 0.0 if self.gap else float(margin)
@@ -454,20 +455,20 @@ def pair_loss(loss: str | PairLoss) -> PairLoss:
     raise ValueError(f"loss={loss!r} is unknown; use one of {sorted(_LOSSES)} or a PairLoss")
 
 
-def price(price: str | float | Price) -> Price:
+def price(given: str | float | Price) -> Price:
     """Turn a name, or a number p for ``u^p``, into a price.
 
     >>> price(4), price("exp")
     (Power(4), Exp())
     """
-    if isinstance(price, Price):
-        return price
-    if isinstance(price, str) and price in _PRICES:
-        return _PRICES[price]()
-    if isinstance(price, int | float | np.number) and not isinstance(price, bool):
-        return Power(float(price))
+    if isinstance(given, Price):
+        return given
+    if isinstance(given, str) and given in _PRICES:
+        return _PRICES[given]()
+    if isinstance(given, int | float | np.number) and not isinstance(given, bool):
+        return Power(float(given))
     raise ValueError(
-        f"price={price!r} is unknown; use a number p (for u^p), "
+        f"price={given!r} is unknown; use a number p (for u^p), "
         f"one of {sorted(_PRICES)}, or a Price"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
+import threading
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +20,15 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.rankers import Ranker, ranker_from_dict
+from precede.rankers import Ranker, declared_kinds, ranker_from_dict
 from precede.stumps import Stump
 from precede.threads import Workers
 
-__all__ = ["FORMAT", "Ensemble", "read_model", "write_model"]
+__all__ = ["FORMAT", "Ensemble", "number", "plain", "read_model", "write_model"]
 
 Floats = NDArray[np.float64]
 
 FORMAT = 1
-BLOCK = 256  # rows scored together, so that both row-major and column-major X read well
 SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
 
 
@@ -68,6 +67,13 @@ class Ensemble:
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} rankers, {self.n_features} features)"
 
+    def append(self, ranker: Ranker, weight: float) -> None:
+        """Add a ranker; what was derived from the others is derived anew when needed."""
+        self.rankers.append(ranker)
+        self.weights.append(float(weight))
+        for derived in ("_tables", "_others"):
+            self.__dict__.pop(derived, None)
+
     def first(self, rounds: int) -> Ensemble:
         """The model as it was after some of its rounds."""
         return Ensemble(self.rankers[:rounds], self.weights[:rounds], self.n_features)
@@ -80,22 +86,21 @@ class Ensemble:
         if scipy.sparse.issparse(X):
             for first in range(0, X.shape[0], SPARSE_ROWS):
                 part = slice(first, first + SPARSE_ROWS)
-                scores[part] = self.predict(X[part].toarray())
+                scores[part] = self.predict(X[part].toarray(), workers)
             return scores
         tables = self._tables
         if tables.feature.size:
-            with workers or Workers(1) as pool:
-                pool.run(
-                    _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
-                    tables.value, tables.missing, scores, small=X.shape[0] < 1 << 12,
-                )  # fmt: skip
+            (workers or Workers(1)).run(
+                _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
+                tables.value, tables.missing, scores, small=X.shape[0] < 1 << 12,
+            )  # fmt: skip
         for ranker, weight in self._others:
             scores += weight * ranker(X)
         return scores
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round; every array is a new one."""
-        X = X.toarray() if scipy.sparse.issparse(X) else X
+        X = X.toarray() if scipy.sparse.issparse(X) else X  # rankers read columns
         scores = np.zeros(X.shape[0])
         for ranker, weight in zip(self.rankers, self.weights, strict=True):
             scores = scores + weight * ranker(X)
@@ -133,7 +138,7 @@ class Ensemble:
         """Plain lists and numbers, from which `from_dict` makes an equal ensemble."""
         return {
             "n_features": self.n_features,
-            "rankers": [_spell(ranker.to_dict()) for ranker in self.rankers],
+            "rankers": [ranker.to_dict() for ranker in self.rankers],
             "weights": self.weights,
         }
 
@@ -148,12 +153,11 @@ class Ensemble:
             raise ValueError(f"the model has {len(rankers)} rankers and {len(weights)} weights")
         if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
             raise ValueError(f"n_features={n_features!r} is not a number of features")
-        for number, weight in enumerate(weights):
-            if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise ValueError(f"weight {number} is {weight!r}, not a number")
-            if not math.isfinite(weight):
-                raise ValueError(f"weight {number} is {weight!r}; weights must be finite")
-        return cls([_checked_ranker(r, n_features) for r in rankers], weights, n_features)
+        checked = [number(weight, f"weight {j}") for j, weight in enumerate(weights)]
+        infinite = [j for j, weight in enumerate(checked) if not math.isfinite(weight)]
+        if infinite:
+            raise ValueError(f"weight {infinite[0]} is not finite")
+        return cls([_checked_ranker(r, n_features) for r in rankers], checked, n_features)
 
 
 class _Tables:
@@ -193,41 +197,65 @@ class _Tables:
 
 
 def _checked_ranker(fields: Any, n_features: int) -> Ranker:
+    """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
-    ranker = ranker_from_dict(_unspell(fields))
-    for name, value in fields.items():
-        if name != "kind" and not _is_number(value):
-            raise ValueError(
-                f"{name}={value!r} of a ranker of kind {fields['kind']!r} is no number"
-            )
+    kinds = declared_kinds(fields.get("kind"))
+    values = {
+        name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
+    }
+    ranker = ranker_from_dict(values)
     feature = getattr(ranker, "feature", 0)
     if not isinstance(feature, int) or not 0 <= feature < n_features:
         raise ValueError(f"a ranker uses feature {feature!r}, but there are {n_features}")
     return ranker
 
 
-def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        return value in ("inf", "-inf")
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and not math.isnan(value)
+def _as_declared(value: Any, kind: str, name: str) -> Any:
+    if kind == "float":
+        return number(value, name)
+    if kind == "int":
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} is {value!r}, not a whole number")
+    elif not isinstance(value, str | int | float | None):
+        raise ValueError(f"{name} is {value!r}; rankers are made of numbers and text")
+    return value
 
 
-def _spell(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no infinities: spell them out."""
-    return {
-        name: ("inf" if value > 0 else "-inf")
-        if isinstance(value, float) and math.isinf(value)
-        else value
-        for name, value in fields.items()
-    }
+def number(value: Any, name: str) -> float:
+    """A float from a model file, infinities spelled out; anything else is a ValueError.
+
+    >>> number("-inf", "threshold")
+    -inf
+    """
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} is {value!r}, not a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} is too large a number") from error
 
 
-def _unspell(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: float(value) if value in ("inf", "-inf") else value for name, value in fields.items()
-    }
+def plain(value: Any) -> Any:
+    """Turn NumPy's scalars and numbers that JSON has not into what it has.
+
+    >>> import numpy as np
+    >>> plain({"a": np.int64(1), "b": [float("inf")]})
+    {'a': 1, 'b': ['inf']}
+    """
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(each) for each in value]
+    if isinstance(value, np.datetime64):
+        return str(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # "inf", "-inf" or "nan"
+    return value
 
 
 # -- files -----------------------------------------------------------------------------------
@@ -235,21 +263,19 @@ def _unspell(fields: dict[str, Any]) -> dict[str, Any]:
 
 def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
     """Write JSON atomically: the file is either the old one or the new one, never half."""
-    target = Path(path)
-    text = json.dumps(fields, allow_nan=False, indent=1)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
+    target = Path(path).resolve()  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
+    text = json.dumps(plain(fields), allow_nan=False, indent=1)
+    temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(temporary, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp keeps the file to its owner; a model is an ordinary file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 

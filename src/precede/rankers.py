@@ -33,6 +33,7 @@ __all__ = [
     "Ranker",
     "Search",
     "Union",
+    "declared_kinds",
     "family",
     "ranker_from_dict",
 ]
@@ -65,7 +66,7 @@ class Ranker:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            _KINDS[cls.name] = cls
+            _register(_KINDS, cls)
 
     def __call__(self, X: NDArray) -> NDArray:
         """Value of each row of raw features."""
@@ -80,6 +81,28 @@ class Ranker:
         return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
 
 
+def declared_kinds(kind: Any) -> dict[str, str]:
+    """Fields of a kind of ranker, and whether they are "int", "float" or something else."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        return {}
+    fields = dataclasses.fields(_KINDS[kind])  # type: ignore[arg-type]
+    return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
+
+
+def _register(known: dict[str, Any], cls: Any) -> None:
+    """Let a class be found by its name; another class of the same name is refused.
+
+    (The same class defined again, as in a notebook, replaces itself.)
+    """
+    other = known.get(cls.name)
+    if other is not None and other.__qualname__ != cls.__qualname__:
+        raise ValueError(
+            f"{cls.__qualname__} and {other.__qualname__} are both named {cls.name!r}; "
+            "choose another name"
+        )
+    known[cls.name] = cls
+
+
 def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
     """Build a ranker from what `Ranker.to_dict` gave; unknown kinds are refused.
 
@@ -87,7 +110,7 @@ def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
     Stump(feature=3, threshold=0.5, missing=0)
     """
     kind = fields.get("kind")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise ValueError(
             f"unknown kind of ranker {kind!r}; import the module that defines it first "
             f"(known: {', '.join(sorted(_KINDS))})"
@@ -124,7 +147,9 @@ class Feature(Ranker):
         return self._scale(table.column(self.feature))
 
     def _scale(self, column: Floats) -> Floats:
-        scaled = np.clip((column - self.low) / (self.high - self.low), 0.0, 1.0)
+        # In halves: the range of a column may be larger than the largest number.
+        width = self.high / 2 - self.low / 2
+        scaled = np.clip((column / 2 - self.low / 2) / width, 0.0, 1.0)
         return np.where(np.isnan(scaled), 0.0, scaled)
 
 
@@ -202,14 +227,17 @@ class Search:
         """
         raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
 
-    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_decrease(
+        self,
+        factors: Any,  # noqa: ARG002
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Found | None:
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
         `factors` are the sums by level of a separable risk (`precede.risk.Factors`).
         """
         raise ValueError(
-            f"{type(self).__name__} cannot search by largest decrease ({factors}, {allowed}); "
-            "use select='slope'"
+            f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
         )
 
 
@@ -240,7 +268,7 @@ class Family:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            _FAMILIES[cls.name] = cls
+            _register(_FAMILIES, cls)
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the ranker of the largest absolute edge."""
@@ -269,8 +297,18 @@ class _Stateless(Search):
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         if allowed is not None and not allowed.all():
-            raise ValueError(f"{self._family!r} cannot search some of the features only")
+            raise ValueError(
+                f"max_features below 1 asks for a search of some features only, which "
+                f"{self._family!r} cannot do; use max_features=1.0"
+            )
         return self._family.search(self._table, pull)
+
+    def best_decrease(
+        self,
+        factors: Any,  # noqa: ARG002
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Found | None:
+        raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
 
 
 class _Columnwise(Search):
@@ -283,17 +321,18 @@ class _Columnwise(Search):
         self._features = features
         self._workers = workers
         self._values = np.array(values) if values else np.zeros((0, 0))
-        # Powers of two that bring every column into [-1, 1], so that products add as integers.
-        largest = np.abs(self._values).max(axis=1, initial=0.0)
-        self._scale = 2.0 ** np.ceil(np.log2(np.where(largest > 0, largest, 1.0)))
+        # Powers of two bring every column into [-1, 1], so that products add as integers.
+        self._exponent = np.frexp(np.abs(self._values).max(axis=1, initial=0.0))[1]
+        self._scaled = np.ldexp(self._values, -self._exponent[:, None])
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column of the largest absolute edge."""
         edges = np.zeros(len(self._rankers))
         self._workers.run(
-            _dot_products, len(self._rankers), self._values, self._scale, pull, edges,
+            _dot_products, len(self._rankers), self._scaled, pull, edges,
             small=self._values.size < SMALL,
         )  # fmt: skip
+        edges = np.ldexp(edges, self._exponent)
         if allowed is not None:
             edges[~allowed[self._features]] = 0.0
         if not edges.size or not np.any(edges):
@@ -358,7 +397,7 @@ class Columns(Family):
                 f"column {absent[0]} has missing values; rankers given as columns must have a "
                 "value for every row (use rankers='stumps' for features with missing values)"
             )
-        usable = np.arange(table.n_features)
+        usable = np.flatnonzero(table.bins.high > table.bins.low)  # a constant orders nothing
         rankers = [Column(int(f)) for f in usable]
         values = [table.column(int(f)) for f in usable]
         return _Columnwise(rankers, values, usable, workers or Workers(1))
@@ -441,11 +480,10 @@ def family(rankers: str | Family) -> Family:
 
 
 @njit(cache=True, nogil=True)
-def _dot_products(low, high, values, scale, pull, edges):
+def _dot_products(low, high, values, pull, edges):
     """Sums of pull·value as integers, so that no order of rows changes a bit."""
     for j in range(low, high):
-        factor = 2305843009213693952.0 / scale[j]
         total = np.int64(0)
         for place in range(pull.size):
-            total += np.int64(np.rint(pull[place] * values[j, place] * factor))
-        edges[j] = total / factor
+            total += np.int64(np.rint(pull[place] * values[j, place] * 2305843009213693952.0))
+        edges[j] = total / 2305843009213693952.0

@@ -6,11 +6,12 @@ the search for weak rankers needs the pull and nothing else.
 
 Everything is kept as a share of a total whose logarithm is known: no score, however large,
 overflows. Sums that cross the boundaries of runs, threads or machines are sums of integers
-(see `exact_sum`): they do not depend on the order or the number of the parts.
+(see `precede.exact`): they do not depend on the order or the number of the parts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +20,22 @@ import scipy.optimize
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from precede.exact import exact_sum, log_total
 from precede.judgments import Arrangement, Judgments
 from precede.losses import PairLoss, Power, Price, Separable, pair_loss, price
 from precede.sums import PairSums, log_sum
 from precede.threads import Workers
 
-__all__ = ["BoundRisk", "Factors", "GeneralRisk", "Masses", "PairRisk", "SeparableRisk", "State"]
+__all__ = [
+    "BoundRisk",
+    "Factors",
+    "GeneralRisk",
+    "Masses",
+    "PairRisk",
+    "SeparableRisk",
+    "State",
+    "check_scores",
+]
 
 Floats = NDArray[np.float64]
 
@@ -33,8 +44,8 @@ Floats = NDArray[np.float64]
 PIECE = 1 << 15
 # Below this many places a second thread costs more than it brings.
 SMALL = 1 << 14
-# A line search goes no farther than this change of the score difference of a pair.
-FARTHEST = 64.0
+# A line search doubles its reach so many times before it takes the least to be at infinity.
+DOUBLINGS = 40
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,26 @@ class State:
     log_mass: float
     pull: Floats
     parts: Any = field(default=None, repr=False)
+
+
+def check_scores(scores: ArrayLike, rows: int) -> Floats:
+    """Scores as an array of finite numbers, one for each row.
+
+    >>> check_scores([1, 2], rows=2)
+    array([1., 2.])
+    """
+    try:
+        values = np.asarray(scores, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scores must be numbers, but {error}") from error
+    if values.shape != (rows,):
+        raise ValueError(
+            f"scores has shape {values.shape}; give one score for each of the {rows} rows"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"scores[{row}] is {values[row]}; scores must be finite")
+    return values
 
 
 class PairRisk:
@@ -134,19 +165,14 @@ class PairRisk:
     def masses(self, judgments: Judgments, scores: ArrayLike, ranker: ArrayLike) -> Masses:
         """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
         bound, places = self._at(judgments, scores)
-        values = np.asarray(ranker)[bound.arrangement.order].astype(np.uint8)
-        return bound.masses(bound.state(places), values)
+        values = np.asarray(ranker)
+        if values.shape != (len(judgments),) or not np.isin(values, (0, 1)).all():
+            raise ValueError("ranker must be 0 or 1 for every row; masses are for such rankers")
+        at = values[bound.arrangement.order].astype(np.uint8)
+        return bound.masses(bound.state(places), at)
 
     def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundRisk, Floats]:
-        values = np.asarray(scores, np.float64)
-        if values.shape != (len(judgments),):
-            raise ValueError(
-                f"scores has shape {values.shape}; give one score for each of "
-                f"the {len(judgments)} rows"
-            )
-        if not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ValueError(f"scores[{row}] is {values[row]}; scores must be finite")
+        values = check_scores(scores, len(judgments))
         bound = self.bind(judgments)
         return bound, values[bound.arrangement.order]
 
@@ -207,14 +233,16 @@ class BoundRisk:
             fall = sign * self.edge(at, values) * np.exp(at.log_mass - state.log_mass)
             return fall - ghost * width * 2 * np.sinh(min(step * width, 700.0))
 
-        for function, smoothed in ((falling, False), (falling_with_ghosts, True)):
-            high = 1.0 / width
-            while high * width < FARTHEST and function(high) > 0:
-                high *= 2
-            if high * width < FARTHEST:
-                step = float(scipy.optimize.brentq(function, 0.0, high, xtol=1e-14 / width))
-                return sign * step, smoothed
-        return sign * FARTHEST / width, True
+        step, smoothed = _zero_beyond(falling, 1.0 / width), False
+        if step is None:
+            step, smoothed = _zero_beyond(falling_with_ghosts, 1.0 / width), True
+        # On kinks a derivative is worth its sign at best: never end higher than the start.
+        step = sign * (step or 0.0)
+        for _ in range(60):
+            if self.log_value(state.scores + step * values) <= state.log_value:
+                return step, smoothed
+            step /= 2
+        return 0.0, smoothed
 
     def to_rows(self, per_place: Floats) -> Floats:
         """Spread numbers per place over the user's rows; rows without a pair get 0."""
@@ -271,10 +299,10 @@ class SeparableRisk(BoundRisk):
         self._pieces = _Pieces.cut(arrangement)
         self._small = arrangement.n_graded < SMALL
         weight = arrangement.weight[: arrangement.n_graded]
-        # Weights are divided by a power of two (exactly), so that no term exceeds 1.
-        self._shift = np.ceil(np.log2(weight.max())) if weight.size else 0.0
-        even = weight.size == 0 or bool((weight == weight[0]).all() and weight[0] == 1.0)
-        self._weight = np.zeros(0) if even else weight * 2.0**-self._shift
+        # Weights join the exponents: a light item with a large term loses no digit to a
+        # heavy one with a small term.
+        even = bool((weight == 1.0).all())
+        self._log_weight = np.zeros(0) if even else np.log(weight)
         first = arrangement.level_start[arrangement.query_start[:-1]]
         self._log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
@@ -292,9 +320,11 @@ class SeparableRisk(BoundRisk):
             pull, small=self._small,
         )  # fmt: skip
         if parts.pair_mass.size:
-            winner, loser = self.arrangement.winner, self.arrangement.loser
-            pull += np.bincount(winner, parts.pair_mass, minlength=pull.size)
-            pull -= np.bincount(loser, parts.pair_mass, minlength=pull.size)
+            integers = np.zeros(pull.size, np.int64)
+            mass = np.rint(parts.pair_mass * 2.0**61).astype(np.int64)
+            np.add.at(integers, self.arrangement.winner, mass)
+            np.subtract.at(integers, self.arrangement.loser, mass)
+            pull += integers * 2.0**-61
         log_mass = log_value + np.log(self.power * self.rate)
         return State(scores, log_value, log_mass, pull, parts)
 
@@ -345,7 +375,10 @@ class SeparableRisk(BoundRisk):
     def _parts(self, margin: Floats) -> tuple[SeparableParts, float]:
         pieces, run, power = self._pieces, self.workers.run, self.power
         ends = np.zeros((pieces.count, 2))
-        run(_ends_of_pieces, pieces.count, pieces.start, margin, ends, small=self._small)
+        run(
+            _ends_of_pieces, pieces.count, pieces.start, margin, self._log_weight, power, ends,
+            small=self._small,
+        )  # fmt: skip
         low, high = pieces.ends_of_levels(ends)
         graded = self.arrangement.n_graded
         terms = np.empty((2, graded))
@@ -362,7 +395,6 @@ class SeparableRisk(BoundRisk):
             _levels_of_queries, queries, self.arrangement.query_start, pieces.first, limbs, low,
             high, power, self._log_balance, levels, log_query, small=self._small,
         )  # fmt: skip
-        log_query += (power + 1) * self._shift * np.log(2.0)
         log_pair = self._log_pair - (
             margin[self.arrangement.winner] - margin[self.arrangement.loser]
         )
@@ -383,16 +415,14 @@ class SeparableRisk(BoundRisk):
         pieces, power = self._pieces, self.power
         begin, end = pieces.start[first], pieces.start[last]
         up, down = terms[0, begin:end], terms[1, begin:end]
-        _exponents(first, last, pieces.start, pieces.level, margin, low, -1.0, terms[0])
+        where = (first, last, pieces.start, pieces.level)
+        _exponents(*where, margin, self._log_weight, -1.0, low, terms[0])
         np.exp(up, out=up)
-        if power == 1:
-            _complements(first, last, pieces.start, pieces.level, margin, low, high, terms)
+        if power == 1 and not self._log_weight.size:
+            _complements(*where, margin, low, high, terms)
         else:
-            _exponents(first, last, pieces.start, pieces.level, margin, high, power, terms[1])
+            _exponents(*where, margin, self._log_weight, power, high, terms[1])
             np.exp(down, out=down)
-        if self._weight.size:
-            up *= self._weight[begin:end]
-            down *= self._weight[begin:end]
         _sums_of_pieces(first, last, pieces.start, terms, limbs)
 
     def _level_of_place(self) -> NDArray:
@@ -540,36 +570,16 @@ class GeneralRisk(BoundRisk):
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
 
-# -- sums that do not depend on their order --------------------------------------------------
-
-
-def exact_sum(values: Floats) -> float:
-    """Sum as integers, so that no order, block or thread count changes a bit.
-
-    Values are divided by a power of two above the largest and cut into two integers of 31
-    bits each; integers add exactly. The error is at most 2^-62 of the largest value for
-    each term. O(n).
-
-    >>> import numpy as np
-    >>> exact_sum(np.array([0.1] * 10))
-    1.0
-    """
-    if not values.size:
-        return 0.0
-    largest = float(np.abs(values).max())
-    if largest == 0 or not np.isfinite(largest):
-        return largest
-    scale = 2.0 ** np.ceil(np.log2(largest))
-    high, low = _limbs_of(values / scale)
-    return float((high * 2.0**-31 + low * 2.0**-62) * scale)
-
-
-def log_total(log_values: Floats) -> float:
-    """Logarithm of a sum of exponentials; the order of the terms does not matter."""
-    largest = float(log_values.max(initial=-np.inf))
-    if largest == -np.inf:
-        return largest
-    return largest + float(np.log(exact_sum(np.exp(log_values - largest))))
+def _zero_beyond(falling: Callable[[float], float], reach: float) -> float | None:
+    """Where a falling function, positive at 0, crosses zero; None if it only tends to it."""
+    for _ in range(DOUBLINGS):
+        here = falling(reach)
+        if here < -1e-15:
+            return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
+        if abs(here) <= 1e-15:  # flat: nothing is left to gain, or nothing is left at all
+            return None if here > 0 else reach
+        reach *= 2
+    return None
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -579,34 +589,35 @@ def log_total(log_values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _limbs_of(values):
-    high, low = np.int64(0), np.int64(0)
-    for value in values:
-        scaled = value * 2147483648.0
-        whole = np.floor(scaled)
-        high += np.int64(whole)
-        low += np.int64((scaled - whole) * 2147483648.0)
-    return high, low
-
-
-@njit(cache=True, nogil=True)
-def _ends_of_pieces(low, high, start, margin, ends):
+def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
+    """Least of -log(weight·exp(-s)) and greatest of log(weight·exp(p·s)) in every piece."""
+    weighted = log_weight.size > 0
     for piece in range(low, high):
         least, most = np.inf, -np.inf
-        for place in range(start[piece], start[piece + 1]):
-            least = min(least, margin[place])
-            most = max(most, margin[place])
+        if weighted:
+            for place in range(start[piece], start[piece + 1]):
+                least = min(least, margin[place] - log_weight[place])
+                most = max(most, power * margin[place] + log_weight[place])
+        else:
+            for place in range(start[piece], start[piece + 1]):
+                least = min(least, margin[place])
+                most = max(most, margin[place])
+            most *= power
         ends[piece, 0] = least
         ends[piece, 1] = most
 
 
 @njit(cache=True, nogil=True)
-def _exponents(first, last, start, level, margin, base, factor, out):
-    """factor·(s - base of the level) of every place."""
+def _exponents(first, last, start, level, margin, log_weight, factor, ends, out):
+    """factor·s + log(weight) of every place, relative to the greatest of its level."""
+    weighted = log_weight.size > 0
     for piece in range(first, last):
-        origin = base[level[piece]]
+        most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
         for place in range(start[piece], start[piece + 1]):
-            out[place] = factor * (margin[place] - origin)
+            out[place] = factor * margin[place] - most
+        if weighted:
+            for place in range(start[piece], start[piece + 1]):
+                out[place] += log_weight[place]
 
 
 @njit(cache=True, nogil=True)
@@ -688,7 +699,7 @@ def _levels_of_queries(
         total = -np.inf
         for j in range(levels):
             level = bottom + j
-            log_loser = np.log(by_level[1, level]) + power * high[level] + log_balance[query]
+            log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
             by_level[2, level] = log_winner[j] + below
             by_level[3, level] = power * above[j + 1] + log_loser
             total = _log_add(total, by_level[2, level])

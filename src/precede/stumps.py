@@ -43,9 +43,17 @@ class Stump(Ranker):
 
     name: ClassVar[str] = "stump"
 
+    def __post_init__(self) -> None:
+        if self.missing not in (0, 1) or np.isnan(self.threshold):
+            raise ValueError(
+                f"a stump needs a threshold and 0 or 1 for missing values, not {self.threshold} "
+                f"and {self.missing}"
+            )
+
     def __call__(self, X: NDArray) -> NDArray[np.uint8]:
         """1 above the threshold, 0 below, `missing` for NaN."""
-        column = X[:, self.feature]
+        # float32 would be compared with the threshold rounded to float32.
+        column = X[:, self.feature].astype(np.float64)
         return np.where(np.isnan(column), self.missing, column > self.threshold).astype(np.uint8)
 
     def on(self, table: Table) -> NDArray[np.uint8]:
@@ -125,7 +133,9 @@ class StumpSearch(Search):
         self._slack[:] = np.where(self._slack > MOST - drift, MOST, self._slack + drift)
         if not self._lazy:
             self._slack[:] = MOST
+        # What is stored may be the first of those that tie with the best: see `_pick`.
         edge = np.abs(self._best[:, 0])
+        edge = edge + (edge >> 39) + 512
         bound = np.where(self._slack > MOST - edge, MOST, self._slack + edge)
         if allowed is not None:
             bound[~allowed] = -1

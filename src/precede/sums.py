@@ -84,7 +84,8 @@ class PairSums:
             # The two margins of such a pair differ, and so do the two slopes.
             ours = self.loss.slope(self._listed_margin(scores))
             theirs = self.loss.slope(self._graded_margin(scores, winner, loser))
-            square = (weight * ours) ** 2 + both * 2 * weight * ours * theirs
+            theirs = np.where(both, theirs, 0.0)  # rows without a grade have no gap
+            square = (weight * ours) ** 2 + 2 * weight * ours * theirs
         else:
             square = (weight**2 + 2 * both * weight) * self._kernel("square")(
                 self._listed_margin(scores)
@@ -221,6 +222,12 @@ class _Blocks:
     ) -> NDArray:
         raise NotImplementedError(f"{type(self).__name__} must define linear")
 
+    def _as_tiles(self) -> _Tiles:
+        """The same splits, summed without a form."""
+        tiles = _Tiles.__new__(_Tiles)
+        tiles.__dict__.update(self.__dict__)
+        return tiles
+
 
 class _SplineBlocks(_Blocks):
     """Terms ``weight·(knot - m)_+^degree``: sort, then one sweep for each knot.
@@ -232,6 +239,9 @@ class _SplineBlocks(_Blocks):
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> NDArray:
+        if "square" in kernels and len(self._terms()) > 1:
+            # The square of a sum needs the products of its terms: leave it to the tiles.
+            return self._as_tiles().linear(scores, source, kernels, winners=winners)
         totals = np.zeros((len(kernels), scores.size))
         for weight, knot, degree in self._terms():
             shapes = [_monomial(degree, name) for name in kernels]
@@ -254,7 +264,7 @@ class _SplineBlocks(_Blocks):
 
 def _monomial(degree: int, name: str) -> tuple[float, int]:
     """Constant and degree of each kernel of ``(knot - m)_+^degree``."""
-    if name == "square":  # of a spline of several terms it would need their products
+    if name == "square":
         return float(degree**2), 2 * degree - 2
     order = {"value": 0, "slope": 1, "curvature": 2}[name]
     constant = float(np.prod(np.arange(degree, degree - order, -1)))
@@ -278,9 +288,7 @@ class _SmoothBlocks(_Blocks):
         origin = float(scores.min())
         cells = int((float(scores.max()) - origin) / form.width) + 1
         if cells > MOST_CELLS:
-            tiles = _Tiles.__new__(_Tiles)
-            tiles.__dict__.update(self.__dict__)
-            return tiles.linear(scores, source, kernels, winners=winners)
+            return self._as_tiles().linear(scores, source, kernels, winners=winners)
         functions = [_kernel_of(self.loss, name) for name in kernels]
         far = np.stack([_cell_matrices(k, form, cells) for k in functions])
         near = np.stack([_piecewise(k, form, cells) for k in functions])

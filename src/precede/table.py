@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class Table:
         >>> table.bins.cuts[0], table.codes
         (array([2.]), array([[  0, 255,   1,   0]], dtype=uint8))
         """
-        if not 2 <= max_bins <= MAX_BINS:
+        if not isinstance(max_bins, Integral) or not 2 <= max_bins <= MAX_BINS:
             raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
         order = np.arange(X.shape[0]) if order is None else order
         integers = _integer_weights(weight)
@@ -114,18 +115,18 @@ class Table:
             _encode(values, _padded(cut), codes[feature])
             return cut, end
 
-        with workers or Workers(1) as pool:
-            for first, columns in _column_groups(X, order, pool):
-                found = pool.run(
-                    lambda low, high, c=columns, f=first: [
-                        bin_column(c[j], f + j) for j in range(low, high)
-                    ],
-                    len(columns),
-                    small=order.size < SMALL,
-                )
-                for cut, end in (pair for part in found for pair in part):
-                    cuts.append(cut)
-                    ends.append(end)
+        pool = workers or Workers(1)
+        for first, columns in _column_groups(X, order, pool):
+            found = pool.run(
+                lambda low, high, c=columns, f=first: [
+                    bin_column(c[j], f + j) for j in range(low, high)
+                ],
+                len(columns),
+                small=order.size < SMALL,
+            )
+            for cut, end in (pair for part in found for pair in part):
+                cuts.append(cut)
+                ends.append(end)
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
         return cls(X, codes, Bins(tuple(cuts), low, high, missing.astype(bool)), order)
 
@@ -136,10 +137,9 @@ class Table:
         """Bin other rows by cut points already chosen: O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        with workers or Workers(1) as pool:
-            for first, columns in _column_groups(X, order, pool):
-                for j, values in enumerate(columns):
-                    _encode(values, _padded(bins.cuts[first + j]), codes[first + j])
+        for first, columns in _column_groups(X, order, workers or Workers(1)):
+            for j, values in enumerate(columns):
+                _encode(values, _padded(bins.cuts[first + j]), codes[first + j])
         return cls(X, codes, bins, order)
 
     @property
@@ -217,8 +217,9 @@ def _integer_weights(weight: Floats | None) -> NDArray[np.int64] | None:
     """Weights as integers, so that sums over equal values do not depend on their order."""
     if weight is None or bool((weight == weight[:1]).all()):
         return None
-    exponent = np.ceil(np.log2(max(float(weight.sum()), 1e-300)))
-    return np.rint(weight * 2.0 ** (60 - exponent)).astype(np.int64)
+    # A total of 2^53 leaves room for the products with the number of bins.
+    exponent = np.ceil(np.log2(float(weight.sum())))
+    return np.rint(weight * 2.0 ** (53 - exponent)).astype(np.int64)
 
 
 def _column_groups(X: Any, order: NDArray, workers: Workers) -> Iterator[tuple[int, NDArray]]:

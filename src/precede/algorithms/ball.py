@@ -19,12 +19,13 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from precede.boost import History, Monitor, Progress, Result, Training
 from precede.estimator import BaseRanker, Task, pairs_in_order
+from precede.exact import exact_sum
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
 from precede.model import Ensemble
 from precede.progress import ProgressBar
 from precede.rankers import Family, Found, Ranker, family
-from precede.risk import PairRisk, exact_sum
+from precede.risk import PairRisk
 from precede.stumps import Stump
 from precede.table import MISSING, SCALE, Table, to_integers
 from precede.threads import Workers
@@ -52,6 +53,7 @@ _COSTS = {
 # parts, because its cost grows with the cube of their number.
 CORRECT_EVERY = 15
 MOST_CORRECTED = 150
+ROUNDS_USED_UP = "the rounds are used up"
 # A share of the radius below this is nothing.
 NEGLIGIBLE = 1e-12
 # The first width of the rounding of the hinge; halved as the gap falls.
@@ -99,6 +101,9 @@ class ConvexRisk(BaseRanker):
     radius_ : float
     path_ : list of dict
         For each radius: mean and standard error of the share of pairs out of order.
+    n_estimators_, best_iteration_ : int
+        Number of rankers in the model: rounds also move weights and take rankers out.
+        `staged_predict` adds them one by one.
     history_ : History
         ``history_["gap"]``, ``["risk"]`` (the mean cost), ``["norm"]``, ``["active"]``.
 
@@ -157,10 +162,6 @@ class ConvexRisk(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, **options: Any) -> ConvexRisk:
-        """Minimise the risk; parameters as for every ranker (see `RankBoost.fit`)."""
-        return super().fit(X, y, **options)
-
     def _boost(self, task: Task) -> Result:
         radii = self._path()
         self.path_: list[dict[str, float]] = []
@@ -170,20 +171,28 @@ class ConvexRisk(BaseRanker):
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
         solver = _Solver(self, task.training, [monitor for monitor, _ in task.monitors])
-        for radius in radii[:-1]:
-            solver.solve(radius, self.tolerance, ())
         name, rounds = type(self).__name__, self.n_estimators
-        with ProgressBar(name, rounds=rounds, verbose=self.verbose) as bar:
-            solver.solve(radii[-1], self.tolerance, bar.callbacks(self.callbacks))
+        try:
+            for radius in radii[:-1]:
+                solver.solve(radius, self.tolerance, ())
+            with ProgressBar(name, rounds=rounds, verbose=self.verbose) as bar:
+                solver.solve(radii[-1], self.tolerance, bar.callbacks(self.callbacks))
+        except KeyboardInterrupt:
+            solver.interrupt(radii[-1])
         self.gap_ = solver.gap
-        if solver.gap > self.tolerance and solver.reason != "a callback said so":
+        if solver.reason == ROUNDS_USED_UP:
             warnings.warn(
-                f"the gap is {solver.gap:.3g} after {self.n_estimators} rounds, above the "
+                f"the gap is {solver.gap:.3g} after {len(solver.history)} rounds, above the "
                 f"tolerance {self.tolerance:g}; raise n_estimators or tolerance",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
+
+    def _keep(self, result: Result, task: Task) -> None:
+        super()._keep(result, task)
+        # Rounds change weights of rankers that are there; no round is better than the last.
+        self.best_iteration_ = self.n_estimators_
 
     def _path(self) -> list[float]:
         if self.radius != "cv":
@@ -195,8 +204,11 @@ class ConvexRisk(BaseRanker):
         super()._check_parameters()
         if self.cost not in _COSTS:
             raise ValueError(f"cost={self.cost!r} is unknown; use one of {sorted(_COSTS)}")
-        given: list[Any] = [self.radius] if self.radius != "cv" else self._path()
-        good = all(isinstance(r, int | float | np.number) and 0 < r < np.inf for r in given)
+        given: Any = [self.radius]
+        if self.radius == "cv":
+            given = self._path() if self.radii is None else self.radii
+        good = isinstance(given, list | tuple | np.ndarray) and len(given) > 0
+        good = good and all(_is_positive(radius) for radius in given)
         if not good or any(a >= b for a, b in pairwise(given)):
             raise ValueError(
                 f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
@@ -231,10 +243,12 @@ class ConvexRisk(BaseRanker):
                 "as radius"
             )
         table = np.array(errors)
-        spread = table.std(axis=0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else [np.nan] * 9
+        spread = np.full(len(radii), np.nan)  # one fold has no spread
+        if len(table) > 1:
+            spread = table.std(axis=0, ddof=1) / np.sqrt(len(table))
         return [
             {"radius": r, "error": float(m), "standard_error": float(s)}
-            for r, m, s in zip(radii, table.mean(axis=0), spread, strict=False)
+            for r, m, s in zip(radii, table.mean(axis=0), spread, strict=True)
         ]
 
     def _to_dict(self) -> dict[str, Any]:
@@ -296,7 +310,8 @@ class _Solver:
     def solve(self, radius: float, tolerance: float, callbacks: Sequence[Callable]) -> None:
         """Go on until the gap is certified to be below the tolerance."""
         self._radius = radius
-        self.reason = f"{self._most} rounds"
+        self.history = History()
+        self.reason = ROUNDS_USED_UP
         for _ in range(self._most):
             began = time.perf_counter()
             found = self._search.best(self.state.pull)
@@ -315,6 +330,21 @@ class _Solver:
                 self.reason = "the step is below rounding"
                 return
         self._certify(self._search.best(self.state.pull), radius)
+        if self.gap <= tolerance:
+            self.reason = "the gap is within the tolerance"
+
+    def interrupt(self, radius: float) -> None:
+        """Keep the weights of the last whole round and certify them for the full ball."""
+        self.reason, self._radius = "interrupted", radius
+        rankers = list(self._weights)
+        self._scores = np.zeros(self._scores.size)
+        for ranker in rankers:
+            self._scores += self._weights[ranker] * ranker.on(self._training.table)
+        self.state = self._risk.state(self._scores)
+        self._certify(self._search.best(self.state.pull), radius)
+        warnings.warn(
+            f"interrupted: the model is certified to a gap of {self.gap:.3g}", stacklevel=5
+        )
 
     def _bind(self) -> None:
         loss = self._cost.loss if self._smoothing is None else SmoothedHinge(self._smoothing)
@@ -476,6 +506,11 @@ class _Solver:
         )
 
 
+def _is_positive(radius: Any) -> bool:
+    number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
+    return number and bool(0 < radius < np.inf)
+
+
 def _edges(table: Table, rankers: list[Ranker], pull: Floats) -> Floats:
     """Edges of rankers already in the model; stumps of one feature share a histogram."""
     edges = np.zeros(len(rankers))
@@ -501,16 +536,27 @@ def _folds(
 ) -> Iterator[tuple[NDArray, NDArray]]:
     """Folds that keep queries whole, or the classes in proportion."""
     rows = np.arange(len(judgments))
+    queries = 0 if judgments.qid is None else np.unique(judgments._query()).size
+    if queries == 1 or (judgments.qid is not None and queries < folds):
+        raise ValueError(
+            f"radius='cv' with cv={folds} needs at least as many queries, and there are "
+            f"{queries}; lower cv, give a number as radius, or leave qid out for one list"
+        )
     if judgments.qid is not None:
         yield from GroupKFold(folds, shuffle=True, random_state=random_state).split(
-            rows, groups=judgments.qid
+            rows, groups=judgments._query()
         )
         return
-    few = judgments.grade is not None and np.unique(judgments.grade).size <= 10
-    splitter = StratifiedKFold if few else KFold
-    yield from splitter(folds, shuffle=True, random_state=random_state).split(
-        rows, judgments.grade if few else None
+    # Rows without a grade are a class of their own; so are the values of a real-valued grade
+    # as long as they are few.
+    grade = (
+        np.zeros(rows.size)
+        if judgments.grade is None
+        else np.nan_to_num(judgments.grade, nan=np.inf)
     )
+    kinds, kind, count = np.unique(grade, return_inverse=True, return_counts=True)
+    splitter = StratifiedKFold if kinds.size <= 10 and count.min() >= folds else KFold
+    yield from splitter(folds, shuffle=True, random_state=random_state).split(rows, kind)
 
 
 # -- kernels ---------------------------------------------------------------------------------

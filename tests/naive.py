@@ -54,6 +54,23 @@ def list_pairs(judgments):
     return [pair for pair in pairs if pair.inner > 0 and weight[pair.loser] > 0]
 
 
+def pair_count(judgments):
+    """Pairs by their weights, balance apart, but no fewer than by number.
+
+    A pair that is both graded and listed is two; one listed twice is one.
+    """
+    weight, pairs = item_weights(judgments), list_pairs(judgments)
+    by_weight = math.fsum(pair.inner * weight[pair.loser] for pair in pairs)
+    listed = 0 if judgments.pairs is None else len(judgments.pairs)
+    own = [1.0] * listed if judgments.pair_weight is None else judgments.pair_weight
+    counted = [
+        (int(i), int(k))
+        for (i, k), w in zip([] if judgments.pairs is None else judgments.pairs, own, strict=True)
+        if w > 0 and weight[i] > 0 and weight[k] > 0
+    ]
+    return max(by_weight, len(pairs) - len(counted) + len(set(counted)))
+
+
 def loser_weights(judgments, balance="pairs"):
     """v_k: the item weight, over the total of its query where queries are balanced."""
     weight = item_weights(judgments)
@@ -337,7 +354,7 @@ def rankboost(
     pairs, outer = list_pairs(judgments), loser_weights(judgments, balance)
     initial = [pair.inner * outer[pair.loser] for pair in pairs]
     total = math.fsum(initial)
-    half_a_pair = 0.5 / max(total, 1.0)
+    half_a_pair = 0.5 / pair_count(judgments)
     log_initial = [math.log(m) for m in initial]
     scores = [0.0] * len(judgments)
     result = Boosted([], [], [], [], [])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.optimize
+import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -145,12 +146,54 @@ def test_works_from_pairs_alone_and_with_real_rankers():
         ({"radius": -1.0}, "radius=-1.0"),
         ({"radius": "cv", "radii": [2.0, 1.0]}, "increasing"),
         ({"tolerance": 0}, "tolerance=0"),
+        ({"radius": True}, "radius=True"),
+        ({"radius": "cv", "radii": []}, "radii=\\[\\]"),
+        ({"radius": "cv", "radii": "abc"}, "radii='abc'"),
     ],
 )
 def test_bad_parameters_are_named(parameters, told):
     sample = two_normals(50, random_state=0)
     with pytest.raises(ValueError, match=told):
         ConvexRisk(**parameters).fit(sample.X, sample.y)
+
+
+def test_metadata_routing_knows_its_parameters():
+    with sklearn.config_context(enable_metadata_routing=True):
+        ConvexRisk().set_fit_request(qid=True, sample_weight=True)
+
+
+def test_ctrl_c_keeps_a_certified_model():
+    def stop(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    sample = two_normals(300, random_state=0)
+    with pytest.warns(UserWarning, match="interrupted"):
+        model = ConvexRisk(radius=4.0, tolerance=1e-6, callbacks=[stop]).fit(sample.X, sample.y)
+    assert model.stop_reason_ == "interrupted"
+    assert 0 < model.gap_ < 1
+    assert model.score(sample.X, sample.y) > 0.6
+
+
+@pytest.mark.parametrize(
+    "judgments",
+    [
+        Judgments(np.tile([0, 0.5, 1, 1.5], 15)),
+        Judgments(np.r_[np.nan, np.tile([0, 1], 29), 1]),
+        Judgments.preferences(np.arange(30), np.arange(30, 60)),
+    ],
+    ids=["real grades", "some without a grade", "pairs"],
+)
+def test_cross_validation_of_every_kind_of_target(judgments):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = ConvexRisk(radius="cv", radii=[0.5, 1.0], cv=2, tolerance=0.05, random_state=0)
+    assert model.fit(X, judgments).radius_ in (0.5, 1.0)
+
+
+def test_cross_validation_needs_queries_to_leave_out():
+    sample = two_normals(40, random_state=0)
+    with pytest.raises(ValueError, match="there are 1; lower cv"):
+        ConvexRisk(radius="cv").fit(sample.X, sample.y, qid=np.zeros(40))
 
 
 def test_excess_risk_falls_with_the_sample():

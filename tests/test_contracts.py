@@ -33,14 +33,14 @@ def below(base):
     found = set()
     for child in base.__subclasses__():
         if child.__module__.startswith("precede.") and not child.__name__.startswith("_"):
-            found |= {child} | below(child)
-    return found
+            found |= {child, *below(child)}
+    return sorted(found, key=lambda cls: cls.__name__)  # the same order in every process
 
 
 LOSSES = [*(loss() for loss in below(PairLoss)), Hinge(0.5), Hinge("gap"), SquaredHinge("gap")]
 PRICES = [*(price() for price in below(Price)), Power(2), Power(4.5), Exp()]
 FAMILIES = [Stumps(), Stumps(lazy=False), Features(), Columns(), Stumps() | Features()]
-ALGORITHMS = sorted(below(BaseRanker), key=lambda cls: cls.__name__)
+ALGORITHMS = below(BaseRanker)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -15,9 +15,9 @@ SOURCE = ROOT / "src" / "precede"
 MODULES = sorted(SOURCE.rglob("*.py"))
 # A module may import those before it.
 ORDER = [
-    "exact", "judgments", "losses", "threads", "sums", "risk", "table", "rankers", "stumps", "model",
-    "boost", "metrics", "inference", "bounds", "plots", "progress", "estimator", "algorithms",
-    "datasets", "testing", "demo",
+    "exact", "judgments", "losses", "threads", "sums", "risk", "table", "rankers", "stumps",
+    "model", "boost", "metrics", "inference", "bounds", "plots", "progress", "estimator",
+    "algorithms", "datasets", "testing", "demo",
 ]  # fmt: skip
 
 

@@ -684,7 +684,7 @@ def test_a_warm_start_needs_the_same_features_and_no_fewer_rounds():
     model = RankBoost(n_estimators=3, warm_start=True).fit(X6, Y6)
     with pytest.raises(ValueError, match="n_estimators=2 is less than the 3 rounds"):
         model.set_params(n_estimators=2).fit(X6, Y6)
-    with pytest.raises(ValueError, match=r"2 features.*X has 1"):
+    with pytest.raises(ValueError, match="X has 1 features, but RankBoost is expecting 2"):
         model.set_params(n_estimators=4).fit(X6[:, :1], Y6)
 
 

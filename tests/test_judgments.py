@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments
+from precede.judgments import number_queries
 
 
 def pair_set(made):
@@ -39,7 +40,7 @@ def test_pairs_are_counted_as_enumeration_counts_them(made):
 
 @given(some.judgments(kind="graded", weighted=False))
 def test_pairs_of_a_query_are_those_of_enumeration(made):
-    queries = [None] if made.qid is None else list(np.unique(made.qid))
+    queries = [None] if made.qid is None else list(number_queries(made.qid)[1])
     listed = [pair for query in queries for pair in made.pairs_of(query)]
     assert sorted(listed) == sorted((p.winner, p.loser) for p in naive.list_pairs(made))
 
@@ -137,9 +138,10 @@ def test_judgments_survive_a_pickle():
 
 
 def test_identifiers_of_different_types_are_different_queries():
-    """The number 1 and the text "1" are two queries; so are 1 and True."""
+    """The number 1 and the text "1" are two queries; 1 and 1.0 are equal, and so one."""
     assert Judgments([1, 0], qid=np.array([1, "1"], object)).n_pairs == 0
-    assert Judgments([1, 0], qid=np.array([1, True], object)).n_pairs == 0
+    assert Judgments([1, 0], qid=[1, "1"]).n_pairs == 0
+    assert Judgments([1, 0], qid=np.array([1, 1.0], object)).n_pairs == 1
     assert Judgments([1, 0], qid=np.array(["1", "1"], object)).n_pairs == 1
 
 
@@ -190,7 +192,7 @@ def test_an_arrangement_holds_each_row_that_has_a_pair_once(made, balance):
 @given(some.judgments(kind="graded"))
 def test_levels_are_slices_of_equal_query_and_grade(made):
     arrangement = made.arrange()
-    query = np.zeros(len(made)) if made.qid is None else np.unique(made.qid, return_inverse=True)[1]
+    query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     last = (-1, -np.inf)
     for level in range(arrangement.level_start.size - 1):
         rows = arrangement.order[
@@ -258,7 +260,7 @@ def test_every_query_weighs_the_same_if_asked():
         ),
         (lambda: Judgments([1, 0], pair_weight=[1]), "without pairs; give the pairs"),
         (lambda: Judgments(pairs=[(0, 1)]), "how many rows.*give grade, qid, label or n"),
-        (lambda: Judgments([1, 0], qid=[1.0, math.nan]), r"qid\[1\] is NaN.*every row"),
+        (lambda: Judgments([1, 0], qid=[1.0, math.nan]), r"qid\[1\] is nan.*every row"),
         (lambda: Judgments([1, 0], qid=["a", None]), r"qid\[1\] is None.*every row"),
         (lambda: Judgments.bipartite([0, 1, 2]), "has 3.*use Judgments.graded"),
         (lambda: Judgments.preferences([0, 1], [2]), "2 rows and worse 1.*one of each"),

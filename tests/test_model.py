@@ -210,7 +210,9 @@ def test_a_model_watched_by_a_metric_that_is_not_a_number_can_be_saved(tmp_path)
         n_estimators=2, learning_rate=0.5, eval_metric=lambda y, s, q: ("m", math.nan, True)
     )
     model.fit(X, y, eval_set=(X, y)).save(tmp_path / "model.json")
-    assert_array_equal(load(tmp_path / "model.json").predict(X), model.predict(X))
+    with pytest.warns(UserWarning, match="could not hold eval_metric"):
+        again = load(tmp_path / "model.json")
+    assert_array_equal(again.predict(X), model.predict(X))
 
 
 def test_writing_replaces_the_file_at_once_or_not_at_all(tmp_path, monkeypatch):
@@ -236,7 +238,7 @@ def test_a_model_that_json_cannot_hold_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.json"
     write_model(path, {"format": FORMAT})
     with pytest.raises((ValueError, TypeError)):
-        write_model(path, {"format": math.nan})
+        write_model(path, {"format": object()})
     assert read_model(path) == {"format": FORMAT}
 
 

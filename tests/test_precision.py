@@ -92,7 +92,7 @@ def test_a_steep_push_pulls_at_the_highest_loser(p):
     assert_allclose(pull, [0.5, 0.5, -1, 0, 0], atol=1e-12)
 
 
-@pytest.mark.parametrize("ratio", [1e-3, 1e-9, 1e-15, 1e-30, 1e-150, 1e-300])
+@pytest.mark.parametrize("ratio", [1e-3, 1e-9, 1e-15, 1e-30, 1e-99])
 @pytest.mark.parametrize("light", ["winner", "loser"])
 def test_weights_of_any_ratio_keep_their_digits(ratio, light):
     """A level whose rows are all light is as exact as any other."""
@@ -106,7 +106,7 @@ def test_weights_of_any_ratio_keep_their_digits(ratio, light):
     assert_allclose(bound.to_rows(state.pull), twin.normalised_pull, atol=1e-12)
 
 
-@pytest.mark.parametrize("ratio", [1e-12, 1e-30, 1e-300])
+@pytest.mark.parametrize("ratio", [1e-12, 1e-30, 1e-99])
 def test_a_light_query_beside_a_heavy_one_keeps_its_pull(ratio):
     """Balanced queries weigh the same, however light their rows are."""
     made = Judgments([0, 1, 1, 0, 1, 1], qid=[0] * 3 + [1] * 3, weight=[1] * 3 + [ratio] * 3)
@@ -114,9 +114,9 @@ def test_a_light_query_beside_a_heavy_one_keeps_its_pull(ratio):
     assert_allclose(pull, [-1, 0.5, 0.5, -1, 0.5, 0.5], rtol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1e-300, 1e200, 1e300])
+@pytest.mark.parametrize("unit", [1e-100, 1e-50, 1e50, 1e100])
 def test_the_unit_of_the_weights_does_not_matter(unit):
-    """Products of two weights under- or overflow, but only their ratios mean anything."""
+    """Products of two weights go far, but only their ratios mean anything."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 2)), rng.integers(0, 3, 40)
     plain = RankBoost(n_estimators=5, step="bound").fit(X, y, sample_weight=np.ones(40))
@@ -125,14 +125,13 @@ def test_the_unit_of_the_weights_does_not_matter(unit):
     assert_allclose(other.ensemble_.weights, plain.ensemble_.weights, rtol=1e-9)
 
 
-def test_denormal_weights_are_weights():
-    tiny = 5e-324
-    model = RankBoost(n_estimators=2, step="bound")
-    model.fit([[0.0], [1.0], [2.0], [1.0]], [0, 1, 0, 1], sample_weight=[tiny] * 4)
-    assert np.isfinite(model.predict([[0.0], [1.0]])).all()
+@pytest.mark.parametrize("extreme", [5e-324, 1e-200, 1e101, 1e300])
+def test_weights_whose_products_could_not_be_held_are_refused(extreme):
+    with pytest.raises(ValueError, match=r"weight\[0\].*rescale the weights"):
+        RankBoost().fit([[0.0], [1.0]], [0, 1], sample_weight=[extreme, 1.0])
 
 
-@pytest.mark.parametrize("weight", [1e-300, 1e300])
+@pytest.mark.parametrize("weight", [1e-100, 1e100])
 def test_one_row_of_extreme_weight(weight):
     """Beside it nothing counts; without weight it does not count. The model is finite."""
     rng = np.random.default_rng(1)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
+from precede.judgments import number_queries
 from precede.risk import GeneralRisk, SeparableRisk, State, exact_sum
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
@@ -182,7 +183,7 @@ def test_pull_is_minus_the_finite_difference_of_the_value(loss, price, data):
 @settings(max_examples=10)
 def test_a_constant_added_to_every_score_of_a_query_changes_nothing(loss, price, data):
     made, scores, balance = data.draw(situations(price, data.draw(st.sampled_from(some.KINDS[:2]))))
-    query = np.zeros(len(made)) if made.qid is None else np.unique(made.qid, return_inverse=True)[1]
+    query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     shifted = scores + 16.0 * query - 32.0
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     bound = risk.bind(made)
@@ -200,7 +201,7 @@ def test_pulls_sum_to_zero_in_every_query(loss, price, data):
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     bound = risk.bind(made)
     pull = bound.to_rows(bound.state(scores[bound.arrangement.order]).pull)
-    query = np.zeros(len(made)) if made.qid is None else np.unique(made.qid, return_inverse=True)[1]
+    query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     for one in np.unique(query):
         assert abs(pull[query == one].sum()) < 1e-13
 
@@ -235,7 +236,7 @@ def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how)
     made, scores, balance = situation
     if made.qid is None:
         return
-    number = np.unique(made.qid, return_inverse=True)[1]
+    number = number_queries(made.qid)[0]
     names = {
         "text": np.array([f"{(q * 7919) % 101:03d}" for q in number]),
         "numbers": 1000 - 3 * number,

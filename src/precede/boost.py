@@ -301,8 +301,8 @@ class Worsening(Stop):
     def best_round(self, history: History) -> int:
         """Number of rounds after which the column was best; the first of equals."""
         values = history[self.column] if self.greater_is_better else -history[self.column]
-        if np.isnan(values).all():
-            raise ValueError(f"{self.column} is NaN in every round; there is no best one")
+        if np.isnan(values).all():  # nothing to compare: the last is as good as any
+            return len(history)
         return int(np.nanargmax(values)) + 1
 
     def reason(self, history: History) -> str | None:

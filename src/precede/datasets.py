@@ -118,8 +118,8 @@ def excess_ranking_risk(scores: NDArray, eta: NDArray) -> float:
     labels turned out to be. O(n²) in memory-bounded slices.
 
     >>> import numpy as np
-    >>> excess_ranking_risk(np.array([1.0, 0.0]), np.array([0.2, 0.8]))
-    0.6
+    >>> excess_ranking_risk(np.array([1.0, 0.0]), np.array([0.25, 0.75]))
+    0.5
     """
     scores, eta = np.asarray(scores, float), np.asarray(eta, float)
     total = 0.0

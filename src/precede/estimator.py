@@ -26,6 +26,7 @@ from precede.judgments import Judgments
 from precede.losses import Hinge, Linear
 from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
 from precede.progress import ProgressBar
+from precede.rankers import Family, family
 from precede.risk import GeneralRisk, check_scores
 from precede.table import MAX_BINS, Table
 from precede.threads import Workers, count_jobs
@@ -329,8 +330,8 @@ class BaseRanker(BaseEstimator):
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
-        score = fields.get("best_score")
-        self.best_score_ = None if score is None else number(score, "best_score")
+        score = _spelled(fields.get("best_score"))
+        self.best_score_ = None if score is None else float(score)
         self.evals_result_ = _evals_result(self.history_)
         self.stop_reason_ = str(fields.get("stop_reason", ""))
         classes, intercept = fields.get("classes"), fields.get("intercept")
@@ -340,7 +341,9 @@ class BaseRanker(BaseEstimator):
         ):
             raise ValueError(f"classes={classes!r} are not two classes")
         self.classes_ = None if classes is None else np.array(classes)
-        self.intercept_ = None if classes is None else number(intercept, "intercept")
+        self.intercept_ = None if intercept is None else number(intercept, "intercept")
+        if (self.classes_ is None) != (self.intercept_ is None):
+            raise ValueError("the model needs both classes and intercept, or neither")
 
     # -- checks ----------------------------------------------------------------------------
 
@@ -530,11 +533,19 @@ def _part(fields: dict[str, Any], name: str, kind: type) -> Any:
 
 def _parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters that JSON can hold, and the names of those that it cannot."""
-    held = {name: plain(value) for name, value in parameters.items() if _is_plain(value)}
+    named = {name: _named(value) for name, value in parameters.items()}
+    held = {name: plain(value) for name, value in named.items() if _is_plain(value)}
     return {
         "parameters": held,
         "parameters_left_out": [name for name in parameters if name not in held],
     }
+
+
+def _named(value: Any) -> Any:
+    """A family of rankers by its name, where the name says it all."""
+    if isinstance(value, Family) and value.name and family(value.name) == value:
+        return value.name
+    return value
 
 
 def _is_plain(value: Any) -> bool:
@@ -547,14 +558,16 @@ def _history(rounds: list[Any]) -> History:
     """History from a model file, numbers that JSON has not read back."""
     if not all(isinstance(each, dict) for each in rounds):
         raise ValueError("the history of the model is not a list of rounds")
-    spelled = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}
-    return History(
-        {
-            name: spelled.get(value, value) if isinstance(value, str) else value
-            for name, value in each.items()
-        }
-        for each in rounds
-    )
+    return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
+
+
+def _spelled(value: Any) -> Any:
+    """A number of `history_` or a score, as `plain` spelled it."""
+    if isinstance(value, str) and value in ("inf", "-inf", "nan"):
+        return float(value)
+    if value is not None and not isinstance(value, int | float):
+        raise ValueError(f"{value!r} is not a number")
+    return value
 
 
 def _grades(y: Any) -> tuple[Floats, NDArray]:

@@ -138,7 +138,7 @@ class Ensemble:
         """Plain lists and numbers, from which `from_dict` makes an equal ensemble."""
         return {
             "n_features": self.n_features,
-            "rankers": [ranker.to_dict() for ranker in self.rankers],
+            "rankers": [plain(ranker.to_dict()) for ranker in self.rankers],
             "weights": self.weights,
         }
 
@@ -228,9 +228,9 @@ def number(value: Any, name: str) -> float:
     >>> number("-inf", "threshold")
     -inf
     """
-    if value in ("inf", "-inf"):
+    if isinstance(value, str) and value in ("inf", "-inf"):
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124
         raise ValueError(f"{name} is {value!r}, not a number")
     try:
         return float(value)

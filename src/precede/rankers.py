@@ -147,9 +147,10 @@ class Feature(Ranker):
         return self._scale(table.column(self.feature))
 
     def _scale(self, column: Floats) -> Floats:
-        # In halves: the range of a column may be larger than the largest number.
-        width = self.high / 2 - self.low / 2
-        scaled = np.clip((column / 2 - self.low / 2) / width, 0.0, 1.0)
+        low, high = self.low, self.high
+        if high - low == np.inf:  # a range larger than the largest number, in halves
+            column, low, high = column / 2, low / 2, high / 2
+        scaled = np.clip((column - low) / (high - low), 0.0, 1.0)
         return np.where(np.isnan(scaled), 0.0, scaled)
 
 

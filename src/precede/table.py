@@ -218,8 +218,8 @@ def _integer_weights(weight: Floats | None) -> NDArray[np.int64] | None:
     if weight is None or bool((weight == weight[:1]).all()):
         return None
     # A total of 2^53 leaves room for the products with the number of bins.
-    exponent = np.ceil(np.log2(float(weight.sum())))
-    return np.rint(weight * 2.0 ** (53 - exponent)).astype(np.int64)
+    exponent = int(np.frexp(float(weight.sum()))[1])
+    return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 
 def _column_groups(X: Any, order: NDArray, workers: Workers) -> Iterator[tuple[int, NDArray]]:

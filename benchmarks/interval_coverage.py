@@ -57,6 +57,7 @@ def main(repeats):
     start = time.perf_counter()
     parts = [
         section("Asymptotic, nominal 95 %", simulations.ASYMPTOTIC, repeats),
+        section("Means over queries of `evaluate`, nominal 95 %", simulations.EVALUATIONS, repeats),
         section("Bernstein, at least 95 %", simulations.BERNSTEIN, repeats // 4),
         section("Bootstrap percentiles, nominal 95 %", simulations.BOOTSTRAP, repeats // 4),
         null_section(repeats // 4),

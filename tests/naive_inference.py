@@ -155,9 +155,13 @@ def push_risk(y, s, p, theta, norm=1.0):
 
 
 def stump_supremum(X, signs):
+    """Every threshold between two values, missing values on either side, and the constant."""
     best = abs(sum(signs))
     for j in range(len(X[0])):
-        column = [-math.inf if math.isnan(row[j]) else row[j] for row in X]
-        for t in column:
-            best = max(best, abs(sum(g for g, v in zip(signs, column, strict=True) if v > t)))
+        column = [row[j] for row in X]
+        present = sorted({v for v in column if not math.isnan(v)})
+        for t in [-math.inf, *present[:-1]]:
+            for side in (False, True):
+                above = [side if math.isnan(v) else v > t for v in column]
+                best = max(best, abs(sum(g for g, v in zip(signs, above, strict=True) if v)))
     return best

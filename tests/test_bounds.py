@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive_inference as naive
-from precede import bounds
+from precede import Judgments, bounds
 from precede.bounds import (
     MarginDistribution,
     PushRisk,
@@ -23,6 +23,8 @@ from precede.bounds import (
     stump_supremum,
     training_bound,
 )
+from precede.stumps import Stumps
+from precede.table import Table
 
 score = st.integers(-3, 3).map(float) | st.floats(-10, 10)
 grid = st.integers(-4, 4).map(lambda k: k / 2) | st.floats(-12, 12)
@@ -69,6 +71,21 @@ def test_margin_distribution_of_real_grades_and_shapes():
     assert "44850 crucial pairs of 300 items" in str(found)
     assert json.dumps(found.to_dict())
     assert found._repr_html_().startswith("<p>")
+
+
+def test_margins_of_judgments_and_of_queries_of_any_type():
+    y, s = [0, 1, 2, 0, 1, 0], [3.0, 1.0, 2.0, 0.5, 0.7, 0.1]
+    ids = [1, "1", 1, "1", 2.5, 2.5]
+    expected = margin_distribution(y, s, [0, 1, 0, 1, 2, 2])
+    for found in (
+        margin_distribution(y, s, ids),
+        margin_distribution(Judgments(y, ids), s),
+        margin_distribution(Judgments(y, ids, weight=np.ones(6)), s),
+    ):
+        assert found == expected
+        assert found.at([0.0, 0.5]).tolist() == expected.at([0.0, 0.5]).tolist()
+    both = [0, 1, 1, 0]
+    assert push_risk(Judgments(both), s[:4], p=2) == push_risk(both, s[:4], p=2)
 
 
 def closed_epsilon(m, E, theta, n, delta):
@@ -321,13 +338,14 @@ def test_stump_supremum_is_the_best_by_brute_force(data):
     ],
 )
 def test_rademacher_bound_is_the_sum_of_its_terms(cost, value, slope):
-    X = np.random.default_rng(0).normal(size=(401, 2))
+    X = np.random.default_rng(0).normal(size=(401, 2)).round(2)  # below 255 distinct values
+    assert max(np.unique(column).size for column in X.T) <= 255
     B, delta = 1.3, 0.1
     bound = rademacher_bound(X, radius=B, cost=cost, delta=delta, n_draws=50, random_state=1)
     signs = 2 * np.random.default_rng(1).integers(2, size=(50, 200), dtype=np.int8) - 1
     sups = [naive.stump_supremum(X[:400], [*row, *-row]) for row in signs[:3]]
     library = stump_supremum(X[:400], np.concatenate([signs, -signs], axis=1))
-    assert np.allclose(library[:3], sups)
+    assert list(library[:3]) == sups
     average = B * library.mean() / 200
     log = math.log(2 / delta)
     terms = [
@@ -344,13 +362,36 @@ def test_rademacher_bound_is_the_sum_of_its_terms(cost, value, slope):
     assert any("exact" in sentence for sentence in printed.assumptions)
 
 
-def test_stump_supremum_in_blocks_of_draws(monkeypatch):
+@pytest.mark.parametrize("distinct", [254, 255])
+def test_stump_supremum_is_exact_up_to_255_values_with_missing_ones(distinct):
+    rng = np.random.default_rng(distinct)
+    X = np.repeat(rng.permutation(distinct), 2)[:, None] / 7
+    X = np.vstack([X, [[np.nan]] * 5])
+    for _ in range(5):
+        signs = rng.choice([-1, 1], size=len(X))
+        assert stump_supremum(X, signs) == naive.stump_supremum(X.tolist(), signs.tolist())
+
+
+def test_stump_supremum_of_many_values_is_over_bins():
     rng = np.random.default_rng(0)
-    X, signs = rng.normal(size=(50, 3)), rng.choice([-1, 1], size=(7, 50)).astype(np.int8)
-    whole = stump_supremum(X, signs)
-    monkeypatch.setattr(bounds, "SUMS_AT_ONCE", 100)
-    assert np.array_equal(stump_supremum(X, signs), whole)
-    assert list(whole) == [naive.stump_supremum(X, row.tolist()) for row in signs]
+    X, signs = rng.normal(size=(3000, 2)), rng.choice([-1, 1], size=(20, 3000))
+    below = np.cumsum(signs[:, np.argsort(X, axis=0)], axis=1)  # draws, rows, features
+    every = np.abs(signs.sum(axis=1)[:, None, None] - below).max(axis=(1, 2))
+    binned = stump_supremum(X, signs)
+    assert (binned <= np.maximum(every, np.abs(signs.sum(axis=1)))).all()
+    assert (binned > 0.8 * every).all()
+
+
+def test_stump_supremum_is_what_the_search_of_the_library_finds():
+    rng = np.random.default_rng(1)
+    X, signs = rng.integers(0, 9, size=(60, 3)).astype(float), rng.choice([-1.0, 1.0], size=30)
+    balanced = np.concatenate([signs, -signs])
+    found = Stumps().search(Table.build(X), balanced / 60)
+    assert stump_supremum(X, balanced) == pytest.approx(60 * abs(found.edge))
+    assert stump_supremum(X, balanced) == abs(balanced @ found.ranker(X))
+    assert stump_supremum(X, 1e-200 * balanced) == pytest.approx(60e-200 * abs(found.edge))
+    assert stump_supremum(np.ones((4, 1)), [1, -1, 1, -1]) == 0
+    assert stump_supremum(X, np.zeros(60)) == 0
 
 
 def test_rademacher_needed_samples_scales_as_one_over_the_root():
@@ -384,12 +425,21 @@ def test_bounds_are_frozen_print_and_serialise():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: margin_distribution([0, 1], [1.0]), "1 scores for 2 labels"),
+        (lambda: margin_distribution([0, 1], [1.0]), "scores has 1 rows, y has 2"),
+        (lambda: margin_distribution([0, 1], ["a", "b"]), "scores must hold numbers only.*'a'"),
+        (lambda: margin_distribution(["a", "b"], [1, 2]), "y must hold numbers only.*'a'"),
         (lambda: margin_distribution([0, 1], [1.0, math.nan]), r"scores\[1\] is nan"),
         (lambda: margin_distribution([0, 1], [1.0, math.inf]), r"scores\[1\] is inf"),
         (lambda: margin_distribution([0, 1], [1, 2], norm=0), "positive"),
-        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "for 2 labels"),
-        (lambda: margin_distribution([0, 1], [1, 2], qid=[1.0, math.nan]), "not NaN"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "qid has 1 rows, y has 2"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=[1.0, math.nan]), r"qid\[1\] is nan"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=["a", None]), r"qid\[1\] is None"),
+        (
+            lambda: margin_distribution(Judgments.preferences([0], [1]), [1, 2]),
+            "y lists 1 pairs.*pairs_in_order",
+        ),
+        (lambda: margin_distribution(Judgments([0, 1]), [1, 2], [1, 1]), "qid is given beside"),
+        (lambda: push_risk(Judgments([0, 1], [1, 2]), [1, 2], p=2), "y has queries, but push_risk"),
         (lambda: margin_distribution([0, 1], [1, 2], qid=[1, 2]), "no crucial pair"),
         (lambda: margin_distribution([0, 1], [1, 2]).at(math.nan), "NaN"),
         (lambda: margin_bound(0.1, 100, E=0.2, n_rankers=5), "one theta"),
@@ -415,11 +465,28 @@ def test_bounds_are_frozen_print_and_serialise():
         (lambda: negatives_needed(2, 5), "epsilon=5"),
         (lambda: training_bound([1.5]), r"\[−1, 1\]"),
         (lambda: training_bound([-0.5], given="normalisers"), "not negative"),
-        (lambda: training_bound([0.5], kind="x"), "kind='x'"),
-        (lambda: training_bound([]), "not empty"),
+        (lambda: training_bound([0.5], kind="x"), "kind='x'; choose one of rankboost, rankboost_"),
+        (lambda: training_bound([0.5], given="x"), "given='x'; choose one of edges, normalisers"),
+        (lambda: training_bound([]), r"values has shape \(0,\)"),
         (lambda: rademacher_bound([1, 2, 3], radius=1), r"shape \(3,\)"),
-        (lambda: rademacher_bound(np.ones((9, 1)), radius=0), "radius=0"),
-        (lambda: rademacher_bound(np.ones((9, 1)), radius=1, cost="x"), "cost='x'"),
+        (lambda: rademacher_bound([["a"]] * 4, radius=1), "X must hold numbers only"),
+        (lambda: rademacher_bound(np.ones((9, 1)), radius=0), "radius=0; .* above 0 and below 700"),
+        (lambda: rademacher_bound(np.ones((9, 1)), radius=800), "radius=800; .* below 700"),
+        (lambda: rademacher_bound(np.ones((9, 1)), radius=1, n_draws=0), "n_draws=0"),
+        (
+            lambda: rademacher_bound(np.ones((9, 1)), radius=1, cost="x"),
+            "cost='x'; choose one of exponential, logistic, hinge",
+        ),
+        (
+            lambda: rademacher_bound(np.ones((9, 1)), radius=1, constants="x"),
+            "constants='x'; choose one of proved, printed",
+        ),
+        (
+            lambda: push_bound(PushRisk(0.1, 2, 0.1, 5, 5), n_rankers=3, kind="x"),
+            "kind='x'; choose one of combination, finite",
+        ),
+        (lambda: stump_supremum([[1.0]], [math.nan]), "finite"),
+        (lambda: stump_supremum(np.ones((0, 1)), []), "rows must agree"),
         (lambda: stump_supremum([[1.0]], [1, 1]), "rows must agree"),
     ],
 )

@@ -1,11 +1,13 @@
 """Nominal and true coverage: simulated data with known answers, many times over."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from precede.inference import auc, compare, mean_metric, ranking_risk
+from precede.metrics import evaluate
 
 REPEATS = 2000
 LARGE = 200_000
@@ -93,6 +95,24 @@ def queries_all(method):
     return estimate
 
 
+def evaluated(name, *, weighted=False, spread=0.8):
+    """The interval of an evaluation; weights of queries are independent of their values."""
+
+    def estimate(rng, n):
+        y, scores, qid = queries(rng, n)
+        weights = rng.lognormal(0.0, spread, size=n)[qid] if weighted else None
+        found = SimpleNamespace(reason="")
+        try:
+            result = evaluate(y, scores, qid, metrics=name, sample_weight=weights)
+            found.value, ends = result.mean[name], result.interval(name)
+            found.interval = lambda: ends
+        except ValueError as error:
+            found.reason = str(error)
+        return found
+
+    return estimate
+
+
 KENDALL = 0.5 - math.asin(0.5) / math.pi
 BIPARTITE = 2 * 0.3 * 0.7 * (1 - area(1.0))
 
@@ -126,6 +146,11 @@ ASYMPTOTIC = {
         (20, 50),
         0.6,
     ),
+}
+EVALUATIONS = {
+    "evaluate, ndcg@10": (evaluated("ndcg@10"), (3, 5, 10, 20, 50), None),
+    "evaluate, pair_error": (evaluated("pair_error"), (3, 5, 10, 20, 50), None),
+    "evaluate, ndcg@10, weighted": (evaluated("ndcg@10", weighted=True), (5, 20, 100), None),
 }
 BERNSTEIN = {
     "AUC 0.92": (balanced_auc(2.0, method="bernstein"), (20, 100), area(2.0)),
@@ -188,7 +213,7 @@ def cases(table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("estimate", "size", "truth"), cases(ASYMPTOTIC))
+@pytest.mark.parametrize(("estimate", "size", "truth"), cases(ASYMPTOTIC | EVALUATIONS))
 def test_asymptotic_intervals_cover_as_they_say(estimate, size, truth):
     truth = truth_of(estimate, np.random.default_rng(99)) if truth is None else truth
     covered, absent = simulate(estimate, size, truth)

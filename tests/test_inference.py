@@ -12,10 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive_inference as naive
-from precede import inference
+from precede import Judgments, inference, metrics
 from precede.inference import (
     Estimate,
-    Interval,
     auc,
     compare,
     friedman,
@@ -25,6 +24,7 @@ from precede.inference import (
     ranking_risk,
 )
 
+DATES = np.array(["2020-01-01", "NaT"], "M8[D]")
 CLOSE = {"rel_tol": 1e-9, "abs_tol": 1e-12}
 labels = {
     "two": st.integers(0, 1),
@@ -378,6 +378,55 @@ def test_labels_and_queries_may_be_anything_that_sorts():
     assert shuffled.value == ranking_risk(y, scores, qid=[9, 1, 9, 1], pairs="pooled").value
 
 
+@pytest.mark.parametrize("ids", [[1, "1", 2.5, (1, 2)], ["a", "b", "c", "d"], [True, 2, "x", 0]])
+def test_queries_of_any_type(ids):
+    rng = np.random.default_rng(0)
+    number = rng.integers(0, 4, 40)
+    y, a, b = rng.integers(0, 3, 40), rng.normal(size=40), rng.normal(size=40)
+    qid = [ids[q] for q in number]
+    for metric in ("ranking_risk", "pooled_pair_error", "ndcg@3"):
+        found, expected = (compare(y, a, b, q, metric=metric) for q in (qid, number))
+        assert math.isclose(found.difference, expected.difference, **CLOSE)
+        assert math.isclose(found.std_error, expected.std_error, **CLOSE)
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match=r"qid\[39\] is <NA>"):
+        ranking_risk(y, a, pandas.Series([*qid[:-1], pandas.NA], dtype=object))
+
+
+def test_judgments_bring_grades_and_queries():
+    rng = np.random.default_rng(0)
+    y, a, b = rng.integers(0, 3, 40), rng.normal(size=40), rng.normal(size=40)
+    qid = np.arange(40) // 8
+    assert str(ranking_risk(Judgments(y), a)) == str(ranking_risk(y, a))
+    assert str(ranking_risk(Judgments(y, qid), a)) == str(ranking_risk(y, a, qid))
+    weighted = Judgments(y, qid, weight=np.ones(40))
+    for metric in ("pair_error", "ndcg@5"):
+        expected = compare(y, a, b, qid, metric=metric)
+        assert compare(weighted, a, b, metric=metric) == expected
+    assert str(auc(Judgments(y > 0), a)) == str(auc(y > 0, a))
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        (Judgments.preferences([0], [1], n=4), "y lists 1 pairs.*pairs_in_order"),
+        (Judgments(qid=[1] * 4), "without grades"),
+        (Judgments([0, 1, 0, 1], weight=[1, 2, 1, 1]), "y has item weights.*precede.metrics"),
+        (Judgments([0, 1, 0, math.nan]), r"y\[3\] is NaN"),
+    ],
+)
+def test_judgments_that_say_more_or_less_than_grades_are_refused(y, words):
+    s = [1, 2, 3, 4]
+    calls = [lambda: ranking_risk(y, s), lambda: auc(y, s), lambda: compare(y, s, s)]
+    for call in calls:
+        with pytest.raises(ValueError, match=words):
+            call()
+    with pytest.raises(ValueError, match="qid is given beside a Judgments"):
+        ranking_risk(y, s, [1, 1, 2, 2])
+    with pytest.raises(ValueError, match="y has queries, but auc takes one list"):
+        auc(Judgments([0, 1, 0, 1], [1, 1, 2, 2]), s)
+
+
 @settings(max_examples=50, deadline=None)
 @given(samples(), st.randoms(use_true_random=False))
 def test_order_of_rows_and_increasing_maps_change_nothing(sample, random):
@@ -433,11 +482,26 @@ def test_an_interval_that_cannot_be_had_is_absent_with_the_reason(make, words):
         (lambda: ranking_risk([0, 1], [1.0, math.nan]), r"scores\[1\] is NaN"),
         (lambda: ranking_risk([0, math.nan], [1.0, 2.0]), r"y\[1\] is NaN"),
         (lambda: ranking_risk([0, 1, 1], [1.0, 2.0]), "2 scores for 3 labels"),
+        (lambda: ranking_risk([0, 1], ["a", "b"]), "scores must hold numbers only.*'a'.*map text"),
+        (lambda: ranking_risk(["low", "high"], [1, 2]), "y must hold numbers only.*'low'"),
+        (lambda: auc(["low", "high"], [1, 2]), "y must hold numbers only"),
+        (lambda: auc([0, 1], ["a", "b"]), "scores must hold numbers only"),
+        (lambda: compare([0, 1], ["a", "b"], [1, 2]), "scores_a must hold numbers only"),
+        (lambda: compare([0, 1], [1, 2], ["a", "b"]), "scores_b must hold numbers only"),
+        (lambda: compare(["a", "b"], [1, 2], [1, 2]), "y must hold numbers only"),
+        (lambda: mean_metric(["a"]), "values must hold numbers only"),
+        (lambda: friedman([["a", "b"], ["a", "b"]]), "table must hold numbers only"),
+        (lambda: holm(["a"]), "p_values must hold numbers only"),
+        (lambda: nemenyi(3, 0), "n_rankers=3, n_datasets=0; give at least 2 rankers and 1 data"),
+        (lambda: nemenyi(1, 2), "n_rankers=1, n_datasets=2; give at least 2 rankers"),
+        (lambda: nemenyi(3, math.nan), "n_datasets=nan"),
         (lambda: ranking_risk([1, 1, 1], [1, 2, 3]), "no two of 3 labels differ"),
         (lambda: ranking_risk([], []), "no two of 0 labels differ"),
         (lambda: ranking_risk([0, 1], [1, 2], qid=[1, 2]), "within any query"),
-        (lambda: ranking_risk([0, 1], [1, 2], qid=[1]), r"shape \(1,\) for 2 labels"),
-        (lambda: ranking_risk([0, 1], [1, 2], qid=[1.0, math.nan]), "not NaN"),
+        (lambda: ranking_risk([0, 1], [1, 2], qid=[1]), "qid has 1 rows, y has 2"),
+        (lambda: ranking_risk([0, 1], [1, 2], qid=[1.0, math.nan]), r"qid\[1\] is nan"),
+        (lambda: ranking_risk([0, 1], [1, 2], qid=["a", None]), r"qid\[1\] is None"),
+        (lambda: compare([0, 1], [1, 2], [2, 1], qid=DATES), r"qid\[1\] is NaT"),
         (lambda: ranking_risk([[0], [1]], [1, 2]), "one dimension"),
         (lambda: ranking_risk([0, 1], [1, 2], ties="right"), "choose one of half, wrong"),
         (lambda: ranking_risk([0, 1], [1, 2], pairs="some"), "choose one of all"),
@@ -526,7 +590,6 @@ def test_results_are_frozen_print_and_serialise():
         compare(y, a, b),
         compare(y, a, b, method="randomization", random_state=0),
         friedman([[1, 2, 3], [1, 3, 2]]),
-        Interval(0.0, 1.0, 0.9),
     ]
     for result in results:
         assert json.dumps(result.to_dict())
@@ -535,7 +598,9 @@ def test_results_are_frozen_print_and_serialise():
         with pytest.raises(dataclasses.FrozenInstanceError):
             result.level = 0.5
     assert "<b>" not in friedman([[1, 2], [2, 1]], names=["<b>", "c"])._repr_html_()
-    assert results[0].to_dict()["interval"] == results[0].interval().to_dict()
+    ends = results[0].interval()
+    assert results[0].to_dict()["interval"] == {"low": ends.low, "high": ends.high, "level": 0.95}
+    assert type(ends) is metrics.Interval is inference.Interval
 
 
 def test_many_items_are_counted_without_listing_pairs():

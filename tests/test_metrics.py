@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import naive_metrics as naive
-from precede.metrics import PRESETS, Evaluator, Metric, Policy, evaluate, metric
+from precede import Judgments
+from precede.inference import mean_metric
+from precede.metrics import PRESETS, Evaluator, Interval, Metric, Policy, evaluate, metric
 
 NAMES = [
     "ndcg", "ndcg@1", "ndcg@3", "ndcg@40%", "dcg", "dcg@2", "map", "map@2", "map@50%", "mrr",
@@ -188,7 +190,7 @@ def test_average_is_the_mean_of_sampled_orders():
     qid = np.repeat(np.arange(n_orders), 40)
     sampled = evaluate(y[order], scores[order], qid, metrics=names, ties="order")
     for name in names:
-        error = sampled.interval(name).std_error
+        error = sampled.per_query[name].std() / math.sqrt(n_orders)
         assert abs(exact[name] - sampled.mean[name]) <= 5 * error + 1e-12, name
 
 
@@ -289,7 +291,7 @@ def test_queries_of_weight_zero_do_not_count():
     y, scores, qid = [1, 0, 1, 0, 1, 0], [2, 1, 1, 2, 1, 2], [0, 0, 1, 1, 2, 2]
     result = evaluate(y, scores, qid, metrics="mrr", sample_weight=[1, 1, 1, 1, 0, 0])
     assert result.mean["mrr"] == 0.75
-    assert result.interval("mrr").n_queries == 2
+    assert result.interval("mrr") == evaluate(y[:4], scores[:4], qid[:4]).interval("mrr")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -366,17 +368,22 @@ GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
         ({"scores": [1.0, math.nan, 2.0]}, r"scores\[1\] is nan"),
         ({"scores": [1.0, 2.0, math.inf]}, r"scores\[2\] is inf"),
         ({"scores": [1.0, 2.0]}, r"scores has 2 rows, y has 3"),
-        ({"scores": ["a", "b", "c"]}, r"scores must hold numbers"),
+        ({"scores": ["a", "b", "c"]}, r"scores must hold numbers only.*'a'.*map text"),
+        ({"y": ["low", "high", "low"]}, r"y must hold numbers only.*'low'"),
+        ({"sample_weight": ["a", "b", "c"]}, r"sample_weight must hold numbers only"),
+        ({"gains": ["a"]}, r"gains must hold numbers only"),
         ({"scores": [[1.0], [2.0], [3.0]]}, r"scores has shape \(3, 1\)"),
         ({"y": [0, math.nan, 1]}, r"y\[1\] is nan"),
         ({"y": []}, r"y has shape \(0,\)"),
-        ({"qid": [1, 2]}, r"qid has shape \(2,\), y has 3 rows"),
+        ({"qid": [1, 2]}, r"qid has 2 rows, y has 3"),
         ({"qid": [1.0, math.nan, 1.0]}, r"qid\[1\] is nan"),
         ({"qid": ["a", None, "a"]}, r"qid\[1\] is None"),
-        ({"qid": np.array(["2020-01-01", "NaT", "NaT"], "M8[D]")}, r"qid\[1\] is None"),
-        ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is negative"),
+        ({"qid": np.array(["2020-01-01", "NaT", "NaT"], "M8[D]")}, r"qid\[1\] is NaT"),
+        ({"qid": [[1, 2], [1, 2], [1, 3]]}, r"qid has shape \(3, 2\)"),
+        ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is -1"),
         ({"sample_weight": [1, 1]}, r"sample_weight has 2 rows, y has 3"),
-        ({"sample_weight": [0, 0, 0]}, r"no query of positive weight"),
+        ({"sample_weight": [0, 0, 0]}, r"sample_weight\[0\] is 0, .* more than 0 to some row"),
+        ({"sample_weight": [0, 0, 1]}, r"no query of positive weight"),
         ({"metrics": []}, r"metrics is empty"),
         ({"ties": "best"}, r"ties='best' is not one of"),
         ({"gains": "log"}, r"gains='log' is not one of"),
@@ -389,6 +396,14 @@ GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
         ({"no_relevant": "drop"}, r"no_relevant='drop' is not one of"),
         ({"map_over": "all"}, r"map_over='all' is not one of"),
         ({"relevant": math.nan}, r"relevant=nan must be a finite number"),
+        ({"relevant": "a"}, r"relevant='a' must be a finite number"),
+        ({"relevant": None}, r"relevant=None must be a finite number"),
+        ({"max_grade": "a"}, r"max_grade='a' must be a finite number"),
+        (
+            {"foo": 1},
+            r"unknown option foo=1: known are metrics, preset, .* gains, ties, .*map_over",
+        ),
+        ({"tie": "worst"}, r"unknown option tie='worst'"),
         ({"max_grade": 1}, r"max_grade=1 is below a grade of y, 2"),
         ({"preset": "ranx"}, r"unknown preset 'ranx': known are lightgbm, sklearn, trec"),
         ({"relevant": 9}, r"map is undefined: .* relevant item"),
@@ -401,11 +416,6 @@ def test_bad_input(change, message):
     y, scores = arguments.pop("y"), arguments.pop("scores")
     with pytest.raises(ValueError, match=message):
         evaluate(y, scores, **arguments)
-
-
-def test_unknown_option_is_an_error():
-    with pytest.raises(TypeError, match="tie"):
-        evaluate([0, 1], [1, 2], tie="worst")
 
 
 def test_huge_grades_are_fine_where_no_gain_is_asked_for():
@@ -439,10 +449,11 @@ def test_no_relevant_policies():
         ["b", "a", "b", "a", "c", "c"],
         np.array(["b", "a", "b", "a", "c", "c"], dtype=object),
         np.array([2, "a", 2, "a", (1, 2), (1, 2)], dtype=object),
+        [2, "2", 2, "2", 2.5, 2.5],
         [2.5, 1.5, 2.5, 1.5, 3.5, 3.5],
         np.array(["2020-01-02", "2020-01-01"] * 2 + ["2021-01-01"] * 2, dtype="datetime64[D]"),
     ],
-    ids=["int", "str", "object", "mixed", "float", "date"],
+    ids=["int", "str", "object", "mixed", "list", "float", "date"],
 )
 def test_query_ids_of_any_type_in_any_order(qid):
     y, scores = [1, 0, 0, 1, 1, 0], [5.0, 1.0, 3.0, 0.0, 1.0, 2.0]
@@ -456,8 +467,50 @@ def test_pandas_columns():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"y": [1, 0, 0, 1], "s": [4.0, 3, 2, 1], "q": ["b", "b", "a", "a"]})
     result = evaluate(frame["y"], frame["s"], frame["q"], metrics="mrr")
-    assert result.per_query["mrr"].tolist() == [0.5, 1.0]
-    assert list(result.queries) == ["a", "b"]
+    found = dict(zip(result.queries, result.per_query["mrr"], strict=True))
+    assert found == {"a": 0.5, "b": 1.0}
+    for missing in (pandas.NA, pandas.NaT, None):
+        with pytest.raises(ValueError, match=r"qid\[2\] is"):
+            evaluate(frame["y"], frame["s"], pandas.Series(["b", "b", missing, "a"], dtype=object))
+    dates = pandas.to_datetime(frame["q"].map({"a": "2020-01-01", "b": "2021-01-01"}))
+    assert evaluate(frame["y"], frame["s"], dates).mean == evaluate(*frame.to_numpy().T).mean
+
+
+def test_judgments_bring_grades_queries_and_weights():
+    y, scores, qid = example()
+    weights = np.random.default_rng(1).random(60)
+    names = ["ndcg@3", "auc", "pair_error"]
+    same = [
+        (evaluate(y, scores, metrics=names), Judgments(y)),
+        (evaluate(y, scores, qid, metrics=names), Judgments(y, qid)),
+        (
+            evaluate(y, scores, qid, metrics=names, sample_weight=weights),
+            Judgments(y, qid, weight=weights, pairs=np.empty((0, 2), int), label=np.zeros(60)),
+        ),
+    ]
+    for expected, judgments in same:
+        for found in (
+            evaluate(judgments, scores, metrics=names),
+            Evaluator(judgments, metrics=names).evaluate(scores),
+        ):
+            assert found.to_dict() == expected.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        (Judgments.preferences([0, 2], [1, 1], n=3), {}, r"y lists 2 pairs.*pairs_in_order"),
+        (Judgments([0, 1, 2], pairs=[[0, 1]]), {}, r"y lists 1 pairs.*leave them out"),
+        (Judgments(qid=[1, 1, 1]), {}, r"without grades: .*Judgments\(grade\)"),
+        (Judgments([0, 1, 2]), {"qid": [1, 1, 1]}, r"qid is given beside a Judgments"),
+        (Judgments([0, 1, 2]), {"sample_weight": [1, 1, 1]}, r"sample_weight is given beside"),
+        (Judgments([0, math.nan, 2]), {}, r"y\[1\] is nan: drop the row"),
+        (Judgments([0, 1, 2], weight=[0, 0, 0]), {}, r"more than 0 to some row"),
+    ],
+)
+def test_judgments_that_say_more_or_less_than_grades_are_refused(y, options, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(y, [1.0, 2.0, 3.0], **options)
 
 
 def example():
@@ -466,29 +519,61 @@ def example():
     return y, scores, np.repeat(np.arange(12), 5)
 
 
-def test_interval_is_the_normal_one():
-    result = evaluate(*example(), metrics=["ndcg@3", "auc"])
-    values = result.per_query["ndcg@3"]
-    values = values[~np.isnan(values)]
-    error = values.std(ddof=1) / math.sqrt(values.size)
-    interval = result.interval("ndcg@3", level=0.9)
-    assert interval.std_error == pytest.approx(error)
-    assert list(interval) == pytest.approx([values.mean() - 1.6448536 * error,
-                                            values.mean() + 1.6448536 * error])  # fmt: skip
-    assert interval.n_queries == values.size
-    assert result.interval(metric("auc")).level == 0.95
-    doubled = evaluate(*example(), metrics="ndcg@3", sample_weight=np.full(60, 2.0))
-    assert doubled.interval("ndcg@3").std_error == pytest.approx(error)
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
+def test_interval_is_that_of_the_mean_metric(level):
+    result = evaluate(*example(), metrics=["ndcg@3", "auc", "mrr"])
+    doubled = evaluate(*example(), metrics=["ndcg@3", "auc"], sample_weight=np.full(60, 2.0))
+    for name in ("ndcg@3", "auc"):
+        expected = mean_metric(result.per_query[name]).interval(level)
+        for found in (result.interval(name, level), doubled.interval(metric(name), level=level)):
+            assert list(found) == pytest.approx([expected.low, expected.high], rel=1e-12)
+            assert found.level == level
+            assert type(found) is Interval is type(expected)
+    assert result.interval("auc").level == 0.95
+
+
+def test_interval_of_weighted_queries_is_the_jackknife():
+    from scipy.stats import t
+
+    rng = np.random.default_rng(2)
+    weights = rng.lognormal(size=12).repeat(5)
+    result = evaluate(*example(), metrics="ndcg@3", sample_weight=weights)
+    values, w = result.per_query["ndcg@3"], result.weights
+    values, w = values[~np.isnan(values)], w[~np.isnan(values)]
+    without = [
+        np.average(np.delete(values, q), weights=np.delete(w, q)) for q in range(values.size)
+    ]
+    error = math.sqrt((values.size - 1) * np.var(without))
+    degrees = (w**2).sum() ** 2 / (w**4).sum() - 1
+    low, high = result.interval("ndcg@3", level=0.8)
+    mean = np.average(values, weights=w)
+    assert [low, high] == pytest.approx(
+        [mean - t.ppf(0.9, degrees) * error, mean + t.ppf(0.9, degrees) * error], rel=1e-9
+    )
+
+
+def test_interval_prints_and_holds_numbers():
+    interval = Interval(0.25, 0.5, 0.9)
+    assert str(interval) == "0.2500 to 0.5000 (90 %)"
+    assert [number in interval for number in (0.2, 0.25, 0.5, 0.6)] == [False, True, True, False]
+    with pytest.raises(FrozenInstanceError):
+        interval.low = 0.0
 
 
 def test_interval_refuses_what_it_cannot_do():
     result = evaluate([0, 1], [1, 2], metrics="auc")
-    with pytest.raises(ValueError, match="the query is the unit"):
+    with pytest.raises(ValueError, match="auc has 1 effective queries: give two or more"):
         result.interval("auc")
     with pytest.raises(ValueError, match="ndcg was not evaluated; evaluated are auc"):
         result.interval("ndcg")
-    with pytest.raises(ValueError, match="level=95 must lie"):
-        result.interval("auc", level=95)
+    y, scores, qid = [0, 1, 1, 0], [1, 2, 1, 2], [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="level=95; give a number strictly between 0 and 1"):
+        evaluate(y, scores, qid, metrics="auc").interval("auc", level=95)
+    uneven = evaluate(y, scores, qid, metrics="auc", sample_weight=[1e6, 1e6, 1, 1])
+    with pytest.raises(ValueError, match="auc has 1 effective queries"):
+        uneven.interval("auc")
+    with pytest.raises(ValueError, match="auc is 1 in every query, its error would be 0"):
+        evaluate(y, y, qid, metrics="auc").interval("auc")
 
 
 def test_result_prints_and_serialises():

@@ -17,6 +17,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
 
+from precede.inference import check_choice, read_sample
+from precede.metrics import finite_column, query_numbers, to_numbers
+from precede.stumps import Stumps
+from precede.table import Table
+
 __all__ = [
     "Bound",
     "MarginDistribution",
@@ -35,7 +40,6 @@ __all__ = [
 # union bound requires, and dense enough to lose at most a factor √2 in the margin.
 MARGIN_GRID = tuple(2.0 ** (-k / 2) for k in range(15))
 MARGIN_KINDS = {"closed": "equation (2)", "solved": "corollary 4", "finite": "corollary 5"}
-SUMS_AT_ONCE = 10_000_000
 FIXED_CLASS = "The class of ranking functions was fixed before the data were seen."
 CONVEX_CLASS = "Scores are convex combinations of binary rankers from a set of the given size."
 COMBINED_CLASS = (
@@ -50,6 +54,7 @@ COSTS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
     ),
     "hinge": (lambda x: max(1 + x, 0.0), lambda x: float(x > -1)),
 }
+LARGEST_RADIUS = 700  # e^x is finite up to 709
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,8 @@ def margin_distribution(
     Parameters
     ----------
     y, scores : array-like of shape (n,)
-        Grades (only their order matters) and finite scores.
+        Grades (only their order matters), or a graded `Judgments` with its queries; finite
+        scores.
     qid : array-like of shape (n,), optional
         Query of each item; pairs are formed within queries.
     norm : float, default 1.0
@@ -188,16 +194,11 @@ def margin_distribution(
     >>> margin_distribution([0, 0, 1, 1], [1.0, 3.0, 2.0, 5.0], norm=4.0).minimum
     -0.25
     """
+    y, qid = read_sample(y, qid)
     grades, values = _labelled(y, scores)
     if not norm > 0:
         raise ValueError(f"norm={norm!r}; give the positive sum of absolute weights")
-    query = np.zeros(len(grades), dtype=np.int64)
-    if qid is not None:
-        names = np.asarray(qid)
-        if names.shape != grades.shape or (names.dtype.kind == "f" and np.isnan(names).any()):
-            given = f"qid of shape {names.shape} for {len(grades)} labels"
-            raise ValueError(f"{given}; give every item one query, not NaN")
-        query = np.unique(names, return_inverse=True)[1]
+    query = query_numbers(qid, len(grades))[0]
     codes = np.unique(grades, return_inverse=True)[1]
     order = np.lexsort((values, query))
     codes, values, query = codes[order], values[order], query[order]
@@ -319,7 +320,7 @@ def push_risk(
     >>> push_risk([0, 0, 1, 1], [1, 3, 2, 4], p=1).value
     0.25
     """
-    labels, values = _labelled(y, scores)
+    labels, values = _labelled(read_sample(y, one_list="push_risk")[0], scores)
     grades = np.unique(labels)
     if len(grades) != 2:
         raise ValueError(f"push_risk needs two classes, y has {len(grades)}; give two grades")
@@ -377,8 +378,9 @@ def push_bound(
     if len({(one.p, one.n_positive, one.n_negative) for one in tried}) > 1:
         raise ValueError("the risks differ in p or in class sizes; vary theta only")
     _check_open("delta", delta)
-    if n_rankers < 1 or kind not in ("combination", "finite"):
-        raise ValueError(f"n_rankers={n_rankers}, kind={kind!r}; give 1 or more, and a known kind")
+    check_choice("kind", kind, ("combination", "finite"))
+    if n_rankers < 1:
+        raise ValueError(f"n_rankers={n_rankers!r}; give at least one ranker")
     first, each = tried[0], delta / len(tried)
     size = first.n_positive + first.n_negative
 
@@ -448,9 +450,9 @@ def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "
     >>> training_bound([0.9, 0.8, 0.7], given="normalisers").value
     0.504
     """
-    if kind not in ("rankboost", "rankboost_plus") or given not in ("edges", "normalisers"):
-        raise ValueError(f"kind={kind!r}, given={given!r}; see the documentation for the choices")
-    rounds, plus = _finite("values", values), kind == "rankboost_plus"
+    check_choice("kind", kind, ("rankboost", "rankboost_plus"))
+    check_choice("given", given, ("edges", "normalisers"))
+    rounds, plus = finite_column(values, "values"), kind == "rankboost_plus"
     low, high = (-1 - 1e-12, 1 + 1e-12) if given == "edges" else (0.0, math.inf)
     if rounds.min() < low or rounds.max() > high:
         found = f"{given} from {rounds.min():g} to {rounds.max():g}"
@@ -483,7 +485,9 @@ def rademacher_bound(
 
     A(f_n) − inf A ≤ 4φ'(B)·R_n + (φ(B) − φ(−B))·√(8 ln(1/δ)/n) for f = Σ w_j (h_j(x) − h_j(x'))
     with Σ|w_j| ≤ B; R_n = B·E sup_h |Σ_{i ≤ n/2} σ_i (h(X_i) − h(X_{n/2+i}))| / ⌊n/2⌋ is the
-    Rademacher average, estimated with random signs. O(n_draws·n·d) after sorting. Reference:
+    Rademacher average, estimated with random signs by the library's own search: the supremum is
+    over stumps at the cut points of `precede.table.Bins`, at most 254 a feature, and hence over
+    all stumps where a feature has at most 255 distinct values. O(n_draws·n·d). Reference:
     Clémençon, Lugosi, Vayatis (2005), proposition 3, printed as 8Bφ'(B)·R_n +
     √(2B² ln(1/δ)/(2(n − 1))). Its proof takes B for the range of the cost, which is φ(B), the
     deviation once where two are needed, and B both in R_n and before it; the default carries
@@ -492,9 +496,9 @@ def rademacher_bound(
     Parameters
     ----------
     X : array-like of shape (n, d)
-        Features; missing values stand below all others. Rows are independent.
+        Features, missing values on either side of a threshold. Rows are independent.
     radius : float
-        B, the sum of the absolute weights.
+        B, the sum of the absolute weights, below 700 so that e^B is finite.
     cost : {"exponential", "logistic", "hinge"}, default "exponential"
         φ(x) = e^x, log₂(1 + e^x), or (1 + x)₊.
     delta : float, default 0.05
@@ -508,19 +512,21 @@ def rademacher_bound(
     --------
     >>> X = np.random.default_rng(0).normal(size=(2000, 3))
     >>> print(rademacher_bound(X, radius=1.0, cost="hinge", random_state=0))
-    excess convex risk (hinge) ≤ 0.6811, with confidence 0.95
-      0.1940  4 · slope of the cost · estimated Rademacher average
+    excess convex risk (hinge) ≤ 0.6757, with confidence 0.95
+      0.1886  4 · slope of the cost · estimated Rademacher average
       + 0.2442  estimating the Rademacher average
       + 0.2429  deviation
       Clémençon, Lugosi, Vayatis (2005), proposition 3, constants proved
     """
-    table = np.asarray(X, dtype=np.float64)
+    table = to_numbers(X, "X")
     if table.ndim != 2 or len(table) < 4 or not table.shape[1]:
         raise ValueError(f"X has shape {table.shape}; give at least 4 rows and one column")
-    if cost not in COSTS or constants not in ("proved", "printed"):
-        raise ValueError(f"cost={cost!r}, constants={constants!r}; see the documentation")
-    if not 0 < radius < 700 or n_draws < 1:
-        raise ValueError(f"radius={radius!r}, n_draws={n_draws!r}; give positive numbers")
+    check_choice("cost", cost, tuple(COSTS))
+    check_choice("constants", constants, ("proved", "printed"))
+    if not 0 < radius < LARGEST_RADIUS:
+        raise ValueError(f"radius={radius!r}; give a number above 0 and below {LARGEST_RADIUS}")
+    if n_draws < 1:
+        raise ValueError(f"n_draws={n_draws!r}; give at least one vector of random signs")
     _check_open("delta", delta)
     size, half = len(table), len(table) // 2
     coins = np.random.default_rng(random_state).integers(2, size=(n_draws, half), dtype=np.int8)
@@ -536,6 +542,8 @@ def rademacher_bound(
         "Items are independent draws from one distribution.",
         "The model minimises the empirical convex risk over combinations of stumps whose "
         "absolute weights sum to at most the radius.",
+        "The thresholds, at most 254 a feature, count as fixed before the data were seen, unless "
+        "the feature has at most 255 distinct values.",
         "At other sample sizes the Rademacher average shrinks as one over their square root.",
         *(["The estimated Rademacher average is exact."] if constants == "printed" else []),
     )
@@ -547,35 +555,36 @@ def rademacher_bound(
 
 
 def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
-    """Return the largest |Σ_i signs_i · 1[x_ij > t]| over all features j and thresholds t.
+    """Return the largest |Σ_i signs_i · h(x_i)| over the stumps h = 1[x_j > t] and the constant 1.
 
-    One sort per feature, one cumulative sum per vector of signs: O(d·n·(log n + draws)).
+    Found by `precede.Stumps`: missing values on either side, thresholds at the cut points of
+    `precede.table.Bins`. These are at most 254 a feature, so this is a supremum over binned
+    stumps, and over all of them where a feature has at most 255 distinct values. The sums are
+    exact for signs of −1 and 1. O(d·n·(log n + draws)).
 
     Parameters
     ----------
     X, signs : array-like of shape (n, d), array-like of shape (n,) or (n_draws, n)
-        Features, missing values standing below all others; one vector of signs, or several.
+        Features; one vector of signs (any finite numbers), or several.
 
     Examples
     --------
     >>> stump_supremum([[1.0], [2.0], [3.0], [4.0]], [1, 1, -1, -1])
     2.0
     """
-    table = np.asarray(X, dtype=np.float64)
-    rows = np.atleast_2d(np.asarray(signs))
-    if table.ndim != 2 or rows.shape[1] != len(table):
+    table = np.ascontiguousarray(to_numbers(X, "X"))
+    rows = np.atleast_2d(to_numbers(signs, "signs"))
+    if table.ndim != 2 or not table.size or rows.shape[1:] != table.shape[:1]:
         raise ValueError(f"X has shape {table.shape} and signs {np.shape(signs)}; rows must agree")
-    total = rows.sum(axis=1)
-    best = np.abs(total).astype(np.float64)
-    # The sums of all draws at once would not fit for large n.
-    step = max(1, SUMS_AT_ONCE // len(table))
-    for column in np.where(np.isnan(table), -np.inf, table).T:
-        order = np.argsort(column, kind="stable")
-        # A threshold stands only between two different values: cut where the value changes.
-        cuts = np.flatnonzero(column[order][1:] > column[order][:-1])
-        for block in (slice(k, k + step) for k in range(0, len(rows) if len(cuts) else 0, step)):
-            above = total[block, None] - np.cumsum(rows[block][:, order], axis=1)[:, cuts]
-            best[block] = np.maximum(best[block], np.abs(above).max(axis=1))
+    if not np.isfinite(rows).all():
+        raise ValueError("signs hold NaN or infinity; give finite numbers, such as −1 and 1")
+    search = Stumps(lazy=False).start(Table.build(table))
+    best = np.abs(rows.sum(axis=1))
+    for draw, row in enumerate(rows):
+        # The search wants sums within [−1, 1]; a power of two takes nothing from the signs.
+        scale = 2.0 ** math.ceil(math.log2(max(float(np.abs(row).sum()), 1e-300)))
+        found = search.best(row / scale)
+        best[draw] = max(best[draw], abs(found.edge) * scale if found else 0.0)
     return float(best[0]) if np.ndim(signs) == 1 else best
 
 
@@ -611,8 +620,7 @@ def _margin_grid(margins: Any, theta: Any) -> tuple[float, ...]:
 
 
 def _check_margin_inputs(items: float, share: float, n_rankers: int, kind: str) -> None:
-    if kind not in MARGIN_KINDS:
-        raise ValueError(f"kind={kind!r}; choose one of {', '.join(MARGIN_KINDS)}")
+    check_choice("kind", kind, tuple(MARGIN_KINDS))
     if items < 2 or not 0 < share <= 0.5 or n_rankers < 1:
         given = f"m={items!r}, E={share!r}, n_rankers={n_rankers!r}"
         raise ValueError(f"{given}; give m of at least 2, E in (0, ½], and at least one ranker")
@@ -702,21 +710,9 @@ def _grid_sentence(tried: int) -> str:
     return "The margin was chosen before the data were seen." if tried == 1 else several
 
 
-def _finite(name: str, values: ArrayLike) -> np.ndarray:
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or not len(numbers):
-        raise ValueError(f"{name} has shape {numbers.shape}; give one dimension, not empty")
-    if not np.isfinite(numbers).all():
-        place = int((~np.isfinite(numbers)).argmax())
-        raise ValueError(f"{name}[{place}] is {numbers[place]}; give finite numbers only")
-    return numbers
-
-
 def _labelled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    labels, values = _finite("y", y), _finite("scores", scores)
-    if len(labels) != len(values):
-        raise ValueError(f"{len(values)} scores for {len(labels)} labels; give one score per label")
-    return labels, values
+    labels = finite_column(y, "y")
+    return labels, finite_column(scores, "scores", len(labels))
 
 
 def _check_open(name: str, given: float) -> None:
@@ -762,6 +758,10 @@ def _count_small(starts, grade, score, norm, theta):
         for item in range(first, end):
             _add(tree, grade[item] + 1, -1)
     return pairs
+
+
+# `inference` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
+# cache would not notice a change in another (tests/test_conventions.py).
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from html import escape
 from typing import Any
 
@@ -19,10 +19,18 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr, stdtrit
 
+from precede.metrics import (
+    Interval,
+    evaluate,
+    query_numbers,
+    read_target,
+    to_numbers,
+    upper_tail,
+)
+
 __all__ = [
     "Comparison",
     "Estimate",
-    "Interval",
     "RankComparison",
     "auc",
     "compare",
@@ -45,34 +53,13 @@ class _Result:
         """Return numbers and words only, with the 95 % interval (None where there is none)."""
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}  # type: ignore
         if isinstance(self, Estimate | Comparison):
-            shown["interval"] = None if self.reason else self.interval().to_dict()
+            shown["interval"] = None if self.reason else asdict(self.interval())
         return shown
 
     def _repr_html_(self) -> str:
         rows = self.to_dict().items()
         cells = (f"<tr><th>{escape(str(k))}</th><td>{escape(str(v))}</td></tr>" for k, v in rows)
         return "<table>" + "".join(cells) + "</table>"
-
-
-@dataclass(frozen=True)
-class Interval(_Result):
-    """An interval of numbers, both ends included, with its nominal level.
-
-    Examples
-    --------
-    >>> print(Interval(0.25, 0.5, 0.95), 0.3 in Interval(0.25, 0.5, 0.95))
-    0.2500 to 0.5000 (95 %) True
-    """
-
-    low: float
-    high: float
-    level: float
-
-    def __contains__(self, number: float) -> bool:
-        return self.low <= number <= self.high
-
-    def __str__(self) -> str:
-        return f"{self.low:.4f} to {self.high:.4f} ({100 * self.level:g} %)"
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,7 @@ class Estimate(_Result):
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the interval of this level; raise ValueError with the reason if there is none."""
-        tail = _tail(level)
+        tail = upper_tail(level)
         if self.reason:
             raise ValueError(f"no interval for the {self.quantity}: {self.reason}")
         if self.method == "bernstein":
@@ -167,7 +154,7 @@ class Comparison(_Result):
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return difference ± t · std_error, whichever test gave the p value; or raise."""
-        tail = _tail(level)
+        tail = upper_tail(level)
         if self.std_error is None:
             raise ValueError(f"no interval for the difference in {self.metric}: {self.reason}")
         half = float(stdtrit(self.degrees, 1 - tail)) * self.std_error
@@ -243,6 +230,7 @@ def ranking_risk(
     ----------
     y, scores : array-like of shape (n,)
         Labels (only their order matters) and scores; larger means better and placed higher.
+        `y` may be a graded `Judgments`, which brings its queries.
     qid : array-like of shape (n,), optional
         Query of each item; then pairs stay within queries and the *query* is the independent
         unit, otherwise the item is.
@@ -267,9 +255,9 @@ def ranking_risk(
     ranking risk 0.0778, 95 % interval 0.0099 to 0.4163
       standard error 0.0677, asymptotic; 10 items, 45 pairs
     """
-    _check("ties", ties, ("half", "wrong"))
-    _check("pairs", pairs, tuple(QUANTITIES))
-    sample = _Sample.build(y, qid)
+    check_choice("ties", ties, ("half", "wrong"))
+    check_choice("pairs", pairs, tuple(QUANTITIES))
+    sample = _Sample.build(*read_sample(y, qid))
     ratio = sample.ratio(scores, pairs, 0.5 if ties == "half" else 1.0)
     return _estimate(ratio, method, random_state, quantity=QUANTITIES[pairs])
 
@@ -291,7 +279,8 @@ def auc(
     Parameters
     ----------
     y, scores : array-like of shape (n,)
-        Labels with exactly two values, the larger being the positive class; scores.
+        Labels with exactly two values, the larger being the positive class, or a `Judgments`
+        with two grades and no queries; scores.
     scale : {"logit", "unit"}, default "logit"
         Asymptotic interval on the logit scale, which stays inside (0, 1) and follows the skew
         of a high AUC; or symmetric about the value and cut to [0, 1].
@@ -307,8 +296,8 @@ def auc(
     AUC 0.8750, 95 % interval 0.1840 to 0.9954
       standard error 0.1443, asymptotic; 8 items, 16 pairs
     """
-    _check("scale", scale, ("logit", "unit"))
-    sample = _Sample.build(y, None)
+    check_choice("scale", scale, ("logit", "unit"))
+    sample = _Sample.build(*read_sample(y, one_list="auc"))
     if sample.strata is None:
         grades = int(sample.grade.max()) + 1
         raise ValueError(f"auc needs two classes, y has {grades}; use ranking_risk for grades")
@@ -339,7 +328,7 @@ def mean_metric(
     mean 0.6500, 95 % interval 0.1553 to 1.1447
       standard error 0.1555, asymptotic; 4 queries, 1 skipped
     """
-    numbers = np.asarray(values, dtype=np.float64)
+    numbers = to_numbers(values, "values")
     kept = numbers[~np.isnan(numbers)]
     if numbers.ndim != 1 or not len(kept) or np.isinf(kept).any():
         raise ValueError(f"{len(kept)} values of {numbers.shape}; give finite ones, not all NaN")
@@ -370,7 +359,7 @@ def compare(
     Parameters
     ----------
     y, scores_a, scores_b : array-like of shape (n,)
-        Labels, and the scores of the two rankers.
+        Labels, or a graded `Judgments` with its queries; the scores of the two rankers.
     qid : array-like of shape (n,), optional
         Query of each item; then the query is the independent unit, otherwise the item is.
     metric : str, default "ranking_risk"
@@ -392,9 +381,10 @@ def compare(
       difference +0.4000, 95 % interval -0.1783 to +0.9783, p = 0.128
       randomization, 10 items, the two mid-ranks of each item exchanged, 1999 times
     """
-    _check("method", method, ("asymptotic", "randomization"))
+    check_choice("method", method, ("asymptotic", "randomization"))
+    y, qid = read_sample(y, qid)
     sample = _Sample.build(y, qid)
-    scores = [_vector("scores", given) for given in (scores_a, scores_b)]
+    scores = [_vector("scores_a", scores_a), _vector("scores_b", scores_b)]
     if metric == "auc":
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
     elif metric in RISK_METRICS:
@@ -463,7 +453,7 @@ def friedman(
     >>> friedman([[1, 2, 3], [1, 2, 3], [1, 3, 2], [1, 2, 3]]).average_ranks
     (1.25, 1.75, 3.0)
     """
-    grid = np.asarray(table, dtype=np.float64)
+    grid = to_numbers(table, "table")
     if grid.ndim != 2 or min(grid.shape) < 2 or np.isnan(grid).any():
         raise ValueError(f"table of shape {grid.shape}; give 2 x 2 values or more, without NaN")
     n_datasets, n_rankers = grid.shape
@@ -504,7 +494,10 @@ def nemenyi(n_rankers: int, n_datasets: int, *, level: float = 0.95) -> float:
     """
     from scipy.stats import studentized_range  # noqa: PLC0415 - slow to import, rarely needed
 
-    quantile = studentized_range.ppf(1 - 2 * _tail(level), n_rankers, np.inf) / math.sqrt(2)
+    if not (n_rankers >= 2 and n_datasets >= 1):
+        given = f"n_rankers={n_rankers!r}, n_datasets={n_datasets!r}"
+        raise ValueError(f"{given}; give at least 2 rankers and 1 data set")
+    quantile = studentized_range.ppf(1 - 2 * upper_tail(level), n_rankers, np.inf) / math.sqrt(2)
     return float(quantile * math.sqrt(n_rankers * (n_rankers + 1) / (6 * n_datasets)))
 
 
@@ -580,7 +573,7 @@ class _Ratio:
 
 
 def _estimate(ratio: _Ratio, method: str, random_state: Any, **facts: Any) -> Estimate:
-    _check("method", method, ("asymptotic", "bernstein", "bootstrap"))
+    check_choice("method", method, ("asymptotic", "bernstein", "bootstrap"))
     error, degrees, reason = ratio.standard_error()
     replicates = np.empty(0)
     if method == "bernstein":
@@ -612,14 +605,7 @@ class _Sample:
     @classmethod
     def build(cls, y: ArrayLike, qid: ArrayLike | None) -> _Sample:
         labels = _vector("y", y)
-        query = np.zeros(len(labels), dtype=np.int64)
-        if qid is not None:
-            names = np.asarray(qid)
-            missing = names.dtype.kind == "f" and bool(np.isnan(names).any())
-            if names.shape != labels.shape or missing:
-                given = f"qid of shape {names.shape} for {len(labels)} labels"
-                raise ValueError(f"{given}; give every item one query, not NaN")
-            query = np.unique(names, return_inverse=True)[1]
+        query = query_numbers(qid, len(labels))[0]
         grade = np.unique(labels, return_inverse=True)[1]
         order = np.lexsort((grade, query))
         grade, query = grade[order], query[order]
@@ -706,8 +692,6 @@ def _randomize(sample: _Sample, both: Any, scores: Any, random_state: Any) -> di
 
 
 def _metric_ratios(y: Any, both: Any, qid: Any, metric: str) -> list[_Ratio]:
-    from precede.metrics import evaluate  # noqa: PLC0415 - only this path needs the metrics
-
     if qid is None:
         raise ValueError(f"metric={metric!r} needs qid: one list has one value and no spread")
     tables = [evaluate(y, values, qid=qid, metrics=(metric,)).per_query for values in both]
@@ -731,8 +715,22 @@ def _bernstein_ends(value: float, blocks: int, alpha: float) -> tuple[float, flo
     return max(value - down, 0.0), min(value + up, 1.0)
 
 
+def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, Any]:
+    """Return labels and queries, which a `Judgments` may hold in one; refuse what would be lost.
+
+    `one_list` names a function that knows no queries.
+    """
+    labels, queries, weight = read_target(y, qid)
+    if weight is not None and (weight != 1).any():
+        why = "y has item weights, but here items are independent draws that count alike"
+        raise ValueError(f"{why}; pass Judgments(y.grade, y.qid), or use precede.metrics")
+    if one_list and queries is not None:
+        raise ValueError(f"y has queries, but {one_list} takes one list; pass y.grade to pool them")
+    return labels, queries
+
+
 def _vector(name: str, values: ArrayLike) -> np.ndarray:
-    numbers = np.asarray(values, dtype=np.float64)
+    numbers = to_numbers(values, name)
     if numbers.ndim != 1:
         raise ValueError(f"{name} has shape {numbers.shape}; give one dimension")
     if np.isnan(numbers).any():
@@ -740,15 +738,9 @@ def _vector(name: str, values: ArrayLike) -> np.ndarray:
     return numbers
 
 
-def _check(name: str, given: str, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
     if given not in choices:
         raise ValueError(f"{name}={given!r}; choose one of {', '.join(choices)}")
-
-
-def _tail(level: float) -> float:
-    if not 0 < level < 1:
-        raise ValueError(f"level={level!r}; give a number strictly between 0 and 1, such as 0.95")
-    return (1 - level) / 2
 
 
 # Items of a query stand by rising grade; a Fenwick tree adds up the scores seen so far.
@@ -781,6 +773,10 @@ def _item_errors(starts, grade, rank, weight, tie):
                     _add(tree, rank[item], weight[item])
                 group = end
     return errors
+
+
+# `bounds` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
+# cache would not notice a change in another (tests/test_conventions.py).
 
 
 @njit(cache=True, nogil=True)

@@ -14,15 +14,19 @@ import difflib
 import html
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
-from statistics import NormalDist
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
-__all__ = ["PRESETS", "Evaluation", "Evaluator", "Metric", "Policy", "evaluate", "metric"]
+from precede.judgments import Judgments, number_queries
+
+__all__ = [
+    "PRESETS", "Evaluation", "Evaluator", "Interval", "Metric", "Policy", "evaluate", "metric",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -69,8 +73,6 @@ class Metric:
     (``partial_auc@0.1``), a percentage of the pairs (``precision_at_percent@10``) or, if
     `percent`, a percentage of the query's items, rounded up (``precision@1%``).
 
-    Examples
-    --------
     >>> str(Metric("precision", 1, percent=True)), metric("NDCG@10") == Metric("ndcg", 10)
     ('precision@1%', True)
     """
@@ -81,21 +83,20 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.name not in _KINDS:
-            close = difflib.get_close_matches(str(self.name), _KINDS, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(close)}? " if close else ""
+            close = " or ".join(difflib.get_close_matches(str(self.name), _KINDS, n=3, cutoff=0.5))
+            hint = f"did you mean {close}? " if close else ""
             raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(_KINDS)}")
         if self.k is not None and math.isfinite(self.k):
             # 10.0 and 10 are one cut-off and must print alike.
             object.__setattr__(self, "k", int(self.k) if self.k == int(self.k) else float(self.k))
         if not self._well_formed():
-            forms = _KINDS[self.name][2].format(self.name)
-            raise ValueError(f"{self} is not well formed: write {forms}")
+            write = _KINDS[self.name][2].format(self.name)
+            raise ValueError(f"{self} is not well formed: write {write}")
 
     def _well_formed(self) -> bool:
-        forms = _KINDS[self.name][2]
         if self.k is None:
-            return not self.percent and forms in ("{0}", _WHOLE)
-        if forms in (_WHOLE, _CUT):
+            return not self.percent and _KINDS[self.name][2] in ("{0}", _WHOLE)
+        if _KINDS[self.name][2] in (_WHOLE, _CUT):
             return 0 < self.k <= 100 if self.percent else isinstance(self.k, int) and self.k > 0
         upper = {"partial_auc": 1, "precision_at_percent": 100}.get(self.name, 0)
         return not self.percent and 0 < self.k <= upper
@@ -114,8 +115,6 @@ def metric(text: str | Metric) -> Metric:
 
     Upper and lower case are one; a `Metric` is returned as it is.
 
-    Examples
-    --------
     >>> metric("recall@0.5%"), metric("pair_error").greater_is_better
     (Metric(name='recall', k=0.5, percent=True), False)
     """
@@ -133,25 +132,19 @@ def metric(text: str | Metric) -> Metric:
 class Policy:
     """The conventions a number depends on, kept beside the number.
 
-    Parameters
-    ----------
     gains : "exp", "linear" or array
-        Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, or ``gains[g]`` for whole
-        grades g ≥ 0 (never falling as the grade rises).
+        Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, or ``gains[g]`` for whole g ≥ 0.
     ties : "worst", "average" or "order"
         How items with equal scores are ranked: worst grade first; every order equally likely
         (the exact expected value of the metric); or as the rows come.
     no_relevant : "skip", "zero" or "one"
         What a query with nothing relevant is worth to ndcg, map, mrr, err, precision, recall.
-    relevant : float
-        An item is relevant when its grade is at least this.
-    max_grade : float or None
-        In err, grade g satisfies with chance (2^g − 1) / 2^max_grade; None: the largest of y.
+    relevant, max_grade : float
+        The least relevant grade. In err, grade g satisfies with chance (2^g − 1) / 2^max_grade,
+        by default the largest of y.
     map_over : "relevant" or "reachable"
         Whether map@k divides by the number R of relevant items or by min(R, k).
 
-    Examples
-    --------
     >>> print(PRESETS["sklearn"])
     gains=linear ties=average no_relevant=zero relevant=1 max_grade=None map_over=relevant
     """
@@ -168,7 +161,7 @@ class Policy:
         if isinstance(self.gains, str):
             choices["gains"] = ("exp", "linear")
         else:
-            table = _finite_column(self.gains, "gains")
+            table = finite_column(self.gains, "gains")
             falls = np.flatnonzero(np.diff(table) < 0)
             if falls.size:
                 raise ValueError(f"gains[{falls[0] + 1}] is below gains[{falls[0]}]: sort them")
@@ -176,10 +169,9 @@ class Policy:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {allowed}")
-        for name in ("relevant", "max_grade"):
-            number = getattr(self, name)
-            if number is not None and not math.isfinite(number):
-                raise ValueError(f"{name}={number!r} must be a finite number")
+        for name, given in (("relevant", self.relevant), ("max_grade", self.max_grade or 0)):
+            if not isinstance(given, (int, float, np.number)) or not math.isfinite(given):
+                raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
 
     def __str__(self) -> str:
         values = asdict(self).items()
@@ -195,17 +187,24 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A normal interval for a mean over queries; ``low, high = interval`` works."""
+    """An interval of numbers, both ends included, with its nominal level.
 
-    value: float
+    >>> print(Interval(0.25, 0.5, 0.95), 0.3 in Interval(0.25, 0.5, 0.95))
+    0.2500 to 0.5000 (95 %) True
+    """
+
     low: float
     high: float
     level: float
-    std_error: float
-    n_queries: int
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
 
     def __iter__(self) -> Iterator[float]:
         return iter((self.low, self.high))
+
+    def __str__(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f} ({100 * self.level:g} %)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,16 +212,14 @@ class Evaluation:
     """Metrics of one ranking: their means, their values per query, and the conventions.
 
     `mean` holds, by the printed form of a metric, the mean over the queries not skipped;
-    `per_query` its values, aligned with the sorted ids `queries`, NaN where skipped; `skipped`
-    how many those are. `pooled` holds auc, pair_error and pairwise_accuracy, where asked for,
+    `per_query` its values, aligned with the ids `queries`, NaN where skipped; `skipped` how
+    many those are. `pooled` holds auc, pair_error and pairwise_accuracy, where asked for,
     as the share among all pairs within queries, so that a query counts by its pairs. `weights`
     are the queries' weights in the mean; `policy` has its `max_grade` filled in.
 
-    Examples
-    --------
     >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
     metric     mean  95% interval        queries  skipped
-    mrr      0.8333  [0.5067, 1.1600]          3        0
+    mrr      0.8333  [0.1162, 1.5504]          3        0
     gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant
     """
 
@@ -240,34 +237,34 @@ class Evaluation:
         return int(self.queries.size)
 
     def interval(self, name: str | Metric, level: float = 0.95) -> Interval:
-        """Return a normal interval for the mean of a metric, the query being the unit.
+        """Return Student's interval mean ± t·e for a metric, the query being the unit.
 
-        mean ± z·e with e² = n/(n−1) · Σ w_q² (v_q − mean)² / (Σ w_q)² over the n queries with
-        a value and a weight; for equal weights, e is the standard deviation over √n.
+        e is the jackknife's, e² = Var(ψ)/n with ψ_q = (n − 1)·w_q·(v_q − mean)/(Σw − w_q) over
+        the n queries with a value and a weight; t has (Σw²)²/Σw⁴ − 1 degrees of freedom, as many
+        as e² is worth (Satterthwaite). Equal weights give `inference.mean_metric`.
         """
         key = str(metric(name))
         if key not in self.per_query:
             raise ValueError(f"{key} was not evaluated; evaluated are {', '.join(self.mean)}")
-        if not 0 < level < 1:
-            raise ValueError(f"level={level!r} must lie between 0 and 1, such as 0.95")
-        mean, values = self.mean[key], self.per_query[key]
-        used = ~np.isnan(values) & (self.weights > 0)
-        n = int(used.sum())
-        if n < 2:
-            raise ValueError(f"{key} has {n} query: the query is the unit, and two are needed")
-        weights = self.weights[used]
-        squares = math.fsum(np.square(weights * (values[used] - mean)).tolist())
-        error = math.sqrt(n / (n - 1) * squares) / math.fsum(weights.tolist())
-        reach = NormalDist().inv_cdf((1 + level) / 2) * error
-        return Interval(mean, mean - reach, mean + reach, level, error, n)
+        mean, used = self.mean[key], ~np.isnan(self.per_query[key]) & (self.weights > 0)
+        values, weights = self.per_query[key][used], self.weights[used]
+        squares = np.square(weights / weights.max())
+        effective = squares.sum() ** 2 / np.square(squares).sum()
+        if effective < 1.1:
+            raise ValueError(f"{key} has {effective:.3g} effective queries: give two or more")
+        if np.ptp(values) <= 1e-12 * abs(mean):
+            raise ValueError(f"{key} is {mean:g} in every query, its error would be 0: add queries")
+        psi = (values.size - 1) * weights * (values - mean) / (weights.sum() - weights)
+        error = psi.std(ddof=1) / math.sqrt(values.size)
+        reach = float(stdtrit(effective - 1, 1 - upper_tail(level)) * error)
+        return Interval(mean - reach, mean + reach, level)
 
     def _rows(self) -> list[list[str]]:
         """Return the table that `__str__` and `_repr_html_` lay out."""
         rows = [["metric", "mean", "95% interval", "queries", "skipped"]]
         for key, mean in self.mean.items():
             try:
-                low, high = self.interval(key)
-                interval = f"[{low:.4f}, {high:.4f}]"
+                interval = "[{:.4f}, {:.4f}]".format(*self.interval(key))
             except ValueError:
                 interval = "-"
             skipped = self.skipped[key]
@@ -281,8 +278,7 @@ class Evaluation:
         return "\n".join([*lines, str(self.policy)])
 
     def _repr_html_(self) -> str:
-        lines = ("".join(f"<td>{cell}</td>" for cell in row) for row in self._rows())
-        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
         return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
 
     def to_dict(self) -> dict[str, Any]:
@@ -297,24 +293,20 @@ class Evaluation:
 class Evaluator:
     """Grades and queries made ready once, to evaluate many vectors of scores.
 
-    What depends on the grades alone (ideal DCG, numbers of relevant items and of pairs) is
-    computed here. A call of `evaluate` then costs O(n log n) for n rows and O(n) memory. Two
-    metrics add to that: ``precision_at_percent`` reads a query some ten times (at most 200),
-    and ``err`` with ``ties="average"`` costs O(m·min(m, k)) in a block of m equal scores.
+    What depends on the grades alone is computed here. A call of `evaluate` then costs O(n log n)
+    for n rows and O(n) memory; but ``precision_at_percent`` reads a query some ten times (at
+    most 200), and ``err`` with ``ties="average"`` takes O(m·min(m, k)) for m equal scores.
 
     Parameters
     ----------
     y, qid : arrays of shape (n,)
         Grades (any finite numbers, larger is better) and query ids (of any type, in any order;
-        None makes one query of all rows).
-    metrics : str, Metric or an iterable of them
-        What to compute.
-    preset : {"lightgbm", "sklearn", "trec"}, optional
-        Start from that library's conventions (`PRESETS`) instead of the house's.
+        None makes one query of all rows). `y` may be a graded `Judgments` that holds all this.
+    metrics, preset : str, Metric or an iterable of them; {"lightgbm", "sklearn", "trec"}
+        What to compute; the library whose conventions (`PRESETS`) to start from.
     sample_weight : array of shape (n,), optional
-        Item weights. A query's weight in every mean is the mean weight of its items. In auc,
-        pair_error, pairwise_accuracy and kendall_tau, moreover, a pair counts as the product
-        of its two weights. Other metrics do not look at weights inside a query.
+        Item weights; a query counts in every mean by the mean weight of its items. In auc,
+        pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product.
     **options
         Fields of `Policy`: gains, ties, no_relevant, relevant, max_grade, map_over.
 
@@ -335,18 +327,21 @@ class Evaluator:
         sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> None:
-        grades = _finite_column(y, "y")
+        y, qid, sample_weight = read_target(y, qid, sample_weight)
+        grades = finite_column(y, "y")
         given = np.ones(grades.size) if sample_weight is None else sample_weight
-        weights = _finite_column(given, "sample_weight", grades.size)
-        if weights.min() < 0:
-            raise ValueError(f"sample_weight[{weights.argmin()}] is negative: give 0 or more")
+        weights = finite_column(given, "sample_weight", grades.size)
+        if weights.min() < 0 or weights.max() == 0:
+            given = f"sample_weight[{weights.argmin()}] is {weights.min():g}, the least of all"
+            raise ValueError(f"{given}: give 0 or more, and more than 0 to some row")
         several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
         self.metrics = tuple(dict.fromkeys(map(metric, several)))
         if not self.metrics:
             raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
         self.policy = _resolve(preset, options, float(grades.max()))
-        rows, self._starts, self.queries = _gather_queries(qid, grades.size)
-        sizes = np.diff(self._starts)
+        number, self.queries = query_numbers(qid, grades.size)
+        rows, sizes = np.argsort(number, kind="stable"), np.bincount(number)
+        self._starts = np.append(0, np.cumsum(sizes))
         keys = (grades[rows], np.repeat(np.arange(sizes.size), sizes))
         inner = np.lexsort(keys if sample_weight is None else (weights[rows], *keys))
         if self.policy.ties != "order":
@@ -364,8 +359,8 @@ class Evaluator:
         codes, groups, _ = zip(*(_KINDS[each.name] for each in self.metrics), strict=True)
         cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
         percents = [each.percent or each.k is None for each in self.metrics]
-        fill = {"relevant": _NO_RELEVANT[self.policy.no_relevant]}
-        fills = [fill.get(group, math.nan) for group in groups]
+        empty = _NO_RELEVANT[self.policy.no_relevant]
+        fills = [empty if group == "relevant" else math.nan for group in groups]
         self._plan = np.column_stack([codes, cuts, percents, fills])
         self._scale = self._make_scale()
         self._check_defined()
@@ -378,8 +373,8 @@ class Evaluator:
         mean = {key: _mean(values, self._weights) for key, values in per_query.items()}
         pooled = {key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()}
         skipped = {key: int(np.isnan(values).sum()) for key, values in per_query.items()}
-        about = (self.queries, self._weights, skipped, self.policy)
-        return Evaluation(mean, per_query, pooled, *about)
+        found = (mean, per_query, pooled, self.queries, self._weights, skipped, self.policy)
+        return Evaluation(*found)
 
     def value(self, scores: ArrayLike) -> float:
         """Return the mean of the first metric and compute no other."""
@@ -387,10 +382,9 @@ class Evaluator:
 
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
-        column = _finite_column(scores, "scores", self._rows.size)
-        plan, ties = self._plan[:count], _TIES.index(self.policy.ties)
-        arguments = (self._starts, self._items, self._scale, plan, self._discounts, ties)
-        table = _measure(column[self._rows], *arguments).T.copy()
+        column = finite_column(scores, "scores", self._rows.size)
+        known = (self._starts, self._items, self._scale, self._plan[:count], self._discounts)
+        table = _measure(column[self._rows], *known, _TIES.index(self.policy.ties)).T.copy()
         table.flags.writeable = False
         return table
 
@@ -420,26 +414,16 @@ class Evaluator:
             usable = (self._scale[:, i] > 0) | ~np.isnan(self._plan[i, _FILL])
             if not np.any(usable & (self._weights > 0)):
                 what = "pair" if _KINDS[each.name][1] == "pair" else "relevant item"
-                raise ValueError(
-                    f"{each} is undefined: no query of positive weight holds a {what}; check qid "
-                    "and relevant=, pass no_relevant='zero', or leave the metric out"
-                )
+                why = f"{each} is undefined: no query of positive weight holds a {what}"
+                raise ValueError(f"{why}; check qid and relevant=, or pass no_relevant='zero'")
 
 
-def evaluate(
-    y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, **options: Any
-) -> Evaluation:
+def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Evaluation:
     """Evaluate a ranking: each metric per query first, then the mean over queries.
 
     A larger score stands higher; `y`, `qid` and the options are those of `Evaluator`.
-
-    Examples
-    --------
-    >>> for ties in ("worst", "average", "order"):
-    ...     print(ties, evaluate([0, 1, 0], [5, 5, 5], metrics=["auc", "recall@1"], ties=ties).mean)
-    worst {'auc': 0.0, 'recall@1': 0.0}
-    average {'auc': 0.5, 'recall@1': 0.3333333333333333}
-    order {'auc': 0.5, 'recall@1': 0.0}
+    >>> evaluate([0, 1, 0], [5, 5, 5], metrics=["auc", "recall@1"], ties="average").mean
+    {'auc': 0.5, 'recall@1': 0.3333333333333333}
     """
     return Evaluator(y, qid, **options).evaluate(scores)
 
@@ -448,47 +432,65 @@ def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Pol
     """Return the policy asked for, with the maximum grade filled in."""
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
+    known = [each.name for each in fields(Policy)]
+    for name in options.keys() - known:
+        every = ", ".join(["metrics", "preset", "sample_weight", *known])
+        raise ValueError(f"unknown option {name}={options[name]!r}: known are {every}")
     policy = replace(PRESETS[preset] if preset else Policy(), **options)
     if policy.max_grade is not None and policy.max_grade < largest:
         raise ValueError(f"max_grade={policy.max_grade:g} is below a grade of y, {largest:g}")
     return replace(policy, max_grade=largest if policy.max_grade is None else policy.max_grade)
 
 
-def _finite_column(values: ArrayLike, name: str, size: int | None = None) -> Floats:
-    """Return a one-dimensional float64 array, or say which value is wrong."""
+def upper_tail(level: float) -> float:
+    """Return the probability beyond either end of an interval of this level."""
+    if not 0 < level < 1:
+        raise ValueError(f"level={level!r}; give a number strictly between 0 and 1, such as 0.95")
+    return (1 - level) / 2
+
+
+def to_numbers(values: ArrayLike, name: str) -> Floats:
+    """Return a float64 array of any shape, or say what is no number."""
     try:
-        column = np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers only: {error}") from error
-    if column.ndim != 1 or column.size == 0:
+        raise ValueError(f"{name} must hold numbers only, but {error}: map text first") from error
+
+
+def finite_column(values: ArrayLike, name: str, size: int | None = None) -> Floats:
+    """Return a one-dimensional float64 array, or say which value is wrong."""
+    column = to_numbers(values, name)
+    if column.ndim != 1 or not column.size:
         raise ValueError(f"{name} has shape {column.shape}: give one number per row, one or more")
-    if size is not None and column.size != size:
+    if column.size != (size or column.size):
         raise ValueError(f"{name} has {column.size} rows, y has {size}: give one for each row of y")
-    finite = np.isfinite(column)
-    if not finite.all():
-        row = int(np.argmin(finite))
+    row = int(np.argmin(np.isfinite(column)))  # the first that is not, if any
+    if not np.isfinite(column[row]):
         raise ValueError(f"{name}[{row}] is {column[row]}: drop the row or give a finite number")
     return column
 
 
-def _gather_queries(qid: ArrayLike | None, size: int) -> tuple[Integers, Integers, NDArray[Any]]:
-    """Return rows gathered by query, where each query starts (and the end), and the ids."""
-    ids = np.zeros(size, np.intp) if qid is None else np.asarray(qid)
-    if ids.shape != (size,):
-        raise ValueError(f"qid has shape {ids.shape}, y has {size} rows: match them")
-    for row, each in enumerate(ids.tolist() if ids.dtype.kind in "fOmM" else ()):
-        if each is None or each != each:  # noqa: PLR0124
-            raise ValueError(f"qid[{row}] is {each}: every row needs a query")
-    codes = ids
-    try:
-        rows = np.argsort(codes, kind="stable")
-    except TypeError:
-        # Ids that cannot be compared, such as 1 and "a", keep the order they appear in.
-        number = {each: code for code, each in enumerate(dict.fromkeys(ids.tolist()))}
-        codes = np.array([number[each] for each in ids.tolist()])
-        rows = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.append(True, codes[rows][1:] != codes[rows][:-1]))
-    return rows, np.append(starts, size), ids[rows[starts]]
+def read_target(y: Any, qid: Any, weight: Any = None) -> tuple[Any, Any, Any]:
+    """Return grades, query ids and item weights, which a `Judgments` holds in one."""
+    if not isinstance(y, Judgments):
+        return y, qid, weight
+    for name, given in {"qid": qid, "sample_weight": weight}.items():
+        if given is not None:
+            raise ValueError(f"{name} is given beside a Judgments: put it inside, or pass y.grade")
+    if y.pairs is not None and len(y.pairs):
+        given = f"y lists {len(y.pairs)} pairs, which would be ignored"
+        raise ValueError(f"{given}: use precede.pairs_in_order, or leave them out of y")
+    if y.grade is None:
+        raise ValueError("y is a Judgments without grades: give it some, Judgments(grade)")
+    return y.grade, y.qid, y.weight
+
+
+def query_numbers(qid: ArrayLike | None, size: int) -> tuple[Integers, NDArray[Any]]:
+    """Return the number of the query of every row of y, and the identifier of every number."""
+    number, ids = number_queries(np.zeros(size, np.int64) if qid is None else qid)
+    if number.size != size:
+        raise ValueError(f"qid has {number.size} rows, y has {size}: give one for each row of y")
+    return number, ids
 
 
 def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
@@ -503,12 +505,10 @@ def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> 
 
 
 def _gains(grades: Floats, gains: Any) -> Floats:
-    if gains == "linear":
-        return grades
-    if gains == "exp":
-        if grades.max() > 1000:
-            raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
-        return np.exp2(grades) - 1.0
+    if gains == "exp" and grades.max() > 1000:
+        raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
+    if isinstance(gains, str):
+        return np.exp2(grades) - 1.0 if gains == "exp" else grades
     wrong = (grades < 0) | (grades >= len(gains)) | (grades != np.floor(grades))
     if wrong.any():
         raise ValueError(f"grade {grades[wrong][0]:g} has no entry in the {len(gains)} gains")

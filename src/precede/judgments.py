@@ -550,14 +550,14 @@ def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
     Gives the number of every row, and the identifier of every number. Sorted where the
-    identifiers can be sorted, else in the order of their first row. Missing identifiers
+    identifiers are of one type, else in the order of their first row. Missing identifiers
     (None, NaN, NaT) are refused. O(n log n).
 
     >>> number_queries(["b", "a", "b"])
     (array([1, 0, 1]), array(['a', 'b'], dtype='<U1'))
     """
     array = _identifiers(qid)
-    if array.dtype.kind != "O":
+    if array.dtype.kind != "O" or len({type(value) for value in array}) <= 1:
         names, number = np.unique(array, return_inverse=True)
         return number.astype(np.int64), names
     seen: dict[Any, int] = {}

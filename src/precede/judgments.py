@@ -549,15 +549,15 @@ def _one_dimension(values: ArrayLike, name: str) -> NDArray:
 def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
-    Gives the number of every row, and the identifier of every number. Sorted where the
-    identifiers are of one type, else in the order of their first row. Missing identifiers
+    Gives the number of every row, and the identifier of every number: sorted, or in the order
+    of their first row where they are objects other than text. Missing identifiers
     (None, NaN, NaT) are refused. O(n log n).
 
     >>> number_queries(["b", "a", "b"])
     (array([1, 0, 1]), array(['a', 'b'], dtype='<U1'))
     """
     array = _identifiers(qid)
-    if array.dtype.kind != "O" or len({type(value) for value in array}) <= 1:
+    if array.dtype.kind != "O" or {type(value) for value in array} <= {str}:
         names, number = np.unique(array, return_inverse=True)
         return number.astype(np.int64), names
     seen: dict[Any, int] = {}

@@ -82,7 +82,20 @@ Form = Separable | Polynomial | Spline | Smooth | None
 # -- pair losses -----------------------------------------------------------------------------
 
 
-class PairLoss:
+class _Value:
+    """Something that is what its parameters are: equal, hashed and printed by them."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(sorted(self.__dict__.items()))))
+
+
+class PairLoss(_Value):
     """A convex decreasing function of the margin ``m = s_winner - s_loser``.
 
     Subclasses write `value` and `slope`, and `curvature` if quadratic bounds are wanted.
@@ -120,15 +133,6 @@ class PairLoss:
             f"{type(self).__name__} has no curvature; define curvature(margin) to use it "
             "where second derivatives are needed"
         )
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(self.__dict__.items()))))
 
 
 class Exponential(PairLoss):
@@ -285,7 +289,7 @@ class SmoothedHinge(PairLoss):
 # -- prices ----------------------------------------------------------------------------------
 
 
-class Price:
+class Price(_Value):
     """A convex increasing function of what a loser has to pay, ``g(u)`` for ``u >= 0``.
 
     Subclasses write `value` and `slope`, and `curvature` where second derivatives are
@@ -333,15 +337,6 @@ class Price:
     def log_curvature(self, log_paid: Floats) -> Floats:
         """``log g''(exp(log_paid))``."""
         return _log(self.curvature(np.exp(log_paid)))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(self.__dict__.items()))))
 
 
 class Power(Price):

@@ -120,6 +120,7 @@ class StumpSearch(Search):
         # moved since.
         self._best = np.zeros((features, 3), np.int64)
         self._slack = np.full(features, MOST)
+        self._last = 0
         self._small = table.n_places * features < SMALL
         self.evaluated = 0
 
@@ -168,8 +169,13 @@ class StumpSearch(Search):
         order = np.argsort(-bound, kind="stable")
         order = order[bound[order] >= 0]
         most, looked = 0, 0
+        # The best edge seldom grows, so whatever could beat the last one is looked at in one
+        # go; the rest, a few at a time.
+        least = ABREAST * self._workers.jobs
+        width = max(least, int(np.sum(bound >= self._last)))
         while looked < order.size and bound[order[looked]] >= most - _tie(most):
-            batch = order[looked : looked + ABREAST * self._workers.jobs]
+            batch = order[looked : looked + width]
+            width = least
             self._workers.run(
                 _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
                 self._integers, self._n_bins, self._missing, self._best, self._slack,
@@ -177,6 +183,7 @@ class StumpSearch(Search):
             most = max(most, int(np.abs(self._best[batch, 0]).max()))
             looked += batch.size
             self.evaluated += batch.size
+        self._last = most
         return most
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:

@@ -6,6 +6,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CODE := src tests benchmarks examples
 
 .PHONY: demo test lint slow bench clean
 
@@ -16,8 +17,8 @@ test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: $(VENV)/ready
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
 slow: $(VENV)/ready

@@ -15,10 +15,30 @@ SOURCE = ROOT / "src" / "precede"
 MODULES = sorted(SOURCE.rglob("*.py"))
 # A module may import those before it.
 ORDER = [
-    "exact", "judgments", "losses", "threads", "sums", "risk", "table", "rankers", "stumps",
-    "model", "boost", "metrics", "inference", "bounds", "plots", "progress", "estimator",
-    "algorithms", "datasets", "testing", "demo",
-]  # fmt: skip
+    "exact",
+    "judgments",
+    "losses",
+    "threads",
+    "sums",
+    "risk",
+    "table",
+    "rankers",
+    "stumps",
+    "model",
+    "boost",
+    "metrics",
+    "inference",
+    "bounds",
+    "plots",
+    "progress",
+    "inputs",
+    "watch",
+    "estimator",
+    "algorithms",
+    "datasets",
+    "testing",
+    "demo",
+]
 
 
 def name_of(path):

@@ -32,7 +32,7 @@ _HOME = {
     "Stump": "stumps",
     "Stumps": "stumps",
     "load": "estimator",
-    "pairs_in_order": "estimator",
+    "pairs_in_order": "watch",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
@@ -40,7 +40,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.rankboost import RankBoost
-    from precede.estimator import load, pairs_in_order
+    from precede.estimator import load
     from precede.judgments import Judgments
     from precede.losses import (
         Exp,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps
+    from precede.watch import pairs_in_order
 
 
 def __getattr__(name: str) -> Any:

@@ -16,45 +16,35 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
 from precede.exact import exact_sum
+from precede.inputs import (
+    evaluation_sets,
+    grades_of,
+    in_range,
+    one_for_each,
+    qid_of_groups,
+    refuse_text,
+    sample_weights,
+    two_grades,
+    weighted,
+    whole_number,
+)
 from precede.judgments import Judgments
-from precede.losses import Hinge, Linear
 from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
 from precede.progress import ProgressBar
 from precede.rankers import Family, family
-from precede.risk import GeneralRisk, check_scores
 from precede.table import MAX_BINS, Table
 from precede.threads import Workers, count_jobs
+from precede.watch import check_metric_names, monitored_metrics, pairs_in_order
 
-__all__ = ["BaseRanker", "Task", "load", "pairs_in_order"]
+__all__ = ["BaseRanker", "Task", "load"]
 
 Floats = NDArray[np.float64]
-
-
-def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
-    """Share of the pairs that the scores put in order, ties counting half; weights count.
-
-    With two classes and no queries this is the area under the ROC curve. O(n log n).
-
-    >>> from precede import Judgments
-    >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
-    0.75
-    """
-    at = check_scores(scores, len(judgments))
-    arrangement = judgments.arrange()
-    if arrangement.total <= 0:
-        raise ValueError("there is no pair to put in order: every query has a single grade")
-    # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
-    count = GeneralRisk(arrangement, Hinge(0.0), Linear())
-    at = at[arrangement.order]
-    reversed_ = np.exp(count.state(at).log_mass)
-    in_order = np.exp(count.state(-at).log_mass)
-    return float(0.5 + 0.5 * (in_order - reversed_) / arrangement.total)
 
 
 def _two_classes(estimator: BaseRanker) -> bool:
@@ -348,7 +338,7 @@ class BaseRanker(BaseEstimator):
     # -- checks ----------------------------------------------------------------------------
 
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
-        _refuse_text(X)
+        refuse_text(X)
         return validate_data(
             self,
             X,
@@ -381,32 +371,32 @@ class BaseRanker(BaseEstimator):
                 raise ValueError(
                     f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
                 )
-            judgments = _weighted(y, _weights(sample_weight, n), n)
-            return judgments, _two_grades(judgments, judgments.grade)
+            judgments = weighted(y, sample_weights(sample_weight, n), n)
+            return judgments, two_grades(judgments, judgments.grade)
         if y is None and pairs is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
         if group is not None:
-            qid = _qid_of_groups(group, qid, n)
-        grade, labels = (None, None) if y is None else _grades(y)
+            qid = qid_of_groups(group, qid, n)
+        grade, labels = (None, None) if y is None else grades_of(y)
         if grade is not None and grade.size != n:
             raise ValueError(f"y has {grade.size} values and X has {n} rows; give one per row")
-        weight = _weights(sample_weight, n)
+        weight = sample_weights(sample_weight, n)
         judgments = Judgments(
             grade, qid, pairs=pairs, pair_weight=pair_weight, weight=weight, n=n
         )  # fmt: skip
-        return judgments, _two_grades(judgments, labels)
+        return judgments, two_grades(judgments, labels)
 
     def _check_parameters(self) -> None:
-        _whole_number("n_estimators", self.n_estimators, least=1)
+        whole_number("n_estimators", self.n_estimators, least=1)
         if self.early_stopping_rounds is not None:
-            _whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
+            whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
         for name in ("learning_rate", "max_features"):
-            _in_range(name, getattr(self, name), 0.0, 1.0)
-        _whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS)
-        _whole_number("verbose", self.verbose, least=0)
+            in_range(name, getattr(self, name), 0.0, 1.0)
+        whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS)
+        whole_number("verbose", self.verbose, least=0)
         count_jobs(self.n_jobs)
         callbacks = self.callbacks
         if callbacks is not None and not (
@@ -435,7 +425,7 @@ class BaseRanker(BaseEstimator):
         self, eval_set: Any, eval_qid: Any, eval_group: Any, training: Training
     ) -> list[tuple[Monitor, dict[str, bool]]]:
         """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
-        _check_names(self.eval_metric)
+        check_metric_names(self.eval_metric)
         if eval_set is None:
             if self.early_stopping_rounds is not None:
                 raise ValueError(
@@ -443,14 +433,14 @@ class BaseRanker(BaseEstimator):
                     "watch; pass eval_set=(X, y)"
                 )
             return []
-        sets = _evaluation_sets(eval_set)
-        qids = _one_for_each(eval_qid, len(sets), "eval_qid")
-        groups = _one_for_each(eval_group, len(sets), "eval_group")
+        sets = evaluation_sets(eval_set)
+        qids = one_for_each(eval_qid, len(sets), "eval_qid")
+        groups = one_for_each(eval_group, len(sets), "eval_group")
         monitors = []
         for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
             judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
-            metrics, better = _metrics(self.eval_metric, judgments)
+            metrics, better = monitored_metrics(self.eval_metric, judgments)
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
                 training.table.bins,
@@ -570,146 +560,6 @@ def _spelled(value: Any) -> Any:
     return value
 
 
-def _grades(y: Any) -> tuple[Floats, NDArray]:
-    """Grades as numbers, and as they were given; two kinds of text are two grades.
-
-    An ordered categorical has its own order; other text is in alphabetical order.
-    """
-    categories = getattr(y, "cat", y)  # of a pandas Series, or a Categorical itself
-    if getattr(getattr(y, "dtype", None), "ordered", False):
-        grade = np.asarray(categories.codes, np.float64)
-        if (grade < 0).any():
-            raise ValueError("y has missing values; remove those rows")
-        return grade, grade
-    y = column_or_1d(y, warn=True)
-    if y.dtype.kind == "O" and any(map(_is_missing, y)):
-        raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
-    if y.dtype.kind in "OUS":
-        names, codes = np.unique(y.astype(str), return_inverse=True)
-        if not _are_numbers(names):
-            if names.size > 2:
-                raise ValueError(
-                    f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
-                    "map grades to numbers, so that their order is known"
-                )
-            return codes.astype(np.float64), y.astype(str)
-    grade = y.astype(np.float64)
-    assert_all_finite(grade, input_name="y")
-    return grade, y
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
-
-
-def _two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
-    """The two classes of a single list; None for anything else."""
-    if labels is None or judgments.qid is not None or judgments.pairs is not None:
-        return None
-    classes = np.unique(labels)
-    return classes if classes.size == 2 else None
-
-
-def _are_numbers(names: NDArray) -> bool:
-    try:
-        names.astype(np.float64)
-    except ValueError:
-        return False
-    return True
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weight = np.asarray(sample_weight, np.float64)
-    return np.full(n, float(weight)) if weight.ndim == 0 else weight
-
-
-def _weighted(judgments: Judgments, weight: Floats | None, n: int) -> Judgments:
-    """Judgments with item weights multiplied by `weight`."""
-    if len(judgments) != n:
-        raise ValueError(f"the Judgments have {len(judgments)} rows and X has {n}")
-    if weight is None:
-        return judgments
-    return Judgments(
-        judgments.grade,
-        judgments.qid,
-        pairs=judgments.pairs,
-        pair_weight=judgments.pair_weight,
-        weight=weight if judgments.weight is None else weight * judgments.weight,
-        label=judgments.label,
-        n=n,
-    )
-
-
-def _qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
-    if qid is not None:
-        raise ValueError("both qid and group are given; give one of them")
-    sizes = np.asarray(group)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise ValueError("group must be the sizes of the queries: non-negative whole numbers")
-    if sizes.sum() != n:
-        raise ValueError(
-            f"the sizes in group add up to {sizes.sum()}, but X has {n} rows; "
-            "qid (one identifier per row) is harder to get wrong"
-        )
-    return np.repeat(np.arange(sizes.size), sizes)
-
-
-def _refuse_text(X: Any) -> None:
-    """Name the columns of a data frame that are not numbers."""
-    if not hasattr(X, "columns"):
-        return
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
-
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
-    text = [
-        name
-        for name, kind in frame.schema.items()
-        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
-    ]
-    if text:
-        raise ValueError(
-            f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
-            "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
-        )
-
-
-def _whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if not whole or value < least or (most is not None and value > most):
-        upto = "" if most is None else f" to {most}"
-        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
-
-
-def _in_range(name: str, value: Any, low: float, high: float) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not low < value <= high:
-        raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
-
-
-def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
-    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
-    if not isinstance(sets, list) or not all(
-        isinstance(each, tuple | list) and len(each) == 2 for each in sets
-    ):
-        raise ValueError("eval_set must be (X, y) or a list of such pairs")
-    return [(X, y) for X, y in sets]
-
-
-def _one_for_each(values: Any, count: int, name: str) -> list:
-    if values is None:
-        return [None] * count
-    listed = list(values) if isinstance(values, list | tuple) else [values]
-    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
-        listed = [values]
-    if len(listed) != count:
-        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
-    return listed
-
-
 def _log_sum_exp(values: Floats, weight: Floats) -> float:
     largest = float(values.max())
     return largest + float(np.log(exact_sum(weight * np.exp(values - largest))))
@@ -723,67 +573,3 @@ def _evals_result(history: History) -> dict[str, dict[str, list[float]]]:
             name, metric = column.split(" ", 1)
             result.setdefault(name, {})[metric] = history[column].tolist()
     return result
-
-
-def _metrics(
-    eval_metric: Any, judgments: Judgments
-) -> tuple[dict[str, Callable[[Floats], float]], dict[str, bool]]:
-    """Functions of the scores by name, and for each whether greater is better."""
-    wanted = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
-    functions: dict[str, Callable[[Floats], float]] = {}
-    better: dict[str, bool] = {}
-    for metric in wanted:
-        if metric is None or metric == "pairs_in_order":
-            functions["pairs_in_order"] = lambda scores: pairs_in_order(judgments, scores)
-            better["pairs_in_order"] = True
-        elif callable(metric) and not hasattr(metric, "greater_is_better"):
-            name, function, greater = _custom_metric(metric, judgments)
-            functions[name], better[name] = function, greater
-        else:
-            name, function, greater = _named_metric(metric, judgments)
-            functions[name], better[name] = function, greater
-    return functions, better
-
-
-def _check_names(eval_metric: Any) -> None:
-    """Refuse a metric that does not exist even where nothing is evaluated."""
-    named = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
-    for name in named:
-        if isinstance(name, str) and name != "pairs_in_order":
-            from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
-
-            metrics.metric(name)
-
-
-def _custom_metric(
-    metric: Callable, judgments: Judgments
-) -> tuple[str, Callable[[Floats], float], bool]:
-    """A function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
-    trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)
-    if not isinstance(trial, tuple) or len(trial) != 3:
-        raise ValueError(
-            "an eval_metric function takes (y, scores, qid) and returns "
-            f"(name, value, greater_is_better); this one returned {trial!r}"
-        )
-    name, _, greater = trial
-    return (
-        str(name),
-        lambda scores: float(metric(judgments.grade, scores, judgments.qid)[1]),
-        bool(greater),
-    )
-
-
-def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
-    """A metric of `precede.metrics`, prepared once."""
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
-
-    parsed = metrics.metric(metric)
-    if judgments.grade is None:
-        raise ValueError(
-            f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
-            "use eval_metric='pairs_in_order'"
-        )
-    evaluator = metrics.Evaluator(
-        judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
-    )
-    return str(parsed), evaluator.value, parsed.greater_is_better

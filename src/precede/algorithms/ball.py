@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from precede.boost import History, Monitor, Progress, Result, Training
-from precede.estimator import BaseRanker, Task, pairs_in_order
+from precede.estimator import BaseRanker, Task
 from precede.exact import exact_sum
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
@@ -29,6 +29,7 @@ from precede.risk import PairRisk
 from precede.stumps import Stump
 from precede.table import MISSING, SCALE, Table, to_integers
 from precede.threads import Workers
+from precede.watch import pairs_in_order
 
 __all__ = ["ConvexRisk"]
 

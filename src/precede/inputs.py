@@ -1,0 +1,176 @@
+"""What users pass to `fit`, checked and turned into grades, weights and query numbers.
+
+Every refusal names the value and the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import assert_all_finite
+
+from precede.judgments import Judgments
+
+__all__ = [
+    "evaluation_sets",
+    "grades_of",
+    "in_range",
+    "one_for_each",
+    "qid_of_groups",
+    "refuse_text",
+    "sample_weights",
+    "two_grades",
+    "weighted",
+    "whole_number",
+]
+
+Floats = NDArray[np.float64]
+
+
+def grades_of(y: Any) -> tuple[Floats, NDArray]:
+    """Grades as numbers, and as they were given; two kinds of text are two grades.
+
+    An ordered categorical has its own order; other text is in alphabetical order.
+    """
+    categories = getattr(y, "cat", y)  # of a pandas Series, or a Categorical itself
+    if getattr(getattr(y, "dtype", None), "ordered", False):
+        grade = np.asarray(categories.codes, np.float64)
+        if (grade < 0).any():
+            raise ValueError("y has missing values; remove those rows")
+        return grade, grade
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "O" and any(map(_is_missing, y)):
+        raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
+    if y.dtype.kind in "OUS":
+        names, codes = np.unique(y.astype(str), return_inverse=True)
+        if not _are_numbers(names):
+            if names.size > 2:
+                raise ValueError(
+                    f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
+                    "map grades to numbers, so that their order is known"
+                )
+            return codes.astype(np.float64), y.astype(str)
+    grade = y.astype(np.float64)
+    assert_all_finite(grade, input_name="y")
+    return grade, y
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
+    """The two classes of a single list; None for anything else."""
+    if labels is None or judgments.qid is not None or judgments.pairs is not None:
+        return None
+    classes = np.unique(labels)
+    return classes if classes.size == 2 else None
+
+
+def _are_numbers(names: NDArray) -> bool:
+    try:
+        names.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def sample_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
+    """Weights as an array; a single number stands for all rows."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, np.float64)
+    return np.full(n, float(weight)) if weight.ndim == 0 else weight
+
+
+def weighted(judgments: Judgments, weight: Floats | None, n: int) -> Judgments:
+    """Judgments with item weights multiplied by `weight`."""
+    if len(judgments) != n:
+        raise ValueError(f"the Judgments have {len(judgments)} rows and X has {n}")
+    if weight is None:
+        return judgments
+    return Judgments(
+        judgments.grade,
+        judgments.qid,
+        pairs=judgments.pairs,
+        pair_weight=judgments.pair_weight,
+        weight=weight if judgments.weight is None else weight * judgments.weight,
+        label=judgments.label,
+        n=n,
+    )
+
+
+def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
+    """Query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
+    if qid is not None:
+        raise ValueError("both qid and group are given; give one of them")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise ValueError("group must be the sizes of the queries: non-negative whole numbers")
+    if sizes.sum() != n:
+        raise ValueError(
+            f"the sizes in group add up to {sizes.sum()}, but X has {n} rows; "
+            "qid (one identifier per row) is harder to get wrong"
+        )
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+def refuse_text(X: Any) -> None:
+    """Name the columns of a data frame that are not numbers."""
+    if not hasattr(X, "columns"):
+        return
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return
+    text = [
+        name
+        for name, kind in frame.schema.items()
+        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
+    ]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
+            "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
+        )
+
+
+def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Refuse anything but a whole number in the range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if not whole or value < least or (most is not None and value > most):
+        upto = "" if most is None else f" to {most}"
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
+
+
+def in_range(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse anything but a number above `low` and at most `high`."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not low < value <= high:
+        raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
+
+
+def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+    """List of (X, y), from one or several."""
+    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
+    if not isinstance(sets, list) or not all(
+        isinstance(each, tuple | list) and len(each) == 2 for each in sets
+    ):
+        raise ValueError("eval_set must be (X, y) or a list of such pairs")
+    return [(X, y) for X, y in sets]
+
+
+def one_for_each(values: Any, count: int, name: str) -> list:
+    """List with one entry for each evaluation set."""
+    if values is None:
+        return [None] * count
+    listed = list(values) if isinstance(values, list | tuple) else [values]
+    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
+        listed = [values]
+    if len(listed) != count:
+        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
+    return listed

@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-MODULES = ("model", "rankers", "risk", "stumps", "sums", "table")
+MODULES = ("model", "rankers", "separable", "stumps", "sums", "table")
 
 
 @pytest.fixture

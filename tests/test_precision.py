@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 from precede import Judgments, Logistic, PairRisk, RankBoost
 from precede.boost import SmoothedStepWarning
-from precede.risk import exact_sum
+from precede.exact import exact_sum
 from precede.threads import Workers
 
 
@@ -233,14 +233,14 @@ def test_logistic_pull_of_a_million_rows(large):
 
 def test_a_million_rows_in_pieces_and_threads_give_the_same_bits(large, monkeypatch):
     """Levels of 200,000 rows are cut into pieces; neither their size nor the threads matter."""
-    from precede import risk
+    from precede import separable
 
     grade, scores = large
     arrangement = Judgments(grade).arrange()
     at = scores[arrangement.order]
     states = []
-    for jobs, piece in ((1, risk.PIECE), (2, risk.PIECE), (3, 1000), (1, MILLION)):
-        monkeypatch.setattr(risk, "PIECE", piece)
+    for jobs, piece in ((1, separable.PIECE), (2, separable.PIECE), (3, 1000), (1, MILLION)):
+        monkeypatch.setattr(separable, "PIECE", piece)
         with Workers(jobs) as workers:
             states.append(PairRisk("exponential").bind(arrangement, workers).state(at))
     for state in states[1:]:

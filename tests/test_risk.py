@@ -11,8 +11,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
+from precede.bound import State
+from precede.exact import exact_sum
+from precede.general import GeneralRisk
 from precede.judgments import number_queries
-from precede.risk import GeneralRisk, SeparableRisk, State, exact_sum
+from precede.separable import SeparableRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
 EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)

@@ -17,11 +17,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.bound import BoundRisk, State
+from precede.general import GeneralRisk
 from precede.judgments import Arrangement, Judgments
+from precede.line import PushLine
 from precede.losses import Hinge, Linear
 from precede.model import Ensemble
 from precede.rankers import Family, Found, Search
-from precede.risk import BoundRisk, GeneralRisk, PairRisk, SeparableRisk, State
+from precede.risk import PairRisk
+from precede.separable import SeparableRisk
 from precede.table import Table
 from precede.threads import Workers
 
@@ -138,23 +142,29 @@ class ExactStep(StepRule):
     """The step at which the risk is least along the ranker.
 
     For the exponential loss and values 0 and 1 it is ``log(d+ / d-) / 2`` (RS09 eq. 4), where
-    d+ and d- are the masses of the pairs in order and reversed. When d- is 0 the step would
-    be infinite; it is smoothed as ``log((d+ + e) / (d- + e)) / 2`` with e half the mass of a
-    pair. Anything else is a line search.
+    d+ and d- are the masses of the pairs in order and reversed; with the price ``u^p`` and two
+    classes it is ``log(d+ / d-) / (p + 1)``, with grades or queries a search on the masses of
+    levels (see `PushLine`). When d- is 0 the step would be infinite; it is smoothed as
+    ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair. Anything else is a
+    line search.
     """
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
-        """Closed form where there is one, line search otherwise."""
-        ghost = ghost_mass(risk.arrangement)
-        plain = isinstance(risk, SeparableRisk) and risk.power == 1
-        if not plain or values.dtype != np.uint8:
+        """Closed form where there is one, a search on masses or on the line otherwise."""
+        if not isinstance(risk, SeparableRisk) or values.dtype != np.uint8:
             return LineSearch().step(risk, state, found, values)
         masses = risk.masses(state, values)
         right, wrong = masses.right, masses.wrong
+        if risk.power > 1:
+            line = PushLine(risk, state, values, masses)
+            if line.bounded:
+                return Step(line.least())
+            right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
         smoothed = min(right, wrong) == 0
         if smoothed:
+            ghost = ghost_mass(risk.arrangement)
             right, wrong = right + ghost, wrong + ghost
-        size = 0.5 * float(np.log(right / wrong)) / risk.rate  # type: ignore[attr-defined]
+        size = float(np.log(right / wrong)) / (1 + risk.power) / risk.rate
         perfect = smoothed and masses.tied <= 1e-15
         return Step(size, smoothed and not perfect, perfect)
 
@@ -487,7 +497,7 @@ class _Loop:
         self.ensemble.append(ranker, weight)
 
     def _record(self, found: Found, weight: float, step: Step, seconds: float) -> None:
-        log_risk = self.state.log_value - float(np.log(self.training.arrangement.total))
+        log_risk = self.risk.log_mean_payment(self.state.log_value)
         seen: dict[str, float] = {}
         for monitor in self.monitors:
             seen |= monitor.look()

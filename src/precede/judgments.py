@@ -348,6 +348,16 @@ class Arrangement:
         """Count the pairs of the grades, with Python's unbounded integers."""
         return _sum_of_pairs(self.level_start, self.query_start)
 
+    def weight_above(self) -> Floats:
+        """Weight of all that should stand above each place: O(n) and the listed pairs."""
+        above = np.zeros(self.n_places)
+        if self.n_graded:
+            weight = np.add.reduceat(self.weight[: self.n_graded], self.level_start[:-1])
+            of_level = _sums_above(weight, self.query_start)
+            above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
+        listed = self.pair_weight * self.weight[self.winner]
+        return above + np.bincount(self.loser, listed, minlength=self.n_places)
+
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
 
@@ -661,3 +671,13 @@ def _graded_totals(weight, level_start, query_start):
             totals[query] += here * below
             below += here
     return totals
+
+
+@njit(cache=True, nogil=True)
+def _sums_above(weight, query_start):
+    """Sum of the weights of the levels above each level of the same query."""
+    above = np.zeros(weight.size)
+    for query in range(query_start.size - 1):
+        for level in range(query_start[query + 1] - 2, query_start[query] - 1, -1):
+            above[level] = above[level + 1] + weight[level + 1]
+    return above

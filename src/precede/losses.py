@@ -35,6 +35,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+# Payments beyond exp(±700) are out of the range of floating-point numbers.
+LARGEST_LOG = 700.0
+
 
 # -- forms: how the sums over pairs may be taken ---------------------------------------------
 
@@ -338,6 +341,20 @@ class Price(_Value):
         """``log g''(exp(log_paid))``."""
         return _log(self.curvature(np.exp(log_paid)))
 
+    def log_inverse(self, log_price: float) -> float:
+        """``log g⁻¹(exp(log_price))``, by bisection; ``-inf`` for no more than ``g(0)``."""
+        low, high = -LARGEST_LOG, LARGEST_LOG
+        if float(self.log_value(np.array([low]))[0]) >= log_price:
+            return -np.inf
+        while high - low > 1e-15 * max(1.0, abs(low), abs(high)):
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            with np.errstate(over="ignore"):
+                above = float(self.log_value(np.array([middle]))[0]) > log_price
+            low, high = (low, middle) if above else (middle, high)
+        return 0.5 * (low + high)
+
 
 class Power(Price):
     """``g(u) = u^power``, the p-norm push; `power` at least 1.
@@ -369,6 +386,10 @@ class Power(Price):
     def log_value(self, log_paid: Floats) -> Floats:
         """``p log u``."""
         return self.power * log_paid
+
+    def log_inverse(self, log_price: float) -> float:
+        """``log_price / p``."""
+        return log_price / self.power
 
     def log_slope(self, log_paid: Floats) -> Floats:
         """``log p + (p-1) log u``; the slope of the identity is 1 at 0 too."""
@@ -429,6 +450,10 @@ class Exp(Price):
 
     log_slope = log_value
     log_curvature = log_value
+
+    def log_inverse(self, log_price: float) -> float:
+        """``log log_price``; ``-inf`` for a price of 1 and less."""
+        return float(np.log(log_price)) if log_price > 0 else -np.inf
 
 
 # -- by name ---------------------------------------------------------------------------------

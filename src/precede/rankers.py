@@ -235,7 +235,7 @@ class Search:
     ) -> Found | None:
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
-        `factors` are the sums by level of a separable risk (`precede.risk.Factors`).
+        `factors` are the sums by level of a separable risk (`precede.separable.Factors`).
         """
         raise ValueError(
             f"{type(self).__name__} cannot search by largest decrease; use select='slope'"

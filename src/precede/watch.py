@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precede.general import GeneralRisk
 from precede.judgments import Judgments
 from precede.losses import Hinge, Linear
-from precede.risk import GeneralRisk, check_scores
+from precede.risk import check_scores
 
 __all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
 

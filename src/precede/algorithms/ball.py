@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,11 +15,11 @@ import scipy.optimize
 from numba import njit
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from precede.boost import History, Monitor, Progress, Result, Training
 from precede.estimator import BaseRanker, Task
 from precede.exact import exact_sum
+from precede.folds import folds
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
 from precede.model import Ensemble
@@ -223,7 +223,7 @@ class ConvexRisk(BaseRanker):
     ) -> list[dict[str, float]]:
         """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
         errors = []
-        for train, test in _folds(judgments, self.cv, self.random_state):
+        for train, test in folds(judgments, self.cv, self.random_state):
             inside, outside = judgments[train], judgments[test]
             if min(inside.n_pairs, outside.n_pairs) == 0:
                 continue
@@ -530,34 +530,6 @@ def _edges(table: Table, rankers: list[Ranker], pull: Floats) -> Floats:
     for j in set(range(len(rankers))) - set(stumps):
         edges[j] = exact_sum(pull * rankers[j].on(table))
     return edges
-
-
-def _folds(
-    judgments: Judgments, folds: int, random_state: Any
-) -> Iterator[tuple[NDArray, NDArray]]:
-    """Folds that keep queries whole, or the classes in proportion."""
-    rows = np.arange(len(judgments))
-    queries = 0 if judgments.qid is None else np.unique(judgments._query()).size
-    if queries == 1 or (judgments.qid is not None and queries < folds):
-        raise ValueError(
-            f"radius='cv' with cv={folds} needs at least as many queries, and there are "
-            f"{queries}; lower cv, give a number as radius, or leave qid out for one list"
-        )
-    if judgments.qid is not None:
-        yield from GroupKFold(folds, shuffle=True, random_state=random_state).split(
-            rows, groups=judgments._query()
-        )
-        return
-    # Rows without a grade are a class of their own; so are the values of a real-valued grade
-    # as long as they are few.
-    grade = (
-        np.zeros(rows.size)
-        if judgments.grade is None
-        else np.nan_to_num(judgments.grade, nan=np.inf)
-    )
-    kinds, kind, count = np.unique(grade, return_inverse=True, return_counts=True)
-    splitter = StratifiedKFold if kinds.size <= 10 and count.min() >= folds else KFold
-    yield from splitter(folds, shuffle=True, random_state=random_state).split(rows, kind)
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -1,0 +1,165 @@
+"""A risk bound to an arrangement: what the boosting loop works with, whatever the loss.
+
+Everything is kept as a share of a total whose logarithm is known: no score, however large,
+overflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from precede.exact import exact_sum, log_total
+from precede.judgments import Arrangement
+from precede.losses import PairLoss, Power, Price
+from precede.threads import Workers
+
+__all__ = ["BoundRisk", "Masses", "State"]
+
+Floats = NDArray[np.float64]
+
+# A line search doubles its reach so many times before it takes the least to be at infinity.
+DOUBLINGS = 40
+
+
+@dataclass(frozen=True)
+class Masses:
+    """Shares of the pair mass that a two-valued ranker orders rightly, wrongly, not at all."""
+
+    right: float
+    wrong: float
+    tied: float
+
+    @property
+    def edge(self) -> float:
+        """``right - wrong``, the normalised slope."""
+        return self.right - self.wrong
+
+
+@dataclass(frozen=True)
+class State:
+    """What a risk knows at some scores; arrays are in the order of the arrangement's places.
+
+    `log_value` is log R, `log_mass` the logarithm of the pair mass ``sum |g' w l'|``, and
+    `pull` is the pull divided by the mass: the pull of the winners of all pairs sums to 1.
+    """
+
+    scores: Floats
+    log_value: float
+    log_mass: float
+    pull: Floats
+    parts: Any = field(default=None, repr=False)
+
+
+class BoundRisk:
+    """A risk bound to an arrangement: what the boosting loop works with."""
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
+    ):
+        self.arrangement = arrangement
+        self.loss = loss
+        self.price = cost
+        self.workers = workers or Workers(1)
+        self._scale: tuple[float, float] | None = None
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores (one per place)."""
+        raise NotImplementedError(f"{type(self).__name__} must define state(scores)")
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative, divided by the pair mass."""
+        raise NotImplementedError(f"{type(self).__name__} must define curvature(state)")
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
+        raise NotImplementedError(f"{type(self).__name__} must define masses(state, values)")
+
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk."""
+        return self.state(scores).log_value
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the risk on the scale of a single pair; no price makes it overflow.
+
+        The payment that, made by all losers alike, would cost as much as what they pay, over
+        the same for a loss of 1 a pair: ``g⁻¹(sum v_k g(u_k) / sum v_k)`` divided by
+        ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k the weight of those above k. For ``g(u) = u``
+        it is the mean loss of a pair; for ``u^p``, the exponential loss and two classes it is
+        R05's ``F_p^(1/p) / (I K^(1/p))``.
+        """
+        if isinstance(self.price, Power) and self.price.power == 1:
+            return log_value - float(np.log(self.arrangement.total))
+        if self._scale is None:
+            self._scale = self._payment_scale()
+        log_losers, log_unit = self._scale
+        return self.price.log_inverse(log_value - log_losers) - log_unit
+
+    def _payment_scale(self) -> tuple[float, float]:
+        """Logarithms of the weight of all losers, and of their payment for a loss of 1."""
+        above = self.arrangement.weight_above()
+        losers = above > 0
+        log_outer = np.log(self.arrangement.outer[losers])
+        log_losers = log_total(log_outer)
+        log_value = log_total(self.price.log_value(np.log(above[losers])) + log_outer)
+        return log_losers, self.price.log_inverse(log_value - log_losers)
+
+    def edge(self, state: State, values: NDArray) -> float:
+        """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
+        return exact_sum(state.pull * values)
+
+    def line_search(
+        self, state: State, values: NDArray, *, ghost: float = 0.0
+    ) -> tuple[float, bool]:
+        """Find the step along `values` at which the risk is least, and whether by ghosts.
+
+        The derivative along the line is followed outwards until its sign changes, then
+        bracketed (Brent). Where it never changes, the least is at infinity; then two *ghost*
+        pairs of mass `ghost`, one in order and one reversed, keep the step finite. For
+        values 0 and 1 this is ``log((d+ + ghost) / (d- + ghost)) / 2``.
+        """
+        width = float(np.max(values) - np.min(values))
+        sign = 1.0 if self.edge(state, values) > 0 else -1.0
+
+        def falling(step: float) -> float:
+            at = self.state(state.scores + sign * step * values)
+            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
+
+        def falling_with_ghosts(step: float) -> float:
+            at = self.state(state.scores + sign * step * values)
+            fall = sign * self.edge(at, values) * np.exp(at.log_mass - state.log_mass)
+            return fall - ghost * width * 2 * np.sinh(min(step * width, 700.0))
+
+        step, smoothed = _zero_beyond(falling, 1.0 / width), False
+        if step is None:
+            step, smoothed = _zero_beyond(falling_with_ghosts, 1.0 / width), True
+        # On kinks a derivative is worth its sign at best: never end higher than the start.
+        step = sign * (step or 0.0)
+        for _ in range(60):
+            if self.log_value(state.scores + step * values) <= state.log_value:
+                return step, smoothed
+            step /= 2
+        return 0.0, smoothed
+
+    def to_rows(self, per_place: Floats) -> Floats:
+        """Spread numbers per place over the user's rows; rows without a pair get 0."""
+        rows = np.zeros(self.arrangement.n_rows)
+        rows[self.arrangement.order] = per_place
+        return rows
+
+
+def _zero_beyond(falling: Callable[[float], float], reach: float) -> float | None:
+    """Where a falling function, positive at 0, crosses zero; None if it only tends to it."""
+    for _ in range(DOUBLINGS):
+        here = falling(reach)
+        if here < -1e-15:
+            return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
+        if abs(here) <= 1e-15:  # flat: nothing is left to gain, or nothing is left at all
+            return None if here > 0 else reach
+        reach *= 2
+    return None

@@ -1,0 +1,92 @@
+"""Any loss with any price, by two sweeps of pair sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.bound import BoundRisk, Masses, State
+from precede.exact import exact_sum
+from precede.judgments import Arrangement
+from precede.losses import PairLoss, Price
+from precede.sums import PairSums, log_sum
+from precede.threads import Workers
+
+__all__ = ["GeneralRisk"]
+
+Floats = NDArray[np.float64]
+
+
+class GeneralRisk(BoundRisk):
+    """Any loss and any price, by two sweeps of pair sums (see `precede.sums`).
+
+    First the inner sums ``u_k``, then the weights ``v_k g'(u_k)`` on the losers, then the
+    sums for the winners. All in logarithms, so that ``u^64`` and ``exp(u)`` stay finite.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        self._sums = PairSums(arrangement, loss, self.workers)
+        with np.errstate(divide="ignore"):
+            self._log_weight = np.log(arrangement.weight)
+            self._log_outer = np.log(arrangement.outer)
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        log_paid, log_slope = self._sums.over_winners(scores, self._log_weight, ("value", "slope"))
+        involved = self._sums.is_loser
+        log_price = np.full(scores.size, -np.inf)
+        log_price[involved] = self.price.log_value(log_paid[involved])
+        log_tax = np.full(scores.size, -np.inf)
+        log_tax[involved] = self.price.log_slope(log_paid[involved])
+        log_tax += self._log_outer
+        (log_won,) = self._sums.over_losers(scores, log_tax, ("slope",))
+        log_loss, log_win = log_tax + log_slope, log_won + self._log_weight
+        log_value, log_mass = log_sum(log_price + self._log_outer), log_sum(log_loss)
+        if log_mass == -np.inf:  # every pair is beyond its margin: nothing pulls
+            return State(scores, log_value, log_mass, np.zeros(scores.size))
+        pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
+        return State(scores, log_value, log_mass, pull, (log_paid, log_tax))
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass, by the same sweeps.
+
+        For a loser ``g''(u) (sum w l')² + g'(u) sum w l''``; for a winner the sum over its
+        losers of ``g''(u_k) (w l')² + g'(u_k) w l''``.
+        """
+        scores, sums, weight = state.scores, self._sums, self._log_weight
+        log_paid, log_slope, log_bend = sums.over_winners(
+            scores, weight, ("value", "slope", "curvature")
+        )
+        involved = sums.is_loser
+        log_tax = np.full(scores.size, -np.inf)
+        log_bow = np.full(scores.size, -np.inf)
+        log_tax[involved] = self.price.log_slope(log_paid[involved])
+        log_bow[involved] = self.price.log_curvature(log_paid[involved])
+        log_tax += self._log_outer
+        log_bow += self._log_outer
+        (won_bend,) = sums.over_losers(scores, log_tax, ("curvature",))
+        won_bow = sums.squared_slopes(scores, log_bow)
+        terms = (
+            log_tax + log_bend,
+            log_bow + 2 * log_slope,
+            won_bend + weight,
+            won_bow + 2 * weight,
+        )
+        return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        if state.parts is None:
+            return Masses(0.0, 0.0, 0.0)
+        _, log_tax = state.parts
+        above = np.where(values == 1, self._log_weight, -np.inf)
+        below = np.where(values == 0, self._log_weight, -np.inf)
+        (up,) = self._sums.over_winners(state.scores, above, ("slope",))
+        (down,) = self._sums.over_winners(state.scores, below, ("slope",))
+        paid_up, paid_down = log_tax + up - state.log_mass, log_tax + down - state.log_mass
+        right = exact_sum(np.exp(paid_up[values == 0]))
+        wrong = exact_sum(np.exp(paid_down[values == 1]))
+        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))

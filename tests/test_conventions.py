@@ -29,6 +29,8 @@ ORDER = [
     "rankers",
     "stumps",
     "model",
+    "shapley",
+    "explain",
     "boost",
     "metrics",
     "inference",

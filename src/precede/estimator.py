@@ -22,6 +22,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
 from precede.exact import exact_sum
+from precede.explain import (
+    Explanation,
+    PairExplanation,
+    ShapeFunction,
+    explain,
+    explain_pair,
+    feature_index,
+    shape_function,
+)
 from precede.inputs import (
     evaluation_sets,
     grades_of,
@@ -279,6 +288,36 @@ class BaseRanker(BaseEstimator):
         """Share of the absolute weight of the rankers that each feature carries."""
         check_is_fitted(self)
         return self.ensemble_.importances()
+
+    # -- explaining ------------------------------------------------------------------------
+
+    def shape_function(self, feature: int | str) -> ShapeFunction:
+        """What one feature, by number or name, adds to the score; for additive models."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return shape_function(
+            self.ensemble_, feature_index(feature, names, self.n_features_in_), names
+        )
+
+    def explain(self, X: Any, *, background: Any = None) -> Explanation:
+        """Contributions of the features to each score, which they add up to exactly.
+
+        With a `background` (rows to compare with, such as a hundred of the training set) they
+        count from the mean score of its rows; see `precede.explain.Explanation`.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if background is not None:
+            background = self._validated(background, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        with Workers(self.n_jobs) as workers:
+            return explain(self.ensemble_, X, names=names, background=background, workers=workers)
+
+    def explain_pair(self, X: Any, i: int, k: int) -> PairExplanation:
+        """Why row i of X stands above row k, feature by feature."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        return explain_pair(self.ensemble_, X, i, k, getattr(self, "feature_names_in_", None))
 
     # -- saving ----------------------------------------------------------------------------
 

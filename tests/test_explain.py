@@ -1,0 +1,339 @@
+"""Explanations add up to the score exactly and say what the model does."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from naive_explain import leaf_value, mixed, shapley
+from precede import RankBoost, Ranker, Stump, Stumps
+from precede.datasets import search_results
+from precede.explain import explain, explain_pair, feature_index, shape_function
+from precede.model import Ensemble
+from precede.rankers import Column, Constant, Feature, Features
+from test_model import ensembles, some_rows
+from test_shapley import trees
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+def rows_for(ensemble, rows):
+    """Rows that the rankers accept: columns refuse missing values."""
+    X = np.array(rows)
+    return np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+
+
+def assert_adds_up(told, scores):
+    assert_array_equal(told.scores, scores)
+    assert_array_equal(told.total(), scores)
+    for row, rounding, score in zip(told.contributions, told.rounding, scores, strict=True):
+        total = 0.0
+        for term in (*row.tolist(), told.baseline, float(rounding)):
+            total += term
+        assert total == score
+        largest = max(np.abs(row).max(initial=0), abs(told.baseline))
+        assert abs(rounding) <= 1e-14 * largest
+
+
+# -- adding up -------------------------------------------------------------------------------
+
+
+@given(ensembles(), some_rows)
+def test_contributions_add_up_to_the_score_exactly(ensemble, rows):
+    X = rows_for(ensemble, rows)
+    assert_adds_up(explain(ensemble, X), ensemble.predict(X))
+
+
+@given(ensembles(), some_rows)
+def test_stumps_and_one_constant_need_no_rounding(ensemble, rows):
+    kept = [(r, w) for r, w in zip(ensemble.rankers, ensemble.weights, strict=True)
+            if isinstance(r, Stump)]  # fmt: skip
+    ensemble = Ensemble([*(r for r, _ in kept), Constant()], [*(w for _, w in kept), 0.3], 3)
+    told = explain(ensemble, np.array(rows))
+    assert_array_equal(told.rounding, 0.0)
+    assert_adds_up(told, ensemble.predict(np.array(rows)))
+
+
+@given(ensembles(), some_rows, some_rows)
+def test_and_so_they_do_against_a_background(ensemble, rows, others):
+    X, Z = rows_for(ensemble, rows), rows_for(ensemble, others)
+    told = explain(ensemble, X, background=Z)
+    assert_adds_up(told, ensemble.predict(X))
+    assert told.baseline == pytest.approx(ensemble.predict(Z).mean(), abs=1e-12)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6) | st.floats(-1e-12, 1e-12), min_size=1, max_size=8),
+    st.integers(0, 7),
+)
+def test_they_add_up_even_if_they_nearly_cancel(weights, turned):
+    """Weights of all sizes, some of them the last one turned round and shaken a little."""
+    weights = [*weights, -math.fsum(weights) * (1 + turned * 2.0**-52)]
+    ensemble = Ensemble([Stump(f, 0.0) for f in range(len(weights))], weights, len(weights))
+    X = np.ones((1, len(weights)))
+    told = explain(ensemble, X)
+    assert_adds_up(told, ensemble.predict(X))
+    largest = max(map(abs, weights))
+    assert_allclose(told.contributions[0], weights, rtol=0, atol=largest * 1e-14)
+
+
+@given(ensembles(), some_rows)
+def test_contributions_are_the_shares_of_the_rankers(ensemble, rows):
+    X = rows_for(ensemble, rows)
+    expected, constant = np.zeros(X.shape), 0.0
+    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        if isinstance(ranker, Constant):
+            constant += weight
+        else:
+            expected[:, ranker.feature] += weight * ranker(X)
+    told = explain(ensemble, X)
+    assert_allclose(told.contributions, expected, atol=1e-12)
+    assert told.baseline == pytest.approx(constant, abs=1e-12)
+
+
+@given(ensembles(), some_rows, some_rows)
+def test_against_a_background_they_are_shapley_values(ensemble, rows, others):
+    X, Z = rows_for(ensemble, rows[:1]), rows_for(ensemble, others)
+
+    def worth(known):
+        return np.mean(ensemble.predict(np.array([mixed(X[0], z, known) for z in Z])))
+
+    told = explain(ensemble, X, background=Z)
+    assert_allclose(told.contributions[0], shapley(worth, 3), atol=1e-11)
+
+
+def test_a_score_that_is_not_a_number_stays_one():
+    told = explain(Ensemble([Column(0), Stump(1, 0.0)], [1.0, 1.0], 2), np.array([[np.nan, 1.0]]))
+    assert np.isnan(told.scores[0])
+    assert_array_equal(told.contributions, [[np.nan, 1.0]])
+
+
+# -- shape functions -------------------------------------------------------------------------
+
+
+@given(ensembles(), st.integers(0, 2), st.lists(st.floats(-3, 3), max_size=10))
+def test_a_shape_function_is_what_the_feature_adds(ensemble, feature, values):
+    x = np.array([*values, -1.0, 0.0, 0.1, 0.5, 2.0, 1e300, -1e300, np.nan])
+    shape = shape_function(ensemble, feature)
+    X = np.zeros((len(x), 3))
+    X[:, feature] = x
+    expected = np.zeros(len(x))
+    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        if getattr(ranker, "feature", None) == feature:
+            expected += weight * ranker(X)
+    scale = np.where(np.abs(x) > 1e3, np.abs(x), 1.0)
+    scale[np.isnan(x)] = 1.0
+    assert_allclose(shape(x) / scale, expected / scale, atol=1e-12)
+
+
+@given(st.lists(st.tuples(st.floats(-3, 3), st.sampled_from([-math.inf, 0.0, 0.1, 2.0]))))
+def test_steps_of_stumps_are_the_contributions_to_the_bit(parts):
+    ensemble = Ensemble([Stump(0, t) for _, t in parts], [w for w, _ in parts], 1)
+    x = np.array([-5.0, 0.0, 0.05, 0.1, 2.0, 3.0, np.nan])
+    shape = shape_function(ensemble, 0)
+    assert shape.is_step
+    assert_array_equal(shape(x), ensemble.predict(x[:, None]))
+    assert len(shape.values) == len(shape.breakpoints) + 1
+    assert np.all(np.isfinite(shape.breakpoints))
+
+
+def test_a_shape_of_lines_and_steps():
+    ensemble = Ensemble([Feature(0, 1.0, 3.0), Stump(0, 2.0, missing=1)], [2.0, 1.0], 1)
+    shape = shape_function(ensemble, 0)
+    assert_array_equal(shape.breakpoints, [1.0, 2.0, 3.0])
+    assert_array_equal(shape.values, [0.0, 0.0, 2.0, 3.0])
+    assert_array_equal(shape.slopes, [0.0, 1.0, 1.0, 0.0])
+    assert shape.missing == 1.0
+    assert shape.range == 3.0
+    assert "4 linear pieces" in str(shape)
+    assert shape_function(Ensemble([Column(0)], [1.0], 1), 0).range == math.inf
+    assert np.isnan(shape_function(Ensemble([Column(0)], [1.0], 1), 0).missing)
+
+
+def test_a_feature_of_the_widest_range_has_a_shape():
+    shape = shape_function(Ensemble([Feature(0, -1.7e308, 1.7e308)], [1.0], 1), 0)
+    assert_allclose(shape([-1.7e308, 0.0, 1.7e308]), [0.0, 0.5, 1.0])
+
+
+def test_a_feature_that_is_not_used_is_flat():
+    shape = shape_function(Ensemble([Stump(1, 0.0)], [1.0], 2), 0, ["a", "b"])
+    assert str(shape) == "a: 0 everywhere; 0 if missing"
+    assert_array_equal(shape([3.0, np.nan]), [0.0, 0.0])
+
+
+def test_a_long_shape_is_told_shortly():
+    ensemble = Ensemble([Stump(0, float(t)) for t in range(20)], [1.0] * 20, 1)
+    assert str(shape_function(ensemble, 0)).count(" up to ") == 6
+
+
+@dataclass(frozen=True)
+class Product(Ranker):
+    """Two features at once, of which nothing is known."""
+
+    name: ClassVar[str] = "product"
+
+    def __call__(self, X):
+        return X[:, 0] * X[:, 1]
+
+
+@dataclass(frozen=True)
+class Square(Ranker):
+    feature: int
+
+    name: ClassVar[str] = "square"
+
+    def __call__(self, X):
+        return X[:, self.feature] ** 2
+
+
+def test_rankers_of_strangers():
+    X = np.array([[2.0, 3.0]])
+    with pytest.raises(ValueError, match="'product' cannot be explained"):
+        explain(Ensemble([Product()], [1.0], 2), X)
+    with pytest.raises(ValueError, match="'square', which has no known function"):
+        shape_function(Ensemble([Square(0)], [1.0], 2), 0)
+    told = explain(Ensemble([Square(0), Stump(1, 0.0)], [1.0, 1.0], 2), X)
+    assert_array_equal(told.contributions, [[4.0, 1.0]])
+
+
+# -- trees ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grown(Ranker):
+    """A tree of `test_shapley` as a ranker."""
+
+    name: ClassVar[str] = "grown"
+    tree: object
+
+    def __call__(self, X):
+        return np.array([leaf_value(self.tree, row) for row in X])
+
+    def nodes(self):
+        return self.tree
+
+    def __hash__(self):
+        return id(self)
+
+
+FOUR = st.lists(
+    st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0, math.nan]), min_size=4, max_size=4),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@given(st.lists(trees(), min_size=1, max_size=3), ensembles(4), FOUR, FOUR)
+def test_trees_and_the_rest_add_up_exactly(grown, ensemble, rows, others):
+    ensemble = Ensemble(
+        [*ensemble.rankers, *map(Grown, grown)],
+        [*ensemble.weights, *(0.1 * (1 + j) for j in range(len(grown)))],
+        4,
+    )
+    X, Z = rows_for(ensemble, rows), rows_for(ensemble, others)
+    scores = ensemble.predict(X)
+    for told in (explain(ensemble, X), explain(ensemble, X, background=Z)):
+        assert_adds_up(told, scores)
+
+    def worth(known):
+        return np.mean(ensemble.predict(np.array([mixed(X[0], z, known) for z in Z])))
+
+    assert_allclose(told.contributions[0], shapley(worth, 4), atol=1e-11)
+    assert explain(ensemble, X).method == "path"
+    pair = explain_pair(ensemble, np.vstack([X[:1], Z[:1]]), 0, 1)
+    alike = {f"x{j}" for j in range(4) if np.array_equal(X[0, j], Z[0, j], equal_nan=True)}
+    assert not alike & set(pair.names)
+
+
+# -- pairs -----------------------------------------------------------------------------------
+
+
+@given(ensembles(), some_rows, st.integers(0, 7), st.integers(0, 7))
+def test_a_pair_adds_up_to_the_difference_exactly(ensemble, rows, i, k):
+    X = rows_for(ensemble, rows)
+    i, k = i % len(X), k % len(X)
+    told = explain_pair(ensemble, X, i, k)
+    scores = ensemble.predict(X)
+    assert told.difference == scores[i] - scores[k]
+    total = 0.0
+    for term in (*told.contributions.tolist(), told.rounding):
+        total += term
+    assert total == told.difference
+    assert abs(told.rounding) <= 1e-14 * max([*map(abs, told.contributions), *map(abs, scores)])
+    sizes = np.abs(told.contributions)
+    assert np.all(sizes[:-1] >= sizes[1:])
+    assert np.all(sizes > 0)
+
+
+def test_features_in_which_two_rows_agree_say_nothing():
+    ensemble = Ensemble([Stump(0, 0.0), Stump(1, 0.0)], [1.0, 2.0], 2)
+    told = explain_pair(ensemble, np.array([[1.0, 1.0], [1.0, -1.0]]), 1, 0)
+    assert told.names == ("x1",)
+    assert "row 1 stands below row 0" in str(told)
+    assert "stands beside" in str(explain_pair(ensemble, np.ones((2, 2)), 0, 1))
+    assert "<td>x1</td>" in told._repr_html_()
+    assert json.loads(json.dumps(told.to_dict()))["features"][0] == {
+        "name": "x1", "contribution": -2.0, "upper_value": -1.0, "lower_value": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [2, -3, 0.0, True, "a"])
+def test_rows_that_are_not_there_are_refused(row):
+    ensemble = Ensemble([Stump(0, 0.0)], [1.0], 1)
+    with pytest.raises(ValueError, match="there is no row"):
+        explain_pair(ensemble, np.zeros((2, 1)), 0, row)
+
+
+# -- the estimator's face --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    sample = search_results(30, features=6, informative=3, per_query=12, random_state=0)
+    family = Stumps() | Features()
+    model = RankBoost(rankers=family, n_estimators=60).fit(sample.X, sample.y, qid=sample.qid)
+    return model, sample.X
+
+
+@pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_a_fitted_model_explains_itself(fitted, make):
+    model, X = fitted
+    told = model.explain(make(X))
+    assert_adds_up(told, model.predict(X))
+    assert told.method == "additive"
+    for j in range(X.shape[1]):
+        column = X[:, j].astype(np.float64)
+        assert_allclose(told.contributions[:, j], model.shape_function(j)(column), atol=1e-12)
+    against = model.explain(make(X), background=make(X))
+    assert against.method == "background"
+    assert_allclose(against.contributions.mean(axis=0), 0, atol=1e-12)
+    assert json.loads(json.dumps(against.to_dict()))["baseline"] == against.baseline
+    assert str(told).startswith(f"{len(X)} rows, baseline 0")
+    assert_allclose(told.importances(), np.abs(told.contributions).mean(axis=0))
+
+
+def test_names_go_in_and_out():
+    import pandas as pd
+
+    frame = pd.DataFrame({"title": [0.0, 1.0, 2.0, 3.0], "length": [3.0, 1.0, 2.0, 9.0]})
+    model = RankBoost(n_estimators=3).fit(frame, [0, 0, 1, 1])
+    assert model.explain(frame).names == ("title", "length")
+    assert model.shape_function("title").name == "title"
+    assert model.shape_function("title").feature == 0
+    assert model.explain_pair(frame, 3, 0).names[0] == "title"
+    with pytest.raises(ValueError, match="no feature 'body'; there are title, length"):
+        model.shape_function("body")
+
+
+def test_features_by_number():
+    assert feature_index(-1, None, 3) == 2
+    assert feature_index("x1", None, 3) == 1
+    for wrong in (3, -4, 1.0, True, None):
+        with pytest.raises(ValueError, match="use a name or 0 to 2"):
+            feature_index(wrong, None, 3)

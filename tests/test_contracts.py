@@ -70,7 +70,11 @@ def test_algorithms(algorithm):
 
 
 def test_every_algorithm_is_discovered():
-    assert {cls.__name__ for cls in ALGORITHMS} == {"ConvexRisk", "RankBoost"}
+    assert {cls.__name__ for cls in ALGORITHMS} == {
+        "ConvexRisk",
+        "PushRanker",
+        "RankBoost",
+    }
 
 
 def test_rankboost_in_all_its_variants():

@@ -26,6 +26,7 @@ _HOME = {
     "PairRisk": "risk",
     "Power": "losses",
     "Price": "losses",
+    "PushRanker": "algorithms.push",
     "RankBoost": "algorithms.rankboost",
     "Ranker": "rankers",
     "SquaredHinge": "losses",
@@ -39,6 +40,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
 if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
+    from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
     from precede.estimator import load
     from precede.judgments import Judgments

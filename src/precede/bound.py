@@ -95,19 +95,19 @@ class BoundRisk:
         """
         if isinstance(self.price, Power) and self.price.power == 1:
             return log_value - float(np.log(self.arrangement.total))
-        if self._scale is None:
-            self._scale = self._payment_scale()
-        log_losers, log_unit = self._scale
+        log_losers, log_unit = self.payment_scale()
         return self.price.log_inverse(log_value - log_losers) - log_unit
 
-    def _payment_scale(self) -> tuple[float, float]:
-        """Logarithms of the weight of all losers, and of their payment for a loss of 1."""
-        above = self.arrangement.weight_above()
-        losers = above > 0
-        log_outer = np.log(self.arrangement.outer[losers])
-        log_losers = log_total(log_outer)
-        log_value = log_total(self.price.log_value(np.log(above[losers])) + log_outer)
-        return log_losers, self.price.log_inverse(log_value - log_losers)
+    def payment_scale(self) -> tuple[float, float]:
+        """Logarithms of the weight of all losers, and of their mean payment for a loss of 1."""
+        if self._scale is None:
+            above = self.arrangement.weight_above()
+            losers = above > 0
+            log_outer = np.log(self.arrangement.outer[losers])
+            log_losers = log_total(log_outer)
+            log_value = log_total(self.price.log_value(np.log(above[losers])) + log_outer)
+            self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
+        return self._scale
 
     def edge(self, state: State, values: NDArray) -> float:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""

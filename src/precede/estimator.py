@@ -168,13 +168,21 @@ class BaseRanker(BaseEstimator):
         self._check_parameters()
         with Workers(self.n_jobs) as workers:
             training = Training.prepare(
-                X, judgments, balance=self.balance, max_bins=self.max_bins, workers=workers
+                X,
+                self._judgments_to_learn(judgments),
+                balance=self.balance,
+                max_bins=self.max_bins,
+                workers=workers,
             )
             monitors = self._monitors(eval_set, eval_qid, eval_group, training)
             task = Task(X, judgments, classes, training, monitors)
             result = self._boost(task)
         self._keep(result, task)
         return self
+
+    def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        """What to learn from, made of what was given; an algorithm may see it otherwise."""
+        return judgments
 
     def _boost(self, task: Task) -> Result:
         """Run the loop, continuing the last fit if asked to."""

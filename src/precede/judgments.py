@@ -198,6 +198,17 @@ class Judgments:
             n=index.size,
         )
 
+    def as_one_query(self) -> Judgments:
+        """Give the same grades without queries: every row is compared with every other.
+
+        >>> Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"]).as_one_query().n_pairs
+        4
+        """
+        return Judgments(
+            self.grade, pairs=self.pairs, pair_weight=self.pair_weight, weight=self.weight,
+            label=self.label, n=self._n,
+        )  # fmt: skip
+
     def _sliced_pairs(self, index: Integers) -> tuple[Integers | None, Floats | None]:
         if self.pairs is None:
             return None, None

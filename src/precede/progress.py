@@ -56,6 +56,11 @@ class ProgressBar:
         )
         self._bar.start()
 
+    def advance(self) -> None:
+        """Show one more step of work that has no rounds."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
     def __call__(self, progress: Progress) -> None:
         """Show one round."""
         last = progress.history[-1]

@@ -1,0 +1,80 @@
+"""Ranking with a convex push, transcribed from R05 figure 1: pairs listed, lines searched."""
+
+import math
+
+import scipy.optimize
+
+import naive
+
+
+def paid(judgments, scores, loss):
+    """What every loser pays: u_k, and the derivative of each of its terms by the margin."""
+    by_loser = {}
+    for pair in naive.list_pairs(judgments):
+        margin = scores[pair.winner] - scores[pair.loser]
+        by_loser.setdefault(pair.loser, []).append((pair, margin))
+    value, slope = loss
+    return {
+        k: (
+            math.fsum(pair.inner * value(m) for pair, m in terms),
+            [(pair, pair.inner * slope(m)) for pair, m in terms],
+        )
+        for k, terms in by_loser.items()
+    }
+
+
+def objective(judgments, scores, loss, price, balance="pairs"):
+    """sum_k v_k g(u_k)."""
+    outer = naive.loser_weights(judgments, balance)
+    return math.fsum(outer[k] * price[0](u) for k, (u, _) in paid(judgments, scores, loss).items())
+
+
+def slope_along(judgments, scores, values, loss, price, balance="pairs"):
+    """Derivative of the objective along a ranker (R05, before equation 2)."""
+    outer = naive.loser_weights(judgments, balance)
+    return math.fsum(
+        outer[k] * price[1](u) * term * (values[pair.winner] - values[pair.loser])
+        for k, (u, terms) in paid(judgments, scores, loss).items()
+        for pair, term in terms
+    )
+
+
+def least_along(judgments, scores, values, loss, price, balance="pairs"):
+    """Step at which the derivative is 0, by bisection; the caller knows that there is one."""
+
+    def at(step):
+        moved = [s + step * v for s, v in zip(scores, values, strict=True)]
+        return slope_along(judgments, moved, values, loss, price, balance)
+
+    reach = 1.0 if at(0.0) < 0 else -1.0
+    while (at(reach) < 0) == (reach > 0):
+        reach *= 2
+    return scipy.optimize.brentq(at, 0.0, reach, xtol=1e-14, rtol=1e-14)
+
+
+def convex_push(judgments, rankers, *, rounds, loss, price, balance="pairs"):
+    """Chosen rankers, their steps and the objective after every round."""
+    scores = [0.0] * len(judgments)
+    chosen, steps, objectives = [], [], []
+    for _ in range(rounds):
+        slopes = [abs(slope_along(judgments, scores, h, loss, price, balance)) for h in rankers]
+        best = naive.first_of_the_best(slopes, 2.0**-40)
+        step = least_along(judgments, scores, rankers[best], loss, price, balance)
+        scores = [s + step * v for s, v in zip(scores, rankers[best], strict=True)]
+        chosen.append(best)
+        steps.append(step)
+        objectives.append(objective(judgments, scores, loss, price, balance))
+    return chosen, steps, objectives
+
+
+EXPONENTIAL = (lambda m: math.exp(-m), lambda m: -math.exp(-m))
+LOGISTIC = (lambda m: math.log1p(math.exp(-m)), lambda m: -1 / (1 + math.exp(m)))
+SQUARED_HINGE = (lambda m: max(0.0, 1 - m) ** 2, lambda m: -2 * max(0.0, 1 - m))
+
+
+def power(p):
+    return (lambda u: u**p, lambda u: p * u ** (p - 1))
+
+
+EXP = (math.exp, math.exp)
+QUADRATIC = (lambda u: u + u * u, lambda u: 1 + 2 * u)

@@ -1,0 +1,449 @@
+"""Ranking with a push, against enumeration and against the paper's own algorithm."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
+
+import naive
+import naive_push
+import strategies as some
+from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
+from precede.algorithms.push import PriceSearch, SmallSampleWarning
+from precede.boost import SmoothedStepWarning
+from precede.line import PushLine
+from precede.metrics import evaluate
+
+
+class Quadratic(Price):
+    def value(self, paid):
+        return paid + paid**2
+
+    def slope(self, paid):
+        return 1 + 2 * paid
+
+
+def wdbc():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:, :6], 1 - y
+
+
+def fit(model, *given_to_fit, **also):
+    """Fit, taking no notice of steps made finite or of samples that are small on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmoothedStepWarning)
+        warnings.simplefilter("ignore", SmallSampleWarning)
+        return model.fit(*given_to_fit, **also)
+
+
+# -- steps -----------------------------------------------------------------------------------
+
+
+@st.composite
+def lines(draw):
+    """Judgments without listed pairs, scores, a 0/1 ranker with pairs on both sides, a power."""
+    made = draw(some.judgments(kind=draw(st.sampled_from(["bipartite", "graded"]))))
+    n = len(made)
+    values = np.array(draw(st.lists(st.sampled_from([0, 1]), min_size=n, max_size=n)), np.uint8)
+    kinds = {int(values[p.winner]) - int(values[p.loser]) for p in naive.list_pairs(made)}
+    assume({1, -1} <= kinds)
+    power = draw(st.sampled_from([2, 4, 16, 64]))
+    return made, draw(some.scores(n, spread=4.0)), values, power
+
+
+def line_of(made, scores, values, power, balance="pairs"):
+    bound = PairRisk("exponential", power, balance=balance).bind(made)
+    order = bound.arrangement.order
+    state, at = bound.state(np.asarray(scores)[order]), values[order]
+    return bound, state, at, PushLine(bound, state, at, bound.masses(state, at))
+
+
+@given(lines(), st.sampled_from(["pairs", "queries"]))
+def test_the_step_on_masses_is_the_least_of_the_line(situation, balance):
+    made, scores, values, power = situation
+    bound, state, at, line = line_of(made, scores, values, power, balance)
+    assert line.bounded
+    step = line.least()
+    here = bound.log_value(state.scores + step * at)
+    for other in (step - 1e-4, step + 1e-4, 0.0):
+        assert here <= bound.log_value(state.scores + other * at) + 1e-13
+    after = bound.state(state.scores + step * at)
+    assert abs(bound.edge(after, at)) < 1e-11
+
+
+@given(lines())
+def test_both_ways_to_the_masses_agree(situation):
+    """Sums relative to the level and sums relative to their own largest term."""
+    from precede import line as module
+
+    made, scores, values, power = situation
+    bound, state, at, _ = line_of(made, np.asarray(scores) / 8, values, power)
+    shared = module._shared(bound, state, at)
+    own = module._own_scale(bound, state, at)
+    largest = np.concatenate([shared[:2].max(axis=0, keepdims=True)] * 2)
+    largest = np.concatenate([largest, *[shared[2:].max(axis=0, keepdims=True)] * 2])
+    seen = shared > largest - 20  # what is fainter has lost digits in the one and not in the other
+    assert_allclose(own[seen], shared[seen], rtol=0, atol=1e-9)
+    assert (own[~seen] < largest[~seen] - 19).all()
+
+
+@given(st.data())
+def test_with_two_classes_the_step_is_in_closed_form(data):
+    n = data.draw(st.integers(4, 12))
+    y = np.array(
+        [1, 1, 0, 0, *data.draw(st.lists(st.integers(0, 1), min_size=n - 4, max_size=n - 4))]
+    )
+    scores = np.array(data.draw(some.scores(n, spread=2.0)))
+    values = np.array(
+        [1, 0, 1, 0, *data.draw(st.lists(st.integers(0, 1), min_size=n - 4, max_size=n - 4))],
+        np.uint8,
+    )
+    power = data.draw(st.sampled_from([1.5, 2, 8, 64, 1000]))
+    _, _, _, line = line_of(Judgments.bipartite(y), scores, values, power)
+    A = [np.logaddexp.reduce(-scores[(y == 1) & (values == h)]) for h in (0, 1)]
+    B = [np.logaddexp.reduce(power * scores[(y == 0) & (values == h)]) for h in (0, 1)]
+    assert line.least() == pytest.approx(
+        (A[1] + B[0] - A[0] - B[1]) / (power + 1), rel=1e-12, abs=1e-13
+    )
+
+
+def test_a_faint_side_is_not_taken_for_an_empty_one():
+    """At p = 1000 a loser 2 below the top has a term of exp(-2000)."""
+    y, scores = np.array([1, 1, 0, 0]), np.array([1.0, 0.0, 2.0, 0.0])
+    values = np.array([1, 0, 0, 1], np.uint8)
+    _, _, _, line = line_of(Judgments.bipartite(y), scores, values, 1000)
+    assert line.bounded
+    assert line.least() == pytest.approx((-1.0 + 2000.0 - 0.0 - 0.0) / 1001, rel=1e-12)
+
+
+# -- whole fits ------------------------------------------------------------------------------
+
+
+def binary_problem(seed, queries=False):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (36, 5)).astype(float)
+    y = (X @ [1.0, 0.6, -0.5, 0.2, 0.0] + rng.normal(0, 1.5, 36) > 0.6).astype(int)
+    if not queries:
+        return X, Judgments(y)
+    grade = y + (rng.random(36) < 0.3)
+    return X, Judgments(grade, qid=np.repeat([0, 1, 2], 12), weight=rng.uniform(0.5, 2, 36))
+
+
+@pytest.mark.parametrize("queries", [False, True])
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("price", [1, 2, 4, 16, 64, "exp", Quadratic()], ids=str)
+def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
+    X, made = binary_problem(3, queries)
+    twin_price = {"exp": naive_push.EXP}.get(price, naive_push.QUADRATIC)
+    if not isinstance(price, str | Price):
+        twin_price = naive_push.power(price)
+    chosen, steps, objectives = naive_push.convex_push(
+        made, X.T.tolist(), rounds=5, loss=getattr(naive_push, loss.upper()), price=twin_price
+    )
+    model = fit(PushRanker(price=price, loss=loss, rankers="columns", n_estimators=5), X, made)
+    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
+    total = PairRisk(loss, price).value(made, model.predict(X))
+    assert total == pytest.approx(objectives[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("price", [2, 64, "exp"])
+def test_the_objective_never_rises(loss, price):
+    X, y = wdbc()
+    model = fit(PushRanker(price=price, loss=loss, n_estimators=12), X[:150], y[:150])
+    assert (np.diff(model.history_["log_risk"]) <= 1e-12).all()
+
+
+def test_price_one_is_rankboost():
+    X, y = wdbc()
+    push = PushRanker(price=1, n_estimators=60).fit(X, y)
+    plain = RankBoost(select="slope", step="exact", n_estimators=60).fit(X, y)
+    assert push.ensemble_.rankers == plain.ensemble_.rankers
+    assert push.ensemble_.weights == plain.ensemble_.weights
+    assert_array_equal(push.history_["risk"], plain.history_["risk"])
+
+
+@pytest.mark.parametrize("p", [1, 2, 8, 64])
+def test_the_recorded_risk_is_that_of_the_paper(p):
+    """F_p^(1/p) / (I K^(1/p)), R05 section 4."""
+    X, y = wdbc()
+    X, y = X[::4], y[::4]
+    model = fit(PushRanker(price=p, n_estimators=7, learning_rate=0.5), X, y)
+    scores = model.predict(X)
+    paid = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
+    expected = np.mean(paid**p) ** (1 / p) / (y == 1).sum()
+    assert model.history_["risk"][-1] == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("price", ["exp", Quadratic()], ids=str)
+def test_the_recorded_risk_of_other_prices_is_their_mean_payment(price):
+    X, y = wdbc()
+    X, y = X[::8], y[::8]
+    model = fit(PushRanker(price=price, n_estimators=4, learning_rate=0.5), X, y)
+    scores = model.predict(X)
+    paid = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
+    if price == "exp":
+        mean = np.log(np.mean(np.exp(paid)))
+    else:
+        mean = -0.5 + np.sqrt(0.25 + np.mean(paid + paid**2))
+    assert model.history_["risk"][-1] == pytest.approx(mean / (y == 1).sum(), rel=1e-9)
+
+
+def test_a_price_of_a_thousand_stays_finite():
+    X, y = wdbc()
+    model = fit(PushRanker(price=1000, n_estimators=200), X, y)
+    for column in ("risk", "log_risk", "edge", "step"):
+        assert np.isfinite(model.history_[column]).all()
+    assert np.isfinite(model.predict(X)).all()
+    assert model.history_["risk"][-1] < 0.95
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rounds_stay_finite():
+    X, y = wdbc()
+    model = fit(PushRanker(price=1000, n_estimators=100_000), X[::4], y[::4])
+    for column in ("risk", "log_risk", "edge", "step"):
+        assert np.isfinite(model.history_[column]).all()
+    assert (np.diff(model.history_["log_risk"]) <= 1e-12).all()
+
+
+def test_separable_data_for_thousands_of_rounds():
+    X, y = np.arange(20.0)[:, None], (np.arange(20) >= 10).astype(int)
+    X = np.hstack([X, (np.arange(20.0) % 7)[:, None]])
+    model = fit(PushRanker(price=16, n_estimators=3000), X, y)
+    assert model.stop_reason_ == "one ranker puts every pair in order"
+    X = np.array([[0, 1], [1, 0], [0, 0], [0, 0.0]])
+    model = fit(PushRanker(price=16, rankers="columns", n_estimators=3000), X, [1, 1, 0, 0])
+    assert np.isfinite(model.predict(X)).all()
+    assert model.history_["smoothed"].all()
+
+
+def test_a_larger_price_cleans_the_top():
+    """What the push is for, on the data that it was fitted to."""
+    X, malignant = wdbc()
+    y, top = 1 - malignant, {}
+    for p in (1, 16):
+        model = fit(PushRanker(price=p, rankers="features", n_estimators=100), X, y)
+        seen = evaluate(y, model.predict(X), metrics=["positives_above_first_negative"])
+        top[p] = seen.mean["positives_above_first_negative"]
+    assert top[16] > top[1] + 10
+
+
+# -- judgments of other kinds ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("price", [4, "exp"])
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_listed_pairs_are_pushed_too(price, loss):
+    X, _ = binary_problem(5)
+    pairs = np.array([(i, k) for i in range(18) for k in range(18, 36) if (i + k) % 3])
+    made = Judgments.preferences(pairs[:, 0], pairs[:, 1], n=36)
+    model = fit(PushRanker(price=price, loss=loss, rankers="columns", n_estimators=4), X, made)
+    twin = naive_push.EXP if price == "exp" else naive_push.power(price)
+    chosen, _, objectives = naive_push.convex_push(
+        made, X.T.tolist(), rounds=4, loss=getattr(naive_push, loss.upper()), price=twin
+    )
+    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    value = PairRisk(loss, price).value(made, model.predict(X))
+    assert value == pytest.approx(objectives[-1], rel=1e-8)
+
+
+def test_global_scope_makes_one_list_of_all_queries():
+    X, y = wdbc()
+    qid = np.arange(len(y)) % 7
+    inside = fit(PushRanker(price=8, n_estimators=9), X, y, qid=qid)
+    across = fit(PushRanker(price=8, n_estimators=9, scope="global"), X, y, qid=qid)
+    one = fit(PushRanker(price=8, n_estimators=9), X, y)
+    assert_array_equal(across.predict(X), one.predict(X))
+    assert (inside.predict(X) != one.predict(X)).any()
+
+
+@given(some.problems(), st.sampled_from([2, 8, "exp"]), st.randoms(use_true_random=False))
+def test_rows_in_any_order_and_any_threads_give_the_same_model(problem, price, random):
+    X, made = problem
+    order = list(range(len(made)))
+    random.shuffle(order)
+    settings = {"price": price, "n_estimators": 4, "rankers": "stumps"}
+    one = fit(PushRanker(**settings, n_jobs=1), X, made)
+    other = fit(PushRanker(**settings, n_jobs=2), np.asarray(X)[order], made[order])
+    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weights == other.ensemble_.weights
+
+
+def test_pieces_and_threads_leave_no_trace(tiny_thresholds):
+    X, y = wdbc()
+    qid = np.arange(len(y)) % 5
+    settings = {"price": 64, "n_estimators": 15}
+    one = fit(PushRanker(**settings, n_jobs=1), X, y, qid=qid)
+    other = fit(PushRanker(**settings, n_jobs=3), X, y, qid=qid)
+    assert_array_equal(one.predict(X), other.predict(X))
+
+
+# -- choosing the price ----------------------------------------------------------------------
+
+
+def test_the_price_is_chosen_by_cross_validation():
+    X, y = wdbc()
+    settings = {"n_estimators": 15, "prices": (1, 4, 64), "cv": 4, "random_state": 0}
+    model = fit(PushRanker(price="cv", **settings), X, y)
+    search = model.price_search_
+    assert isinstance(search, PriceSearch)
+    assert search.by_fold.shape == (4, 3)
+    assert model.price_ == search.best
+    assert search.metric == "partial_auc@0.1"
+    best = search.mean.argmax()
+    behind = search.by_fold[:, best] - search.by_fold[:, search.prices.index(search.best)]
+    assert behind.mean() <= behind.std(ddof=1) / 2 + 1e-12
+    same = fit(PushRanker(price=search.best, n_estimators=15), X, y)
+    assert_array_equal(model.predict(X), same.predict(X))
+    assert "standard error" in repr(search)
+    assert "<- chosen" in repr(search)
+
+
+def test_the_least_of_equally_good_prices_is_taken():
+    from precede.algorithms.push import _least_within_one_error
+
+    by_fold = np.array([[0.5, 0.80, 0.82], [0.5, 0.83, 0.81], [0.6, 0.81, 0.83]])
+    assert _least_within_one_error((1.0, 4.0, 16.0), by_fold) == 4.0
+    assert _least_within_one_error((1.0, 4.0), by_fold[:, [0, 2]]) == 4.0
+
+
+def test_cross_validation_keeps_queries_whole_and_takes_any_metric():
+    X, y = wdbc()
+    qid = np.arange(len(y)) // 40
+    settings = {"n_estimators": 5, "prices": (1, 8), "cv": 3, "random_state": 1}
+    assert fit(PushRanker(price="cv", **settings), X, y, qid=qid).price_search_.metric == "ndcg@10"
+    named = PushRanker(price="cv", cv_metric="pair_error", **settings)
+    assert (fit(named, X, y).price_search_.by_fold <= 0).all()
+    across = PushRanker(price="cv", scope="global", **settings)
+    assert fit(across, X, y, qid=qid).price_search_.metric == "partial_auc@0.1"
+
+
+def test_going_on_keeps_the_price():
+    X, y = wdbc()
+    settings = {"price": "cv", "prices": (1, 8), "cv": 3, "random_state": 0}
+    model = fit(PushRanker(**settings, n_estimators=4, warm_start=True), X, y)
+    chosen = model.price_
+    fit(model.set_params(n_estimators=8), X, y)
+    assert model.price_ == chosen
+    whole = fit(PushRanker(price=chosen, n_estimators=8), X, y)
+    assert_array_equal(model.predict(X), whole.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("price", "few"), [(1, False), (2, False), (4, True), ("exp", True), (Quadratic(), False)]
+)
+def test_a_push_with_too_few_rows_is_said(price, few):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    model = PushRanker(price=price, n_estimators=3, rankers="features")
+    with warnings.catch_warnings(record=True) as given_out:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    said = [str(w.message) for w in given_out if w.category is SmallSampleWarning]
+    assert len(said) == few
+    assert not few or said[0].startswith("30 rows that should stand low are few for price=")
+
+
+def test_no_push_no_warning():
+    X, y = wdbc()
+    model = PushRanker(price=1, n_estimators=3).fit(X, y)
+    assert model.effective_losers_ > 50
+
+
+# -- saving and refusing ---------------------------------------------------------------------
+
+
+def test_saved_with_its_price_and_its_search(tmp_path):
+    X, y = wdbc()
+    model = fit(PushRanker(price="cv", prices=(1, 4), cv=3, n_estimators=5, random_state=0), X, y)
+    model.save(tmp_path / "model.json")
+    back = load(tmp_path / "model.json")
+    assert_array_equal(back.predict(X), model.predict(X))
+    assert back.price_ == model.price_
+    assert repr(back.price_search_) == repr(model.price_search_)
+    assert back.effective_losers_ == model.effective_losers_
+
+
+@pytest.mark.parametrize(
+    ("push", "said"),
+    [
+        (None, "no 'push'"),
+        ({"price": 0.5, "effective_losers": 1}, "0.5"),
+        ({"price": 4, "effective_losers": "x"}, "effective_losers"),
+        ({"price": 4, "effective_losers": 1, "search": {"prices": [1]}}, "search of prices"),
+        (
+            {
+                "price": 4,
+                "effective_losers": 1,
+                "search": {"prices": [1], "by_fold": [[1, 2]], "best": 1, "metric": "m"},
+            },
+            "shape",
+        ),
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path, push, said):
+    X, y = wdbc()
+    path = tmp_path / "model.json"
+    fit(PushRanker(n_estimators=2), X, y).save(path)
+    fields = json.loads(path.read_text())
+    fields["push"] = push
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match=said):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"price": 0.5}, "0.5.*1 or more"),
+        ({"price": "steep"}, "price='steep' is unknown"),
+        ({"price": True}, "price=True"),
+        ({"loss": "cauchy"}, "loss='cauchy'"),
+        ({"scope": "all"}, "scope='all' is unknown; use 'query' or 'global'"),
+        ({"price": "cv", "prices": ()}, "nothing to try"),
+        ({"price": "cv", "prices": "1"}, "nothing to try"),
+        ({"price": "cv", "prices": (1, 0)}, "0.* 1 or more"),
+        ({"price": "cv", "cv": 1}, "cv=1"),
+        ({"price": "cv", "cv_metric": "nonsense"}, "nonsense"),
+    ],
+)
+def test_bad_parameters_are_named(settings, said):
+    X, y = wdbc()
+    with pytest.raises(ValueError, match=said):
+        fit(PushRanker(n_estimators=2, **settings), X, y)
+
+
+def test_too_few_pairs_to_cross_validate():
+    with pytest.raises(ValueError, match="fewer than two folds of cv=2"):
+        fit(PushRanker(price="cv", cv=2), np.arange(4.0)[:, None], [1, 0, 0, 0])
+
+
+def test_a_price_of_ones_own_is_used_and_its_absence_from_the_file_is_said(tmp_path):
+    X, y = wdbc()
+    model = fit(PushRanker(price=Quadratic(), n_estimators=3), X, y)
+    assert isinstance(model.price_, Quadratic)
+    model.save(tmp_path / "model.json")
+    with pytest.warns(UserWarning, match="could not hold price"):
+        back = load(tmp_path / "model.json")
+    assert_array_equal(back.predict(X), model.predict(X))
+
+
+def test_power_objects_are_powers():
+    X, y = wdbc()
+    one, other = (fit(PushRanker(price=p, n_estimators=4), X, y) for p in (8, Power(8)))
+    assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_columns_of_values_beyond_one():
+    """Real-valued rankers go through the line search; scale does not matter."""
+    X, y = wdbc()
+    one = fit(PushRanker(rankers=Columns(), n_estimators=5), X / 100, y)
+    other = fit(PushRanker(rankers=Columns(), n_estimators=5), X / 50, y)
+    assert_allclose(one.predict(X / 100), other.predict(X / 50), rtol=1e-5)

@@ -172,7 +172,7 @@ class PushRanker(BaseRanker):
     >>> from precede import PushRanker
     >>> from precede.metrics import evaluate
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = PushRanker(price=8, n_estimators=20, learning_rate=0.3).fit(X[::2, :6], y[::2])
+    >>> model = PushRanker(price=8, rankers="features", n_estimators=50).fit(X[::2, :6], y[::2])
     >>> seen = evaluate(y[1::2], model.predict(X[1::2, :6]), metrics=["partial_auc@0.1"])
     >>> bool(seen.mean["partial_auc@0.1"] > 0.8)
     True

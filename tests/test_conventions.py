@@ -34,6 +34,7 @@ ORDER = [
     "boost",
     "metrics",
     "inference",
+    "margin",
     "bounds",
     "plots",
     "progress",

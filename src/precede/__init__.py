@@ -29,10 +29,13 @@ _HOME = {
     "PushRanker": "algorithms.push",
     "RankBoost": "algorithms.rankboost",
     "Ranker": "rankers",
+    "SmoothMargin": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
     "Stump": "stumps",
     "Stumps": "stumps",
+    "best_margin": "margin",
     "load": "estimator",
+    "margins": "margin",
     "pairs_in_order": "watch",
 }
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
+    from precede.algorithms.smooth_margin import SmoothMargin
     from precede.estimator import load
     from precede.judgments import Judgments
     from precede.losses import (
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
         Price,
         SquaredHinge,
     )
+    from precede.margin import best_margin, margins
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -123,11 +123,25 @@ class Step:
 
 
 class StepRule:
-    """How far to go along the ranker that was chosen."""
+    """How far to go along the ranker that was chosen.
+
+    A rule that needs to know more than a round may keep it between `start` and the last
+    `seen`; such a rule serves one fit.
+    """
+
+    # Whether the user is told of a step that was smoothed.
+    warns: ClassVar[bool] = True
+
+    def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
+        """Called once before the first round, with the rounds of an earlier fit."""
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
         """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
+
+    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+        """What else the history should hold of a round, at the scores after it."""
+        return {}
 
 
 def ghost_mass(arrangement: Arrangement) -> float:
@@ -427,6 +441,7 @@ class _Loop:
         for ranker, weight in zip(*_parts(ensemble), strict=True):
             self._add(ranker, weight, ranker.on(training.table))
         self.state = self.risk.state(self.scores)
+        plan.step.start(self.search, self.ensemble, self.history)
 
     def __iter__(self) -> Iterator[None]:
         if len(self.history) and self.history[-1].get("perfect"):
@@ -509,11 +524,12 @@ class _Loop:
             smoothed=step.smoothed,
             perfect=step.perfect,
             seconds=seconds,
+            **self.plan.step.seen(self.risk, self.state),
             **seen,
         )
 
     def _warn(self, step: Step, found: Found) -> None:
-        if step.smoothed and not self._warned:
+        if step.smoothed and self.plan.step.warns and not self._warned:
             self._warned = True
             warnings.warn(
                 f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "

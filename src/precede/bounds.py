@@ -18,16 +18,16 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from precede.inference import check_choice, read_sample
-from precede.metrics import finite_column, query_numbers, to_numbers
+from precede.margin import MARGIN_GRID, MarginDistribution
+from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (lives on here)
+from precede.metrics import finite_column, to_numbers
 from precede.stumps import Stumps
 from precede.table import Table
 
 __all__ = [
     "Bound",
-    "MarginDistribution",
     "PushRisk",
     "margin_bound",
-    "margin_distribution",
     "negatives_needed",
     "push_bound",
     "push_risk",
@@ -36,9 +36,6 @@ __all__ = [
     "training_bound",
 ]
 
-# Margins of a score in [0, 1] lie in (0, 1]. The grid is fixed before any data is seen, as a
-# union bound requires, and dense enough to lose at most a factor √2 in the margin.
-MARGIN_GRID = tuple(2.0 ** (-k / 2) for k in range(15))
 MARGIN_KINDS = {"closed": "equation (2)", "solved": "corollary 4", "finite": "corollary 5"}
 FIXED_CLASS = "The class of ranking functions was fixed before the data were seen."
 CONVEX_CLASS = "Scores are convex combinations of binary rankers from a set of the given size."
@@ -116,98 +113,6 @@ class Bound:
         """Return numbers, words and lists only; infinities become the text "inf"."""
         plain = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
         return {**plain, "value": _plain(self.value), "vacuous": self.vacuous}
-
-
-@dataclass(frozen=True)
-class MarginDistribution:
-    """Margins (s_i − s_k)/norm of all crucial pairs, known through counts only.
-
-    `n_pairs` crucial pairs (same query, i of higher grade than k); `minimum` is the margin of
-    the ranking; `at(theta)` the share of pairs with margin at most theta.
-
-    Examples
-    --------
-    >>> margins = margin_distribution([0, 1, 1, 2], [0.1, 0.2, 0.6, 0.9])
-    >>> print(margins)
-    5 crucial pairs of 4 items, least margin 0.1000, 0.0 % not above 0
-    >>> margins.at([0.25, 0.5])
-    array([0.2, 0.6])
-    """
-
-    n_items: int
-    n_pairs: int
-    minimum: float
-    norm: float
-    _starts: np.ndarray = field(repr=False, compare=False)
-    _grades: np.ndarray = field(repr=False, compare=False)
-    _scores: np.ndarray = field(repr=False, compare=False)
-
-    @property
-    def crucial_share(self) -> float:
-        """Share of ordered pairs that are crucial: the empirical E, at most ½."""
-        return self.n_pairs / (self.n_items * (self.n_items - 1))
-
-    def at(self, theta: ArrayLike) -> Any:
-        """Return P_S{margin ≤ θ} for one θ or an array of them, O(n log n) each."""
-        wanted = np.asarray(theta, dtype=np.float64)
-        if np.isnan(wanted).any():
-            raise ValueError("theta holds NaN; give margins as numbers")
-        known = (self._starts, self._grades, self._scores, self.norm)
-        counts = [_count_small(*known, float(one)) for one in wanted.ravel()]
-        shares = np.array(counts, dtype=np.float64).reshape(wanted.shape) / self.n_pairs
-        return float(shares) if wanted.ndim == 0 else shares
-
-    def __str__(self) -> str:
-        head = f"{self.n_pairs} crucial pairs of {self.n_items} items, least margin "
-        return f"{head}{self.minimum:.4f}, {100 * self.at(0.0):.1f} % not above 0"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return counts, the least margin, and the distribution on the fixed grid of margins."""
-        grid = [0.0, *sorted(MARGIN_GRID)]
-        shares = dict(zip(map(str, grid), self.at(grid).tolist(), strict=True))
-        return {**{f.name: getattr(self, f.name) for f in fields(self) if f.repr}, "at": shares}
-
-
-def margin_distribution(
-    y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, norm: float = 1.0
-) -> MarginDistribution:
-    """Sort the items once so that P_S{margin ≤ θ} can be had for any θ without listing pairs.
-
-    The margin of a crucial pair is (s_i − s_k)/norm for grade_i > grade_k in the same query.
-    O(n log n) once and for each θ. Reference: Rudin, Schapire, JMLR 10 (2009), sections 2, 3.
-
-    Parameters
-    ----------
-    y, scores : array-like of shape (n,)
-        Grades (only their order matters), or a graded `Judgments` with its queries; finite
-        scores.
-    qid : array-like of shape (n,), optional
-        Query of each item; pairs are formed within queries.
-    norm : float, default 1.0
-        Sum of the absolute weights, which makes the score a convex combination of rankers.
-
-    Examples
-    --------
-    >>> margin_distribution([0, 0, 1, 1], [1.0, 3.0, 2.0, 5.0], norm=4.0).minimum
-    -0.25
-    """
-    y, qid = read_sample(y, qid)
-    grades, values = _labelled(y, scores)
-    if not norm > 0:
-        raise ValueError(f"norm={norm!r}; give the positive sum of absolute weights")
-    query = query_numbers(qid, len(grades))[0]
-    codes = np.unique(grades, return_inverse=True)[1]
-    order = np.lexsort((values, query))
-    codes, values, query = codes[order], values[order], query[order]
-    starts = np.append(np.flatnonzero(np.diff(query, prepend=-1) != 0), len(query))
-    pairs = int(_count_small(starts, codes, values, norm, math.inf))
-    if not pairs:
-        raise ValueError("no crucial pair: no two grades differ within a query; check y and qid")
-    least = float(_least_margin(starts, codes, values, norm))
-    return MarginDistribution(len(codes), pairs, least, float(norm), starts, codes, values)
 
 
 def margin_bound(
@@ -729,63 +634,6 @@ def _plain(thing: Any) -> Any:
         return {name: _plain(number) for name, number in thing.items()}
     thing = list(thing) if isinstance(thing, tuple) else thing
     return "inf" if isinstance(thing, float) and math.isinf(thing) else thing
-
-
-# Items of a query stand by rising score; a Fenwick tree over grades holds those within reach.
-#
-#     score   . . . . k . . . . i . . .     as i moves right, items too far below it leave on
-#             gone ---| within θ, or above  the left; of the rest, those of lower grade than i
-#                                           make crucial pairs with it of margin at most θ
-
-
-@njit(cache=True, nogil=True)
-def _count_small(starts, grade, score, norm, theta):
-    """Count crucial pairs with (s_i − s_k)/norm ≤ theta."""
-    tree = np.zeros(grade.max() + 2, dtype=np.int64)
-    pairs = 0
-    for query in range(starts.size - 1):
-        first, end = starts[query], starts[query + 1]
-        for item in range(first, end):
-            _add(tree, grade[item] + 1, 1)
-        for item in range(first, end):
-            while first < end and (score[item] - score[first]) / norm > theta:
-                _add(tree, grade[first] + 1, -1)
-                first += 1
-            place = grade[item]
-            while place > 0:
-                pairs += tree[place]
-                place -= place & -place
-        for item in range(first, end):
-            _add(tree, grade[item] + 1, -1)
-    return pairs
-
-
-# `inference` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
-# cache would not notice a change in another (tests/test_conventions.py).
-
-
-@njit(cache=True, nogil=True)
-def _add(tree, place, amount):
-    while place < tree.size:
-        tree[place] += amount
-        place += place & -place
-
-
-@njit(cache=True, nogil=True)
-def _least_margin(starts, grade, score, norm):
-    """Least (s_i − s_k)/norm over crucial pairs: each item against the best of lower grades."""
-    least = np.inf
-    for query in range(starts.size - 1):
-        first = starts[query]
-        order = first + np.argsort(grade[first : starts[query + 1]], kind="mergesort")
-        highest, pending, level = -np.inf, -np.inf, -1
-        for item in order:
-            if grade[item] != level:
-                highest, level = pending, grade[item]
-            pending = max(pending, score[item])
-            if highest > -np.inf:
-                least = min(least, (score[item] - highest) / norm)
-    return least
 
 
 @njit(cache=True, nogil=True)

@@ -65,5 +65,7 @@ class ProgressBar:
         """Show one round."""
         last = progress.history[-1]
         told = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
+        if "lower" in last:
+            told.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
         told += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
         self._bar.update(self._task, completed=progress.round, told="  ".join(told))

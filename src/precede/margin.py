@@ -1,0 +1,482 @@
+"""Margins of a ranking: their distribution, their norm, and the best margin possible.
+
+The margin of a crucial pair is ``(f(x_i) - f(x_k)) / norm``, where f is a weighted sum of weak
+rankers and `norm` the sum of its absolute weights; the margin of f is the least of them (RS09
+section 2). No pair is ever listed: per query and level the least score above and the greatest
+below are enough for the least margin, and a sort for the distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from html import escape
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from precede.boost import Training
+from precede.inference import read_sample
+from precede.judgments import Arrangement, Judgments
+from precede.metrics import finite_column, query_numbers
+from precede.model import Ensemble
+from precede.rankers import Constant, Family, Ranker, family
+from precede.threads import Workers
+
+__all__ = [
+    "MARGIN_GRID",
+    "MarginDistribution",
+    "best_margin",
+    "least_margin",
+    "margin_distribution",
+    "margins",
+    "net_weights",
+    "weight_norm",
+]
+
+Floats = NDArray[np.float64]
+
+# Margins of a score in [0, 1] lie in (0, 1]. The grid is fixed before any data is seen, as a
+# union bound requires, and dense enough to lose at most a factor √2 in the margin.
+MARGIN_GRID = tuple(2.0 ** (-k / 2) for k in range(15))
+# A linear programme of more rows than this is not small.
+MOST_ROWS = 20_000
+# No ranker left out of the programme may have an edge so far above its value.
+LP_TOLERANCE = 1e-10
+
+
+# -- the norm --------------------------------------------------------------------------------
+
+
+def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
+    """Weight of every distinct ranker, its rounds added up; the constant is left out.
+
+    >>> from precede.stumps import Stump
+    >>> model = Ensemble([Stump(0, 0.5), Stump(1, 2.0), Stump(0, 0.5)], [1.0, 0.5, -0.25], 2)
+    >>> list(net_weights(model).values())
+    [0.75, 0.5]
+    """
+    rounds: dict[Ranker, list[float]] = {}
+    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        if not isinstance(ranker, Constant):
+            rounds.setdefault(ranker, []).append(weight)
+    return {ranker: math.fsum(weights) for ranker, weights in rounds.items()}
+
+
+def weight_norm(ensemble: Ensemble) -> float:
+    """Sum of the absolute net weights: the norm that makes scores of an ensemble comparable.
+
+    A ranker counts once, however many rounds chose it and with whichever signs: ``h`` with
+    weight -1 is the complement ``1 - h`` with weight 1 up to a constant, and giving weight to
+    both would only lower the margin. The constant ranker orders nothing and does not count.
+
+    >>> from precede.stumps import Stump
+    >>> weight_norm(Ensemble([Stump(0, 0.5), Stump(0, 0.5)], [1.0, -0.25], 1))
+    0.75
+    """
+    return math.fsum(map(abs, net_weights(ensemble).values()))
+
+
+# -- margins of a ranking --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MarginDistribution:
+    """Margins (s_i − s_k)/norm of all crucial pairs, known through counts only.
+
+    `n_pairs` crucial pairs (same query, i of higher grade than k); `minimum` is the margin of
+    the ranking; `at(theta)` the share of pairs with margin at most theta.
+
+    Examples
+    --------
+    >>> margins = margin_distribution([0, 1, 1, 2], [0.1, 0.2, 0.6, 0.9])
+    >>> print(margins)
+    5 crucial pairs of 4 items, least margin 0.1000, 0.0 % not above 0
+    >>> margins.at([0.25, 0.5])
+    array([0.2, 0.6])
+    """
+
+    n_items: int
+    n_pairs: int
+    minimum: float
+    norm: float
+    _starts: np.ndarray = field(repr=False, compare=False)
+    _grades: np.ndarray = field(repr=False, compare=False)
+    _scores: np.ndarray = field(repr=False, compare=False)
+    _listed: np.ndarray = field(repr=False, compare=False)
+
+    @property
+    def crucial_share(self) -> float:
+        """Share of ordered pairs that are crucial: the empirical E, at most ½."""
+        return self.n_pairs / (self.n_items * (self.n_items - 1))
+
+    def at(self, theta: ArrayLike) -> Any:
+        """Return P_S{margin ≤ θ} for one θ or an array of them, O(n log n) each."""
+        wanted = np.asarray(theta, dtype=np.float64)
+        if np.isnan(wanted).any():
+            raise ValueError("theta holds NaN; give margins as numbers")
+        known = (self._starts, self._grades, self._scores, self.norm)
+        counts = [
+            _count_small(*known, float(one)) + np.searchsorted(self._listed, one, side="right")
+            for one in wanted.ravel()
+        ]
+        shares = np.array(counts, dtype=np.float64).reshape(wanted.shape) / self.n_pairs
+        return float(shares) if wanted.ndim == 0 else shares
+
+    def __str__(self) -> str:
+        head = f"{self.n_pairs} crucial pairs of {self.n_items} items, least margin "
+        return f"{head}{self.minimum:.4f}, {100 * self.at(0.0):.1f} % not above 0"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts, the least margin, and the distribution on the fixed grid of margins."""
+        grid = [0.0, *sorted(MARGIN_GRID)]
+        shares = dict(zip(map(str, grid), self.at(grid).tolist(), strict=True))
+        return {**{f.name: getattr(self, f.name) for f in fields(self) if f.repr}, "at": shares}
+
+
+def margin_distribution(
+    y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, norm: float = 1.0
+) -> MarginDistribution:
+    """Sort the items once so that P_S{margin ≤ θ} can be had for any θ without listing pairs.
+
+    The margin of a crucial pair is (s_i − s_k)/norm for grade_i > grade_k in the same query.
+    O(n log n) once and for each θ. Reference: Rudin, Schapire, JMLR 10 (2009), sections 2, 3.
+
+    Parameters
+    ----------
+    y, scores : array-like of shape (n,)
+        Grades (only their order matters), or a graded `Judgments` with its queries; finite
+        scores.
+    qid : array-like of shape (n,), optional
+        Query of each item; pairs are formed within queries.
+    norm : float, default 1.0
+        Sum of the absolute weights, which makes the score a convex combination of rankers.
+
+    Examples
+    --------
+    >>> margin_distribution([0, 0, 1, 1], [1.0, 3.0, 2.0, 5.0], norm=4.0).minimum
+    -0.25
+    """
+    y, qid = read_sample(y, qid)
+    grades = finite_column(y, "y")
+    values = finite_column(scores, "scores", len(grades))
+    if not norm > 0:
+        raise ValueError(f"norm={norm!r}; give the positive sum of absolute weights")
+    query = query_numbers(qid, len(grades))[0]
+    return _distribution(Judgments(grades, query), values, float(norm))
+
+
+def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDistribution:
+    """Sort the items of every query by score, with the number of their level as grade."""
+    arrangement = judgments.arrange()
+    at = scores[arrangement.order]
+    graded = arrangement.n_graded
+    level_sizes, level_counts = np.diff(arrangement.level_start), np.diff(arrangement.query_start)
+    query_of_level = np.repeat(np.arange(level_counts.size), level_counts)
+    codes = np.repeat(
+        np.arange(level_sizes.size) - arrangement.query_start[query_of_level], level_sizes
+    )
+    query = np.repeat(query_of_level, level_sizes)
+    order = np.lexsort((at[:graded], query))
+    starts = arrangement.level_start[arrangement.query_start]
+    listed = np.sort(at[arrangement.winner] - at[arrangement.loser]) / norm
+    pairs = arrangement.count_graded_pairs() + listed.size
+    if not pairs:
+        raise ValueError("no crucial pair: no two grades differ within a query; check y and qid")
+    return MarginDistribution(
+        len(judgments), pairs, least_margin(arrangement, at) / norm, norm,
+        starts, codes[order].astype(np.int64), at[:graded][order], listed,
+    )  # fmt: skip
+
+
+def margins(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: ArrayLike | None = None,
+    pairs: ArrayLike | None = None,
+) -> MarginDistribution:
+    """Distribution of the margins of a fitted model over the crucial pairs of some data.
+
+    Scores are divided by `weight_norm` of the model, so that with rankers in [0, 1] every
+    margin lies in [-1, 1]. Pairs of positive weight count once each, whatever their weight.
+
+    Parameters
+    ----------
+    model : fitted estimator, with `predict` and `ensemble_`
+    X : array, data frame or sparse matrix
+    y : array of grades, or Judgments
+    qid : array of query identifiers, optional
+    pairs : array of shape (m, 2) of rows (winner, loser), optional
+
+    Notes
+    -----
+    O(n log n) once, and again for each θ asked for.
+
+    References
+    ----------
+    Rudin & Schapire, JMLR 10 (2009), section 2.
+
+    Examples
+    --------
+    >>> from precede import RankBoost, margins
+    >>> X = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [1.0, 4.0], [3.0, 2.0], [2.0, 2.0]]
+    >>> y = [0, 0, 0, 1, 1, 1]
+    >>> print(margins(RankBoost(n_estimators=20, step="bound").fit(X, y), X, y))
+    9 crucial pairs of 6 items, least margin 0.4866, 0.0 % not above 0
+    """
+    if isinstance(y, Judgments):
+        if qid is not None or pairs is not None:
+            raise ValueError("qid or pairs given beside Judgments; put everything inside")
+        # Kept as they are, so that rows of no weight are left out; the weights do not count.
+        judgments = y
+    else:
+        judgments = Judgments(y, qid, pairs=pairs, n=len(y) if y is not None else None)
+    norm = weight_norm(model.ensemble_)
+    if norm == 0:
+        raise ValueError("the model has no ranker with a weight, so no margin; fit more rounds")
+    scores = np.asarray(model.predict(X), np.float64)
+    if scores.shape != (len(judgments),):
+        raise ValueError(f"X has {scores.size} rows and y has {len(judgments)}; give one per row")
+    return _distribution(judgments, scores, norm)
+
+
+def least_margin(arrangement: Arrangement, scores: Floats) -> float:
+    """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
+
+    >>> arrangement = Judgments([0, 2, 1]).arrange()
+    >>> least_margin(arrangement, np.array([0.0, 0.5, 2.0]))
+    0.5
+    """
+    return float(
+        _least_margin(
+            arrangement.level_start, arrangement.query_start, arrangement.winner,
+            arrangement.loser, scores,
+        )
+    )  # fmt: skip
+
+
+# -- the best margin possible ----------------------------------------------------------------
+
+
+def best_margin(
+    X: ArrayLike,
+    y: Any = None,
+    *,
+    qid: ArrayLike | None = None,
+    pairs: ArrayLike | None = None,
+    rankers: str | Family = "stumps",
+    max_bins: int = 255,
+) -> float:
+    """Best margin of any weighted sum of the weak rankers, by linear programmes (HiGHS).
+
+    The greatest r such that some f = Σ λ_j h_j with Σ|λ_j| ≤ 1 has ``f(x_i) - f(x_k) >= r``
+    for every crucial pair; 0 where the rankers cannot separate the pairs. For small problems,
+    and to check `SmoothMargin`, whose interval holds for problems of any size.
+
+    Parameters
+    ----------
+    X : array of shape (n, features)
+    y : array of n grades, or Judgments
+    qid : array of n query identifiers, optional
+    pairs : array of shape (m, 2) of rows (winner, loser), optional
+    rankers : {"stumps", "features", "columns"} or Family
+    max_bins : int from 2 to 255
+
+    Notes
+    -----
+    Rankers join the programme one at a time, the one of the largest edge under the dual
+    solution next (column generation); when none has an edge above the value, the value is
+    the best margin to within 1e-9. A programme has O(n) rows, not one for each pair.
+
+    References
+    ----------
+    Rudin & Schapire, JMLR 10 (2009), section 4.2; Demiriz, Bennett & Shawe-Taylor, *Linear
+    Programming Boosting via Column Generation*, Machine Learning 46 (2002).
+
+    Examples
+    --------
+    >>> from precede import best_margin
+    >>> X = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [1.0, 4.0], [3.0, 2.0], [2.0, 2.0]]
+    >>> round(best_margin(X, [0, 0, 0, 1, 1, 1]), 6)
+    0.5
+    """
+    judgments = y if isinstance(y, Judgments) else Judgments(y, qid, pairs=pairs, n=len(X))  # type: ignore[arg-type]
+    with Workers(1) as workers:
+        training = Training.prepare(
+            np.asarray(X, np.float64), judgments, balance="pairs", max_bins=max_bins,
+            workers=workers,
+        )  # fmt: skip
+        arrangement = training.arrangement
+        if arrangement.n_places + arrangement.winner.size > MOST_ROWS:
+            raise ValueError(
+                f"{arrangement.n_places + arrangement.winner.size} rows and pairs are too many for "
+                f"a linear programme (at most {MOST_ROWS}); fit SmoothMargin and read "
+                "margin_interval_"
+            )
+        search = family(rankers).start(training.table, workers)
+        programme = _Programme(arrangement)
+        while True:
+            value, pull = programme.solve()
+            found = search.best(pull)
+            if found is None or abs(found.edge) <= value + LP_TOLERANCE:
+                return value
+            if not programme.add(found.ranker, found.ranker.on(training.table)):
+                return value
+
+
+class _Programme:
+    """Maximise r such that every pair is apart by r, over some of the rankers.
+
+    Let ``u_l`` be at least every score below level l of a query. The rows of the programme,
+    each at most 0 (the last at most 1):
+
+        f_k - u_{l+1}       item k of level l, unless it is the top
+        u_l - u_{l+1}       levels between bottom and top
+        r + u_l - f_i       item i of level l, unless it is the bottom
+        r + f_k - f_i       listed pairs
+        sum |weight|
+
+    The dual solution is a distribution over pairs; summed for each item it is a pull.
+    """
+
+    def __init__(self, arrangement: Arrangement):
+        self._items, self._fixed = _structure(arrangement)
+        self._columns: list[Floats] = []
+        self._rankers: set[Ranker] = set()
+
+    def add(self, ranker: Ranker, values: NDArray) -> bool:
+        """Let a ranker join, unless it is there."""
+        if ranker in self._rankers:
+            return False
+        self._rankers.add(ranker)
+        self._columns.append(self._items @ values.astype(np.float64))
+        return True
+
+    def solve(self) -> tuple[float, Floats]:
+        """Best margin of the rankers so far, and the pull of the dual solution."""
+        rows, free = self._fixed.shape
+        columns = np.array(self._columns).reshape(-1, rows).T
+        count = columns.shape[1]
+        both = np.hstack([columns, -columns])
+        norm = np.concatenate([np.ones(2 * count), np.zeros(free)])
+        matrix = scipy.sparse.vstack(
+            [scipy.sparse.hstack([scipy.sparse.csr_array(both), self._fixed]), norm[None, :]]
+        )
+        cost = np.zeros(2 * count + free)
+        cost[-1] = -1.0  # r comes last
+        limits = np.append(np.zeros(rows), 1.0)
+        bounds = [(0.0, None)] * (2 * count) + [(None, None)] * (free - 1) + [(0.0, None)]
+        answer = scipy.optimize.linprog(
+            cost, A_ub=matrix.tocsc(), b_ub=limits, bounds=bounds, method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )  # fmt: skip
+        if answer.status != 0:
+            raise RuntimeError(f"the linear programme was not solved: {answer.message}")
+        duals = -answer.ineqlin.marginals[:rows]
+        return max(0.0, float(-answer.fun)), np.asarray(-(self._items.T @ duals))
+
+
+def _structure(arrangement: Arrangement) -> tuple[Any, Any]:
+    """Rows of the programme: their parts in the scores of the places, and in u and r."""
+    graded = arrangement.n_graded
+    sizes = np.diff(arrangement.level_start)
+    level = np.repeat(np.arange(sizes.size), sizes)
+    bottom = np.zeros(sizes.size + 1, bool)
+    bottom[arrangement.query_start[:-1]] = True
+    bottom[-1] = True
+    top = bottom[1:]
+    below, above = np.flatnonzero(~top[level]), np.flatnonzero(~bottom[:-1][level])
+    between = np.flatnonzero(~top & ~bottom[:-1])
+    winner, loser = arrangement.winner, arrangement.loser
+    starts = np.cumsum([0, below.size, between.size, above.size, winner.size])
+    chain, up, listed = (np.arange(starts[j], starts[j + 1]) for j in (1, 2, 3))
+    items = _sparse(
+        [(np.arange(below.size), below, 1.0), (up, above, -1.0), (listed, loser, 1.0),
+         (listed, winner, -1.0)],
+        (int(starts[-1]), max(arrangement.n_places, graded)),
+    )  # fmt: skip
+    last = sizes.size
+    rate = np.zeros(up.size, np.int64) + last, np.zeros(listed.size, np.int64) + last
+    fixed = _sparse(
+        [(np.arange(below.size), level[below] + 1, -1.0), (chain, between, 1.0),
+         (chain, between + 1, -1.0), (up, level[above], 1.0), (up, rate[0], 1.0),
+         (listed, rate[1], 1.0)],
+        (int(starts[-1]), last + 1),
+    )  # fmt: skip
+    return items, fixed
+
+
+def _sparse(parts: list[tuple[NDArray, NDArray, float]], shape: tuple[int, int]) -> Any:
+    row = np.concatenate([part[0] for part in parts])
+    column = np.concatenate([part[1] for part in parts])
+    value = np.concatenate([np.full(part[0].size, part[2]) for part in parts])
+    return scipy.sparse.csr_array((value, (row, column)), shape)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+# Items of a query stand by rising score; a Fenwick tree over grades holds those within reach.
+#
+#     score   . . . . k . . . . i . . .     as i moves right, items too far below it leave on
+#             gone ---| within θ, or above  the left; of the rest, those of lower grade than i
+#                                           make crucial pairs with it of margin at most θ
+
+
+@njit(cache=True, nogil=True)
+def _count_small(starts, grade, score, norm, theta):
+    """Count crucial pairs with (s_i − s_k)/norm ≤ theta."""
+    tree = np.zeros(grade.max() + 2, dtype=np.int64)
+    pairs = 0
+    for query in range(starts.size - 1):
+        first, end = starts[query], starts[query + 1]
+        for item in range(first, end):
+            _add(tree, grade[item] + 1, 1)
+        for item in range(first, end):
+            while first < end and (score[item] - score[first]) / norm > theta:
+                _add(tree, grade[first] + 1, -1)
+                first += 1
+            place = grade[item]
+            while place > 0:
+                pairs += tree[place]
+                place -= place & -place
+        for item in range(first, end):
+            _add(tree, grade[item] + 1, -1)
+    return pairs
+
+
+# `inference` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
+# cache would not notice a change in another (tests/test_conventions.py).
+
+
+@njit(cache=True, nogil=True)
+def _add(tree, place, amount):
+    while place < tree.size:
+        tree[place] += amount
+        place += place & -place
+
+
+@njit(cache=True, nogil=True)
+def _least_margin(level_start, query_start, winner, loser, scores):
+    """Least difference over crucial pairs: every level against the best of those below."""
+    least = np.inf
+    for query in range(query_start.size - 1):
+        highest = -np.inf
+        for level in range(query_start[query], query_start[query + 1]):
+            low, high = np.inf, -np.inf
+            for place in range(level_start[level], level_start[level + 1]):
+                low = min(low, scores[place])
+                high = max(high, scores[place])
+            least = min(least, low - highest)
+            highest = max(highest, high)
+    for pair in range(winner.size):
+        least = min(least, scores[winner[pair]] - scores[loser[pair]])
+    return least

@@ -74,6 +74,7 @@ def test_every_algorithm_is_discovered():
         "ConvexRisk",
         "PushRanker",
         "RankBoost",
+        "SmoothMargin",
     }
 
 

@@ -434,7 +434,8 @@ def _sparse(parts: list[tuple[NDArray, NDArray, float]], shape: tuple[int, int])
 @njit(cache=True, nogil=True)
 def _count_small(starts, grade, score, norm, theta):
     """Count crucial pairs with (s_i − s_k)/norm ≤ theta."""
-    tree = np.zeros(grade.max() + 2, dtype=np.int64)
+    levels = grade.max() + 1 if grade.size else 0
+    tree = np.zeros(levels + 1, dtype=np.int64)
     pairs = 0
     for query in range(starts.size - 1):
         first, end = starts[query], starts[query + 1]

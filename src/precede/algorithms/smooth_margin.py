@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boost import ExactStep, History, LineSearch, Plan, Result, Step, StepRule, Stop
+from precede.bound import BoundRisk, State
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range
 from precede.judgments import Arrangement
 from precede.margin import least_margin, net_weights, weight_norm
 from precede.model import Ensemble, number
 from precede.rankers import Family, Found, Ranker, Search, family
-from precede.risk import BoundRisk, PairRisk, State
+from precede.risk import PairRisk
 
 __all__ = ["SmoothMargin"]
 
@@ -113,7 +114,7 @@ class SmoothMargin(BaseRanker):
         *,
         rankers: str | Family = "stumps",
         n_estimators: int = 10_000,
-        tolerance: float = 1e-3,
+        tolerance: float = 0.01,
         max_bins: int = 255,
         eval_metric: Any = None,
         callbacks: Sequence[Callable] | None = None,
@@ -151,8 +152,9 @@ class SmoothMargin(BaseRanker):
             result = Result(result.ensemble.first(best), history, result.state, result.reason)
         super()._keep(result, task)
         self.best_iteration_ = self.n_estimators_
-        self.margin_interval_ = (low, high)
         self.margin_ = _margin(self.ensemble_, task)
+        low = self.margin_ if low > 0 else low  # rounds add up with roundings of their own
+        self.margin_interval_ = (low, high)
         self._tell(low, high, result.reason)
 
     def _tell(self, low: float, high: float, reason: str) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Checkpoint": "checkpoint",
     "Columns": "rankers",
     "Constants": "rankers",
     "ConvexRisk": "algorithms.ball",
+    "DiskTable": "disk",
     "Exp": "losses",
     "Exponential": "losses",
     "Family": "rankers",
@@ -37,6 +39,7 @@ _HOME = {
     "load": "estimator",
     "margins": "margin",
     "pairs_in_order": "watch",
+    "write_table": "disk",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.smooth_margin import SmoothMargin
+    from precede.checkpoint import Checkpoint
+    from precede.disk import DiskTable, write_table
     from precede.estimator import load
     from precede.judgments import Judgments
     from precede.losses import (

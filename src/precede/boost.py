@@ -48,6 +48,7 @@ __all__ = [
     "Worsening",
     "advance",
     "run",
+    "why_no_pair",
 ]
 
 Floats = NDArray[np.float64]
@@ -81,7 +82,7 @@ class Training:
         """
         arrangement = judgments.arrange(balance)
         if arrangement.total <= 0:
-            raise ValueError(_why_no_pair(judgments))
+            raise ValueError(why_no_pair(judgments))
         table = Table.build(
             X,
             order=arrangement.order,
@@ -93,7 +94,8 @@ class Training:
         return cls(table.reorder(old), arrangement, workers)
 
 
-def _why_no_pair(judgments: Judgments) -> str:
+def why_no_pair(judgments: Judgments) -> str:
+    """Say what is the matter with judgments that hold no pair."""
     if judgments.weight is not None and not judgments.weight.any():
         return "there is no pair to learn from: every sample weight is zero"
     if judgments.grade is None:
@@ -407,12 +409,16 @@ def run(
     ensemble: Ensemble | None = None,
     history: History | None = None,
     monitors: Sequence[Monitor] = (),
+    resumed: bool = False,
 ) -> Result:
     """Boost until the plan says stop; `ensemble` and `history` are continued if given.
 
+    With ``resumed=True`` they must be of these very data: the risk is compared to the bit.
     Ctrl-C ends the loop and keeps the rounds done so far.
     """
     loop = _Loop(plan, training, ensemble, history, monitors)
+    if resumed:
+        loop.check_history()
     try:
         for _ in loop:
             pass
@@ -468,6 +474,21 @@ class _Loop:
                 self.reason = "one ranker puts every pair in order"
                 return
 
+    def check_history(self) -> None:
+        """Refuse a history that is not the one of these data."""
+        if not len(self.history):
+            return
+        was, now = self.history[-1].get("log_risk"), self._log_risk()
+        if was != now:
+            raise ValueError(
+                f"after {len(self.history)} rounds the logarithm of the risk is {now!r} here and "
+                f"{was!r} in the checkpoint: it was made from other data; remove it or give "
+                "another path"
+            )
+
+    def _log_risk(self) -> float:
+        return self.risk.log_mean_payment(self.state.log_value)
+
     def interrupt(self) -> None:
         """Keep whole rounds only."""
         rounds = len(self.history)
@@ -512,7 +533,7 @@ class _Loop:
         self.ensemble.append(ranker, weight)
 
     def _record(self, found: Found, weight: float, step: Step, seconds: float) -> None:
-        log_risk = self.risk.log_mean_payment(self.state.log_value)
+        log_risk = self._log_risk()
         seen: dict[str, float] = {}
         for monitor in self.monitors:
             seen |= monitor.look()

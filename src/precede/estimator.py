@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
+from precede.checkpoint import Checkpoint
+from precede.disk import DiskTable
 from precede.exact import exact_sum
 from precede.explain import (
     Explanation,
@@ -75,7 +78,8 @@ class Task:
     """What one fit works on: the data as given and as prepared, and the evaluation sets.
 
     `classes` are the two classes, if there are two and one list; `monitors` come with a
-    dictionary that says for each metric whether greater is better.
+    dictionary that says for each metric whether greater is better; `checkpoint` is where
+    rounds are written, if anywhere. Of a `DiskTable` the judgments are those of its places.
     """
 
     X: Any
@@ -83,6 +87,7 @@ class Task:
     classes: NDArray | None
     training: Training
     monitors: list[tuple[Monitor, dict[str, bool]]]
+    checkpoint: Checkpoint | None = None
 
 
 class BaseRanker(BaseEstimator):
@@ -121,6 +126,8 @@ class BaseRanker(BaseEstimator):
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
+    # Whether a fit can go on from the rankers and the history of its first rounds.
+    _resumable: bool = True
 
     def _plan(self, stop: Stop) -> Plan:
         """What the loop should do; written by each algorithm."""
@@ -141,13 +148,15 @@ class BaseRanker(BaseEstimator):
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn to rank.
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n, features)
-            NaN means missing; infinities are refused.
+        X : array, data frame or sparse matrix of shape (n, features), or DiskTable
+            NaN means missing; infinities are refused. With a `DiskTable` everything about
+            the order of the rows is in the table.
         y : array of n grades, or Judgments
             Only the order of grades inside a query matters. With a `Judgments` nothing else
             about the order may be given.
@@ -158,24 +167,27 @@ class BaseRanker(BaseEstimator):
         sample_weight : array of n numbers; 2 is the row twice, 0 its absence
         eval_set : (X, y) or list of (X, y), looked at after every round
         eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
+        checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
+            fit that finds them there goes on from them, to an equal model
         """
         going_on = self.warm_start and hasattr(self, "ensemble_")
-        X = self._validated(X, reset=not going_on, to_fit=True)
-        judgments, classes = self._target(
-            X.shape[0], y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
-            sample_weight=sample_weight,
-        )  # fmt: skip
+        target = dict(
+            qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
+        )
+        source: Callable[..., Training]
+        if isinstance(X, DiskTable):
+            judgments, classes = self._open_table(X, reset=not going_on, y=y, **target)
+            source = X.training
+        else:
+            X = self._validated(X, reset=not going_on, to_fit=True)
+            judgments, classes = self._target(X.shape[0], y, **target)
+            source = partial(Training.prepare, X, self._judgments_to_learn(judgments))
         self._check_parameters()
+        saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
-            training = Training.prepare(
-                X,
-                self._judgments_to_learn(judgments),
-                balance=self.balance,
-                max_bins=self.max_bins,
-                workers=workers,
-            )
+            training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
             monitors = self._monitors(eval_set, eval_qid, eval_group, training)
-            task = Task(X, judgments, classes, training, monitors)
+            task = Task(X, judgments, classes, training, monitors, saved)
             result = self._boost(task)
         self._keep(result, task)
         return self
@@ -190,22 +202,58 @@ class BaseRanker(BaseEstimator):
         watch = self._worsening(task)
         if watch is not None and self.early_stopping_rounds is not None:
             stop = stop | watch
-        ensemble, history = self._before()
+        ensemble, history = self._before(task.checkpoint)
         plan = self._plan(stop)
         for _ in range(len(history)):  # random draws go on where the last fit ended
             plan.draw()
         name, done = type(self).__name__, len(history)
-        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            return run(
-                replace(plan, callbacks=bar.callbacks(self.callbacks)),
-                task.training,
-                ensemble=ensemble,
-                history=history,
-                monitors=[monitor for monitor, _ in task.monitors],
-            )
+        saved = [] if task.checkpoint is None else [task.checkpoint]
+        try:
+            with ProgressBar(
+                name, rounds=self.n_estimators, done=done, verbose=self.verbose
+            ) as bar:
+                return run(
+                    replace(plan, callbacks=[*bar.callbacks(self.callbacks), *saved]),
+                    task.training,
+                    ensemble=ensemble,
+                    history=history,
+                    monitors=[monitor for monitor, _ in task.monitors],
+                    resumed=bool(saved),
+                )
+        finally:
+            for checkpoint in saved:
+                checkpoint.finish()
 
-    def _before(self) -> tuple[Ensemble | None, History]:
+    def _checkpoint(self, given: Any) -> Checkpoint | None:
+        """Where rounds are written, if anywhere; what cannot be resumed is refused."""
+        if given is None:
+            return None
+        if not self._resumable:
+            raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
+        if self.warm_start:
+            raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
+        if self.max_features < 1 and not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state={self.random_state!r}: with max_features below 1 only a number "
+                "lets a fit be resumed to an equal model"
+            )
+        return given if isinstance(given, Checkpoint) else Checkpoint(given)
+
+    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         """Rounds of an earlier fit to go on from."""
+        if checkpoint is not None:
+            parameters = _parameters(self.get_params(deep=False))
+            fields = checkpoint.begin(type(self).__name__, plain(parameters))
+            if fields is None:
+                return None, History()
+            ensemble = Ensemble.from_dict(_part(fields, "model", dict))
+            history = _history(_part(fields, "history", list))
+            if len(ensemble) != len(history) or ensemble.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
+                    f"features and {len(history)} rounds, which is no checkpoint of this fit"
+                )
+            return ensemble.first(self.n_estimators), history[: self.n_estimators]
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
         if self.n_estimators < len(self.ensemble_):
@@ -395,6 +443,33 @@ class BaseRanker(BaseEstimator):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if to_fit else 1,
         )
+
+    def _open_table(
+        self, table: DiskTable, *, reset: bool, **target: Any
+    ) -> tuple[Judgments, NDArray | None]:
+        """Take what `_validated` and `_target` give for arrays from a table on disk."""
+        given = [name for name, value in target.items() if value is not None]
+        if given:
+            raise ValueError(
+                f"{', '.join(given)} given beside a DiskTable, which holds the target already; "
+                "leave them out, or write them into the table"
+            )
+        if not reset and table.n_features != self.n_features_in_:
+            raise ValueError(
+                f"{table} goes on from a model of {self.n_features_in_} features; fit anew"
+            )
+        self.n_features_in_ = table.n_features
+        if table.feature_names is not None:
+            self.feature_names_in_ = np.array(table.feature_names, object)
+        elif reset and hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        judgments = table.judgments
+        if self._judgments_to_learn(judgments) is not judgments:
+            raise ValueError(
+                f"{self!r} sees the target otherwise than it is written in the table; write the "
+                "table as it should be learnt (for one list without qid)"
+            )
+        return judgments, table.classes
 
     def _target(
         self,

@@ -65,7 +65,9 @@ class Stump(Ranker):
             column = table.column(self.feature)
             above = column > self.threshold
             return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
-        return _stump_values(table.codes[self.feature], first, self.missing)
+        values = _stump_values(table.codes[self.feature], first, self.missing)
+        table.release(np.array([self.feature]))
+        return values
 
 
 class Stumps(Family):
@@ -159,7 +161,8 @@ class StumpSearch(Search):
 
     def _look(self, bound: NDArray[np.int64]) -> int:
         """Look at features by falling bound while one that is left could win or tie."""
-        if self._small or self._workers.jobs == 1:
+        streamed = self._table.streamed
+        if not streamed and (self._small or self._workers.jobs == 1):
             most, count = _search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound,
                 self._best, self._slack,
@@ -170,9 +173,9 @@ class StumpSearch(Search):
         order = order[bound[order] >= 0]
         most, looked = 0, 0
         # The best edge seldom grows, so whatever could beat the last one is looked at in one
-        # go; the rest, a few at a time.
+        # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
         least = ABREAST * self._workers.jobs
-        width = max(least, int(np.sum(bound >= self._last)))
+        width = least if streamed else max(least, int(np.sum(bound >= self._last)))
         while looked < order.size and bound[order[looked]] >= most - _tie(most):
             batch = order[looked : looked + width]
             width = least
@@ -180,6 +183,7 @@ class StumpSearch(Search):
                 _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
                 self._integers, self._n_bins, self._missing, self._best, self._slack,
             )  # fmt: skip
+            self._table.release(batch)
             most = max(most, int(np.abs(self._best[batch, 0]).max()))
             looked += batch.size
             self.evaluated += batch.size
@@ -190,11 +194,15 @@ class StumpSearch(Search):
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
-        self._workers.run(
-            _decreases_of_features, table.n_features, table.codes, self._n_bins, self._missing,
-            factors.level_start, factors.query_start, factors.terms, factors.levels,
-            factors.pairs, factors.pair_mass, sums, small=self._small,
-        )  # fmt: skip
+        width = ABREAST * self._workers.jobs if table.streamed else table.n_features
+        for first in range(0, table.n_features, width):
+            part = slice(first, first + width)
+            self._workers.run(
+                _decreases_of_features, len(sums[part]), table.codes[part], self._n_bins[part],
+                self._missing[part], factors.level_start, factors.query_start, factors.terms,
+                factors.levels, factors.pairs, factors.pair_mass, sums[part], small=self._small,
+            )  # fmt: skip
+            table.release(np.arange(table.n_features)[part])
         if allowed is not None:
             sums[~allowed] = 0
         return self._largest(sums)

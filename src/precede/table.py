@@ -10,16 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.exact import exact_sum
 from precede.threads import Workers
 
-__all__ = ["MISSING", "SCALE", "Bins", "Table", "to_integers"]
+__all__ = [
+    "MISSING",
+    "SCALE",
+    "Bins",
+    "Table",
+    "choose_cuts",
+    "encode",
+    "integer_weights",
+    "mix_codes",
+    "to_integers",
+]
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +42,8 @@ SCALE = 2.0**61
 # Bytes of a row copied at a time while binning: one cache line.
 LINE = 64
 SMALL = 1 << 16
+# Columns in use at a time where the codes are on disk.
+FEW = 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,10 @@ class Table:
     bins : the cut points the codes refer to
     order : row of `X` for each place
     X : the raw values, not copied, for rankers that are not made of bins
+    streamed : whether the codes are on disk, so that few columns should be in use at a time
     """
+
+    streamed: ClassVar[bool] = False
 
     def __init__(self, X: Any, codes: NDArray[np.uint8], bins: Bins, order: NDArray):
         self.X = X
@@ -105,14 +121,14 @@ class Table:
         if not isinstance(max_bins, Integral) or not 2 <= max_bins <= MAX_BINS:
             raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
         order = np.arange(X.shape[0]) if order is None else order
-        integers = _integer_weights(weight)
+        integers = integer_weights(weight)
         codes = np.empty((X.shape[1], order.size), np.uint8)
         cuts: list[Floats] = []
         ends: list[tuple[float, float, bool]] = []
 
         def bin_column(values: Floats, feature: int) -> tuple[Floats, tuple[float, float, bool]]:
-            cut, end = _choose_cuts(values, integers, int(max_bins))
-            _encode(values, _padded(cut), codes[feature])
+            cut, end = choose_cuts(values, integers, int(max_bins))
+            encode(values, cut, codes[feature])
             return cut, end
 
         pool = workers or Workers(1)
@@ -139,7 +155,7 @@ class Table:
         codes = np.empty((X.shape[1], order.size), np.uint8)
         for first, columns in _column_groups(X, order, workers or Workers(1)):
             for j, values in enumerate(columns):
-                _encode(values, _padded(bins.cuts[first + j]), codes[first + j])
+                encode(values, bins.cuts[first + j], codes[first + j])
         return cls(X, codes, bins, order)
 
     @property
@@ -167,8 +183,15 @@ class Table:
         """Sum integers over every bin of every feature, or of some: O(n) for each."""
         features = np.arange(self.n_features) if features is None else features
         histogram = np.zeros((features.size, 256), np.int64)
-        _histograms(self.codes, features, integers, histogram)
+        width = FEW if self.streamed else max(1, features.size)
+        for first in range(0, features.size, width):
+            part = slice(first, first + width)
+            _histograms(self.codes, features[part], integers, histogram[part])
+            self.release(features[part])
         return histogram
+
+    def release(self, features: NDArray[np.int64]) -> None:
+        """Say that the codes of these features are not needed for a while."""
 
     def column(self, feature: int) -> Floats:
         """Raw values of one feature, in the order of the places."""
@@ -188,7 +211,7 @@ class Table:
         leaves no trace in any sum.
         """
         keys = weight.astype(np.float64).view(np.uint64).copy()
-        workers.run(_mix_codes, self.n_places, self.codes, keys, small=self.n_places < SMALL)
+        workers.run(mix_codes, self.n_places, self.codes, keys, small=self.n_places < SMALL)
         return keys
 
     def reorder(self, old: NDArray) -> Table:
@@ -213,12 +236,15 @@ def to_integers(pull: Floats) -> NDArray[np.int64]:
     return np.rint(pull * SCALE).astype(np.int64)
 
 
-def _integer_weights(weight: Floats | None) -> NDArray[np.int64] | None:
-    """Weights as integers, so that sums over equal values do not depend on their order."""
+def integer_weights(weight: Floats | None) -> NDArray[np.int64] | None:
+    """Weights as integers, so that sums over equal values do not depend on their order.
+
+    None stands for equal weights.
+    """
     if weight is None or bool((weight == weight[:1]).all()):
         return None
     # A total of 2^53 leaves room for the products with the number of bins.
-    exponent = int(np.frexp(float(weight.sum()))[1])
+    exponent = int(np.frexp(exact_sum(weight))[1])
     return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 
@@ -246,7 +272,7 @@ def _gather(X: Any, order: NDArray, first: int, out: NDArray, low: int, high: in
         _gather_dense(X, order, first, out, low, high)
 
 
-def _choose_cuts(
+def choose_cuts(
     values: Floats, weight: NDArray[np.int64] | None, max_bins: int
 ) -> tuple[Floats, tuple[float, float, bool]]:
     """Cut points of one column, with its least and greatest value and whether some miss."""
@@ -261,12 +287,20 @@ def _choose_cuts(
     if finite == 0:
         return np.zeros(0), (np.nan, np.nan, missing)
     cut = _cut_points(ordered[:finite], heavy, max_bins)
-    return cut, (float(ordered[0]), float(ordered[finite - 1]), missing)
+    # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
+    return cut, (float(ordered[0]) + 0.0, float(ordered[finite - 1]) + 0.0, missing)
 
 
-def _padded(cuts: Floats) -> Floats:
-    """Cuts followed by infinities, so that the search in `_encode` needs no end."""
-    return np.append(cuts, np.full(256 - cuts.size, np.inf))
+def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
+    """Write the code of every value: how many cuts lie below it; 255 if it is missing.
+
+    >>> codes = np.empty(3, np.uint8)
+    >>> encode(np.array([0.0, np.nan, 9.0]), np.array([2.0, 4.0]), codes)
+    >>> codes
+    array([  0, 255,   2], dtype=uint8)
+    """
+    # Infinities after the cuts, so that the search needs no end.
+    _encode(values, np.append(cuts, np.full(256 - cuts.size, np.inf)), codes)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -355,7 +389,8 @@ def _histograms(codes, features, integers, histogram):
 
 
 @njit(cache=True, nogil=True)
-def _mix_codes(low, high, codes, keys):
+def mix_codes(low, high, codes, keys):
+    """Let the codes of the places low..high, feature by feature, into their keys."""
     for feature in range(codes.shape[0]):
         column = codes[feature]
         for place in range(low, high):

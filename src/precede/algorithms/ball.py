@@ -163,6 +163,8 @@ class ConvexRisk(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    _resumable = False  # a round changes weights that are there
+
     def _boost(self, task: Task) -> Result:
         radii = self._path()
         self.path_: list[dict[str, float]] = []

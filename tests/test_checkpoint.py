@@ -1,0 +1,169 @@
+"""An interrupted fit goes on from its checkpoint to an equal model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from precede import Checkpoint, ConvexRisk, RankBoost, write_table
+from precede.datasets import search_results
+
+SAMPLE = search_results(30, features=8, informative=3, random_state=0)
+DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
+COLUMNS = ("risk", "log_risk", "edge", "step")
+
+
+def same(one, other):
+    for name in COLUMNS:
+        assert np.array_equal(one.history_[name], other.history_[name]), name
+    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weights == other.ensemble_.weights
+
+
+def stop_after(rounds):
+    return lambda progress: progress.round == rounds
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 19])
+@pytest.mark.parametrize("settings", [{}, {"max_features": 0.4, "random_state": 3}])
+def test_a_fit_stopped_anywhere_goes_on_to_an_equal_model(tmp_path, rounds, settings):
+    settings = {"n_estimators": 20, "eval_metric": "ndcg@5", **settings}
+    watched = {"eval_set": (SAMPLE.X[:99], SAMPLE.y[:99]), "eval_qid": SAMPLE.qid[:99]}
+    whole = RankBoost(**settings).fit(**DATA, **watched)
+    path = tmp_path / "fit.json"
+    part = RankBoost(**settings, callbacks=[stop_after(rounds)])
+    part.fit(**DATA, **watched, checkpoint=path)
+    assert len(part.history_) == rounds
+    resumed = RankBoost(**settings).fit(**DATA, **watched, checkpoint=path)
+    same(whole, resumed)
+    assert whole.evals_result_ == resumed.evals_result_
+    assert whole.stop_reason_ == resumed.stop_reason_
+
+
+def test_early_stopping_remembers_the_rounds_before(tmp_path):
+    settings = {"n_estimators": 400, "early_stopping_rounds": 5}
+    watched = {"eval_set": (SAMPLE.X[:60], SAMPLE.y[:60] * 0 + SAMPLE.y[:60][::-1])}
+    watched["eval_qid"] = SAMPLE.qid[:60]
+    whole = RankBoost(**settings).fit(**DATA, **watched)
+    path = tmp_path / "fit.json"
+    few = {**settings, "n_estimators": len(whole.history_) - 2}
+    RankBoost(**few).fit(**DATA, **watched, checkpoint=path)
+    resumed = RankBoost(**settings).fit(**DATA, **watched, checkpoint=path)
+    same(whole, resumed)
+    assert (whole.best_iteration_, whole.stop_reason_) == (
+        resumed.best_iteration_,
+        resumed.stop_reason_,
+    )
+
+
+def test_how_often_it_is_written(tmp_path):
+    path, seen = tmp_path / "fit.json", []
+
+    def rounds_on_disk(progress):
+        seen.append(len(json.loads(path.read_text())["history"]) if path.exists() else 0)
+
+    model = RankBoost(n_estimators=7, callbacks=[rounds_on_disk])
+    model.fit(**DATA, checkpoint=Checkpoint(path, every=3, seconds=1e9))
+    assert seen == [0, 0, 0, 3, 3, 3, 6]
+    assert len(json.loads(path.read_text())["history"]) == 7  # the last round, at the end
+    path.unlink()
+    seen.clear()
+    model.fit(**DATA, checkpoint=Checkpoint(path, seconds=0.0))
+    assert seen == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_fewer_rounds_than_the_checkpoint_has(tmp_path):
+    path = tmp_path / "fit.json"
+    RankBoost(n_estimators=9).fit(**DATA, checkpoint=path)
+    same(
+        RankBoost(n_estimators=4).fit(**DATA, checkpoint=path),
+        RankBoost(n_estimators=4).fit(**DATA),
+    )
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "fit.json"
+    RankBoost(n_estimators=4).fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="made with step='exact', not 'bound'"):
+        RankBoost(step="bound").fit(**DATA, checkpoint=path)
+    other = {**DATA, "y": SAMPLE.y[::-1]}
+    with pytest.raises(ValueError, match="made from other data"):
+        RankBoost(n_estimators=6).fit(**other, checkpoint=path)
+    with pytest.raises(ValueError, match="no checkpoint of this fit"):
+        RankBoost(n_estimators=6).fit(SAMPLE.X[:, :3], SAMPLE.y, checkpoint=path)
+    fields = json.loads(path.read_text())
+    path.write_text(json.dumps({**fields, "estimator": "Other"}))
+    with pytest.raises(ValueError, match="a checkpoint of Other"):
+        RankBoost(n_estimators=6).fit(**DATA, checkpoint=path)
+    RankBoost(n_estimators=2).fit(**DATA).save(path)
+    with pytest.raises(ValueError, match="is not a checkpoint"):
+        RankBoost(n_estimators=6).fit(**DATA, checkpoint=path)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="not a precede model"):
+        RankBoost(n_estimators=6).fit(**DATA, checkpoint=path)
+
+
+def test_what_cannot_be_resumed_is_refused(tmp_path):
+    path = tmp_path / "fit.json"
+    with pytest.raises(ValueError, match="ConvexRisk cannot be resumed"):
+        ConvexRisk().fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="use one of them"):
+        RankBoost(warm_start=True).fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="only a number"):
+        RankBoost(max_features=0.5).fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="every=0"):
+        Checkpoint(path, every=0)
+    with pytest.raises(ValueError, match="seconds=nan"):
+        Checkpoint(path, seconds=float("nan"))
+    assert not path.exists()
+
+
+def test_control_c_writes_the_rounds_done(tmp_path):
+    path = tmp_path / "fit.json"
+
+    def interrupt(progress):
+        if progress.round == 5:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        RankBoost(n_estimators=12, callbacks=[interrupt]).fit(**DATA, checkpoint=path)
+    same(
+        RankBoost(n_estimators=12).fit(**DATA, checkpoint=path),
+        RankBoost(n_estimators=12).fit(**DATA),
+    )
+
+
+FIT = """
+import sys, time
+from precede import Checkpoint, DiskTable, RankBoost
+slow = [lambda progress: time.sleep(0.05)] if sys.argv[3] == "slow" else None
+checkpoint = Checkpoint(sys.argv[2], every=2)
+model = RankBoost(n_estimators=30, callbacks=slow)
+model.fit(DiskTable(sys.argv[1]), checkpoint=checkpoint)
+model.save(sys.argv[4])
+"""
+
+
+def test_a_killed_process_goes_on_from_disk(tmp_path):
+    """A fit from a table on disk is killed without warning; another goes on to its model."""
+    table, path, model = (tmp_path / name for name in ("t", "fit.json", "model.json"))
+    write_table(table, [(SAMPLE.X, SAMPLE.y, SAMPLE.qid)])
+    command = [sys.executable, "-c", FIT, str(table), str(path)]
+    process = subprocess.Popen([*command, "slow", str(model)])
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not model.exists()
+    assert 2 <= len(json.loads(path.read_text())["history"]) < 30
+    subprocess.run([*command, "fast", str(model)], check=True)
+    whole = RankBoost(n_estimators=30).fit(**DATA)
+    fields = json.loads(model.read_text())
+    assert fields["model"]["weights"] == whole.ensemble_.weights
+    assert [each["log_risk"] for each in fields["history"]] == list(whole.history_["log_risk"])

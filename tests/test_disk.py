@@ -1,0 +1,308 @@
+"""Tables on disk: the model of a fit from memory, bit for bit, and files that are refused."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import strategies
+from precede import ConvexRisk, DiskTable, PushRanker, RankBoost, write_table
+from precede.boost import SmoothedStepWarning, Training
+from precede.threads import Workers
+
+
+def blocks_of(cuts, *arrays):
+    """The rows between the cuts, one block after the other."""
+    return zip(*(np.split(array, cuts) for array in arrays), strict=True)
+
+
+def same_model(one, other):
+    return (
+        one.ensemble_.rankers == other.ensemble_.rankers
+        and one.ensemble_.weights == other.ensemble_.weights
+        and np.array_equal(one.history_["log_risk"], other.history_["log_risk"])
+        and one.intercept_ == other.intercept_
+    )
+
+
+def sample(rows=300, seed=0, weighted=True):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 6)).round(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[:, 5] = rng.integers(0, 3, rows)
+    weight = rng.choice([0.0, 0.5, 1.0, 3.7], rows) if weighted else np.ones(rows)
+    return X, rng.integers(0, 3, rows), rng.integers(0, rows // 12, rows), weight
+
+
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("select", ["slope", "decrease"])
+def test_a_fit_from_disk_is_the_fit_from_memory(tmp_path, balance, select):
+    X, y, qid, weight = sample()
+    settings = {"balance": balance, "select": select, "n_estimators": 15}
+    local = RankBoost(**settings).fit(X, y, qid=qid, sample_weight=weight)
+    table = write_table(tmp_path / "t", blocks_of([1, 100, 101, 250], X, y, qid, weight))
+    for jobs in (1, 2):
+        stored = RankBoost(**settings, n_jobs=jobs).fit(table)
+        assert same_model(local, stored)
+    assert np.array_equal(local.predict(X), stored.predict(X))
+
+
+@given(
+    problem=strategies.problems(kind=None),
+    max_bins=st.sampled_from([2, 5, 255]),
+    cuts=st.sets(st.integers(1, 11), max_size=4),
+)
+def test_the_training_from_disk_is_that_from_memory(tmp_path_factory, problem, max_bins, cuts):
+    """Codes, cuts, runs, weights and totals are equal for any blocks of any judgments."""
+    X, given_ = problem
+    assume(given_.grade is not None and not np.isnan(given_.grade).any())
+    arrays = [X, given_.grade, given_.qid, given_.weight]
+    cuts = sorted(cut for cut in cuts if cut < len(X))
+    parts = [[None] * (len(cuts) + 1) if a is None else np.split(a, cuts) for a in arrays]
+    path = tmp_path_factory.mktemp("disk") / "t"
+    table = write_table(
+        path,
+        zip(*parts, strict=True),
+        max_bins=max_bins,
+        pairs=given_.pairs,
+        pair_weight=given_.pair_weight,
+        n_jobs=1,
+    )
+    for balance in ("pairs", "queries"):
+        with Workers(1) as workers:
+            options = {"balance": balance, "max_bins": max_bins, "workers": workers}
+            here, there = Training.prepare(X, given_, **options), table.training(**options)
+        for name in here.arrangement.__dataclass_fields__:
+            ours, theirs = getattr(here.arrangement, name), getattr(there.arrangement, name)
+            if name != "order":  # equal rows may change places
+                assert np.array_equal(ours, theirs, equal_nan=True), name
+        assert np.array_equal(here.table.codes, there.table.codes)
+        for ours, theirs in zip(here.table.bins.cuts, there.table.bins.cuts, strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+        assert np.array_equal(here.table.bins.low, there.table.bins.low, equal_nan=True)
+        assert np.array_equal(here.table.bins.high, there.table.bins.high, equal_nan=True)
+
+
+def test_listed_pairs_are_kept(tmp_path):
+    X, y, qid, _ = sample(weighted=False)
+    pairs, weight = np.array([[0, 5], [7, 200], [299, 3]]), [1.0, 2.0, 0.5]
+    local = RankBoost(n_estimators=8).fit(X, y, qid=qid, pairs=pairs, pair_weight=weight)
+    table = write_table(
+        tmp_path / "t", blocks_of([120], X, y, qid), pairs=pairs, pair_weight=weight
+    )
+    assert same_model(local, RankBoost(n_estimators=8).fit(table))
+
+
+def test_two_classes_frames_text_queries_and_sparse_blocks(tmp_path):
+    X, y, qid, _ = sample()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    two = (y > 0).astype(int)
+    local = RankBoost(n_estimators=5).fit(frame, two)
+    table = write_table(tmp_path / "t", [(frame[:100], two[:100]), (frame[100:], two[100:])])
+    stored = RankBoost(n_estimators=5).fit(table)
+    assert same_model(local, stored)
+    assert np.array_equal(stored.classes_, [0, 1])
+    assert list(stored.feature_names_in_) == list("abcdef")
+    assert np.array_equal(stored.predict_proba(frame), local.predict_proba(frame))
+
+    names = np.array([f"q{q}" for q in qid])
+    local = RankBoost(n_estimators=5).fit(X, y, qid=qid)
+    with_text = write_table(tmp_path / "u", blocks_of([50], X.astype(np.float32), y, names))
+    rounded = RankBoost(n_estimators=5).fit(X.astype(np.float32), y, qid=qid)
+    assert same_model(rounded, RankBoost(n_estimators=5).fit(with_text))
+    sparse = [(scipy.sparse.csr_matrix(X[:50]), y[:50], qid[:50]), (X[50:], y[50:], qid[50:])]
+    assert same_model(local, RankBoost(n_estimators=5).fit(write_table(tmp_path / "v", sparse)))
+
+
+def test_other_algorithms_and_evaluation_sets(tmp_path):
+    X, y, qid, _ = sample(weighted=False)
+    table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    settings = {"cost": "logistic", "tolerance": 0.01}
+    assert same_model(ConvexRisk(**settings).fit(X, y, qid=qid), ConvexRisk(**settings).fit(table))
+    assert same_model(
+        PushRanker(n_estimators=9).fit(X, y, qid=qid), PushRanker(n_estimators=9).fit(table)
+    )
+    watched = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
+    settings = {"n_estimators": 40, "early_stopping_rounds": 3}
+    local = RankBoost(**settings).fit(X, y, qid=qid, **watched)
+    stored = RankBoost(**settings).fit(table, **watched)
+    assert same_model(local, stored)
+    assert local.evals_result_ == stored.evals_result_
+    going_on = RankBoost(n_estimators=4, warm_start=True).fit(table)
+    going_on.set_params(n_estimators=9).fit(table)
+    assert same_model(going_on, RankBoost(n_estimators=9).fit(X, y, qid=qid))
+
+
+def test_what_needs_raw_values_is_refused(tmp_path):
+    X, y, qid, _ = sample()
+    table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    with pytest.raises(ValueError, match="holds bins, not values"):
+        RankBoost(rankers="features").fit(table)
+    with pytest.raises(ValueError, match="max_bins=255, and the estimator has max_bins=7"):
+        RankBoost(max_bins=7).fit(table)
+    with pytest.raises(ValueError, match="qid given beside a DiskTable"):
+        RankBoost().fit(table, qid=qid)
+    with pytest.raises(ValueError, match="'cv'"):
+        ConvexRisk(radius="cv").fit(table)
+    with pytest.raises(ValueError, match="'cv'"):
+        PushRanker(price="cv").fit(table)
+    with pytest.raises(ValueError, match="for one list without qid"):
+        PushRanker(scope="global").fit(table)
+
+
+def test_a_damaged_or_foreign_file_is_refused(tmp_path):
+    X, y, qid, _ = sample()
+    path = tmp_path / "t"
+    write_table(path, blocks_of([60], X, y, qid))
+    good = path.read_bytes()
+    for place in (4096 + 10, 4096 + 5 * 300 + 20, len(good) - 100, len(good) - 10):
+        bad = bytearray(good)
+        bad[place] ^= 1
+        path.write_bytes(bad)
+        with pytest.raises(ValueError, match=r"damaged|cut short"):
+            DiskTable(path)
+    for end in (0, 10, 5000, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:end])
+        with pytest.raises(ValueError, match=r"not a table|cut short|empty"):
+            DiskTable(path)
+    path.write_bytes(good)
+    assert DiskTable(path).n_places == pickle.loads(pickle.dumps(DiskTable(path))).n_places
+
+
+def rewrite_footer(path, **changes):
+    """A file whose footer says something else, with a checksum that agrees."""
+    import zlib
+
+    whole = path.read_bytes()
+    length = int.from_bytes(whole[-16:-8], "little")
+    fields = json.loads(whole[-20 - length : -20])
+    fields.update(changes)
+    for name, entry in fields.pop("entries", {}).items():
+        fields["arrays"][name].update(entry)
+    text = json.dumps(fields).encode()
+    tail = zlib.crc32(text).to_bytes(4, "little") + len(text).to_bytes(8, "little") + whole[-8:]
+    path.write_bytes(whole[: -20 - length] + text + tail)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"places": 10**12},
+        {"places": -1},
+        {"features": "six"},
+        {"format": 99},
+        {"arrays": {}},
+        {"names": ["a"]},
+        {"entries": {"order": {"offset": 10**15}}},
+        {"entries": {"level_start": {"shape": [3]}}},
+        {"entries": {"winner": {"shape": [10**9]}}},
+        {"entries": {"cuts": {"shape": [[1]]}}},
+        {"entries": {"query_start": {"offset": 4096}}},
+    ],
+)
+def test_a_hostile_footer_is_refused(tmp_path, changes):
+    X, y, qid, _ = sample()
+    path = tmp_path / "t"
+    write_table(path, blocks_of([60], X, y, qid))
+    rewrite_footer(path, **changes)
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        DiskTable(path, verify=False)
+
+
+def test_blocks_that_make_no_sense_are_refused_and_leave_nothing(tmp_path):
+    X, y, qid, weight = sample()
+    cases = [
+        ([], "there are no rows"),
+        ([(X,)], r"each block must be \(X, y\)"),
+        ([(X, None)], "block 0 has no y"),
+        ([(X, y[:5])], "y of block 0 has 5 values for 300 rows"),
+        ([(X, y), (X[:, :2], y)], "block 1 has 2 features and the first 6"),
+        ([(X, y), (X, y, qid)], "differs from the first in having a qid"),
+        ([(X, y, qid), (X, y, qid, weight)], "differs from the first in having weights"),
+        ([(X, y, qid[:7])], "qid of block 0 has 7 values"),
+        ([(np.full((2, 2), np.inf), [0, 1])], "block 0 holds infinities"),
+        ([(X[0], y)], "two dimensions"),
+        ([(X, np.array(["a"] * 300))], "not made of numbers"),
+        ([(X, np.zeros(300))], "only one class"),
+        ([(X, y, None, -weight)], "cannot be negative"),
+    ]
+    for blocks, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write_table(tmp_path / "t", blocks)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        write_table(tmp_path / "nowhere" / "t", [(X, y)])
+    with pytest.raises(ValueError, match="max_bins=1000"):
+        write_table(tmp_path / "t", [(X, y)], max_bins=1000)
+
+
+def test_an_interrupted_write_keeps_the_old_file(tmp_path):
+    X, y, qid, _ = sample()
+    write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    before = (tmp_path / "t").read_bytes()
+
+    def broken():
+        yield X, y, qid
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        write_table(tmp_path / "t", broken())
+    assert (tmp_path / "t").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+MEMORY = """
+import re, sys
+import numpy as np
+from precede import RankBoost, write_table
+
+def peak():  # of this process; ru_maxrss would count that of its parent
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
+
+def block(number, features=200):
+    rng = np.random.default_rng(number)
+    X = rng.normal(size=(5_000, features)).astype(np.float32)
+    return X, (X[:, 0] + rng.normal(size=5_000) > 0).astype(int)
+
+small = write_table(sys.argv[1], [block(0)], n_jobs=1)  # compiles everything
+RankBoost(n_estimators=2, n_jobs=1).fit(small)
+before = peak()
+table = write_table(sys.argv[1], map(block, range(40)), n_jobs=1)
+RankBoost(n_estimators=5, n_jobs=1).fit(table)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux gives it")
+def test_memory_is_some_numbers_for_each_row(tmp_path):
+    """Peak memory of writing and fitting, less that of a small table, in a process of its own.
+
+    200,000 rows of 200 features are 160 MB of raw values and 40 MB of codes, neither of which
+    may be held: 220 bytes a row are 44 MB in all.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    )
+    assert int(done.stdout) < 200_000 * 220
+
+
+def test_a_smoothed_step_warns_from_disk_as_well(tmp_path):
+    X, y = np.array([[0.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([0, 0, 0, 1])
+    table = write_table(tmp_path / "t", [(X[:, :1], y)])
+    with pytest.warns(SmoothedStepWarning):
+        RankBoost(n_estimators=3).fit(table)
+    with pytest.warns(SmoothedStepWarning):
+        RankBoost(n_estimators=3).fit(X[:, :1], y)

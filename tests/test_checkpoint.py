@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from precede import Checkpoint, ConvexRisk, RankBoost, write_table
+from precede import Checkpoint, ConvexRisk, PushRanker, RankBoost, SmoothMargin, write_table
 from precede.datasets import search_results
 
 SAMPLE = search_results(30, features=8, informative=3, random_state=0)
@@ -59,6 +59,13 @@ def test_early_stopping_remembers_the_rounds_before(tmp_path):
         resumed.best_iteration_,
         resumed.stop_reason_,
     )
+
+
+def test_other_algorithms_resume(tmp_path):
+    path = tmp_path / "fit.json"
+    PushRanker(n_estimators=5).fit(**DATA, checkpoint=path)
+    resumed = PushRanker(n_estimators=11).fit(**DATA, checkpoint=path)
+    same(PushRanker(n_estimators=11).fit(**DATA), resumed)
 
 
 def test_how_often_it_is_written(tmp_path):
@@ -112,6 +119,8 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
     path = tmp_path / "fit.json"
     with pytest.raises(ValueError, match="ConvexRisk cannot be resumed"):
         ConvexRisk().fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="SmoothMargin cannot be resumed"):
+        SmoothMargin().fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="use one of them"):
         RankBoost(warm_start=True).fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="only a number"):

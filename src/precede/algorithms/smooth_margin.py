@@ -132,6 +132,9 @@ class SmoothMargin(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    # The certificate averages pulls of rounds past, which a checkpoint does not hold.
+    _resumable = False
+
     def _plan(self, stop: Stop) -> Plan:
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),

@@ -6,12 +6,17 @@ import math
 import numpy as np
 
 
+def goes_left(nodes, node, x):
+    if nodes.categories and nodes.categories[node]:
+        return x >= 0 and int(x) in nodes.categories[node]
+    return nodes.missing_left[node] if math.isnan(x) else x <= nodes.threshold[node]
+
+
 def leaf_value(nodes, row):
     node = 0
     while nodes.feature[node] >= 0:
         x = row[nodes.feature[node]]
-        left = nodes.missing_left[node] if math.isnan(x) else x <= nodes.threshold[node]
-        node = nodes.left[node] if left else nodes.right[node]
+        node = nodes.left[node] if goes_left(nodes, node, x) else nodes.right[node]
     return nodes.value[node]
 
 
@@ -22,7 +27,7 @@ def expected_value(nodes, row, known, node=0):
         return nodes.value[node]
     if feature in known:
         x = row[feature]
-        left = nodes.missing_left[node] if math.isnan(x) else x <= nodes.threshold[node]
+        left = goes_left(nodes, node, x)
         return expected_value(nodes, row, known, nodes.left[node] if left else nodes.right[node])
     a, b = nodes.left[node], nodes.right[node]
     total = nodes.cover[a] + nodes.cover[b]

@@ -31,6 +31,7 @@ ORDER = [
     "model",
     "shapley",
     "explain",
+    "exports",
     "boost",
     "checkpoint",
     "metrics",

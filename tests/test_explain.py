@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from naive_explain import leaf_value, mixed, shapley
+from naive_explain import mixed, shapley
 from precede import RankBoost, Ranker, Stump, Stumps
 from precede.datasets import search_results
 from precede.explain import explain, explain_pair, feature_index, shape_function
@@ -206,21 +206,31 @@ def test_rankers_of_strangers():
 # -- trees ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Grown(Ranker):
-    """A tree of `test_shapley` as a ranker."""
+def as_tree(nodes):
+    """The same tree as a ranker: splits first, in the order in which they are met."""
+    from precede.trees import Tree
 
-    name: ClassVar[str] = "grown"
-    tree: object
-
-    def __call__(self, X):
-        return np.array([leaf_value(self.tree, row) for row in X])
-
-    def nodes(self):
-        return self.tree
-
-    def __hash__(self):
-        return id(self)
+    order, waiting = [], [0]
+    while waiting:
+        node = waiting.pop(0)
+        order.append(node)
+        if nodes.feature[node] >= 0:
+            waiting += [nodes.left[node], nodes.right[node]]
+    splits = [node for node in order if nodes.feature[node] >= 0]
+    leaves = [node for node in order if nodes.feature[node] < 0]
+    number = {node: j for j, node in enumerate(splits)}
+    number |= {node: -1 - j for j, node in enumerate(leaves)}
+    return Tree(
+        tuple(int(nodes.feature[n]) for n in splits),
+        tuple(float(nodes.threshold[n]) for n in splits),
+        tuple(bool(nodes.missing_left[n]) for n in splits),
+        tuple(number[nodes.left[n]] for n in splits),
+        tuple(number[nodes.right[n]] for n in splits),
+        tuple(float(nodes.value[n]) for n in leaves),
+        tuple(int(nodes.cover[n]) for n in leaves),
+        (1.0,) * len(splits),
+        tuple(nodes.categories[n] for n in splits) if any(nodes.categories) else (),
+    )
 
 
 FOUR = st.lists(
@@ -232,7 +242,7 @@ FOUR = st.lists(
 @given(st.lists(trees(), min_size=1, max_size=3), ensembles(4), FOUR, FOUR)
 def test_trees_and_the_rest_add_up_exactly(grown, ensemble, rows, others):
     ensemble = Ensemble(
-        [*ensemble.rankers, *map(Grown, grown)],
+        [*ensemble.rankers, *map(as_tree, grown)],
         [*ensemble.weights, *(0.1 * (1 + j) for j in range(len(grown)))],
         4,
     )

@@ -12,6 +12,7 @@ from precede.threads import Workers
 
 FEATURES = 4
 CELLS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, float("nan")])
+CATEGORIES = st.sets(st.integers(0, 3), max_size=3)  # none: the split is by threshold
 ROWS = st.lists(st.lists(CELLS, min_size=FEATURES, max_size=FEATURES), min_size=1, max_size=4)
 
 
@@ -19,12 +20,12 @@ ROWS = st.lists(st.lists(CELLS, min_size=FEATURES, max_size=FEATURES), min_size=
 def trees(draw, most_splits=7):
     """Trees grown at random, the same feature often twice on a way, some covers 0."""
     columns = {name: [] for name in ("feature", "threshold", "left", "right", "missing_left",
-                                     "value", "cover")}  # fmt: skip
+                                     "value", "cover", "categories")}  # fmt: skip
 
     def leaf(cover):
         for name, cell in (("feature", -1), ("threshold", 0.0), ("left", 0), ("right", 0),
                            ("missing_left", False), ("value", draw(st.floats(-3, 3))),
-                           ("cover", cover)):  # fmt: skip
+                           ("cover", cover), ("categories", ())):  # fmt: skip
             columns[name].append(cell)
         return len(columns["feature"]) - 1
 
@@ -35,10 +36,13 @@ def trees(draw, most_splits=7):
         columns["feature"][node] = draw(st.integers(0, FEATURES - 1))
         columns["threshold"][node] = draw(st.sampled_from([-0.5, 0.0, 0.5, 1.5]))
         columns["missing_left"][node] = draw(st.booleans())
+        if columns["feature"][node] == FEATURES - 1:
+            columns["categories"][node] = tuple(sorted(draw(CATEGORIES)))
         columns["left"][node] = leaf(goes_left)
         columns["right"][node] = leaf(columns["cover"][node] - goes_left)
         leaves += [columns["left"][node], columns["right"][node]]
-    return Nodes(**{name: np.array(cells) for name, cells in columns.items()})
+    sets = tuple(columns.pop("categories"))
+    return Nodes(**{name: np.array(cells) for name, cells in columns.items()}, categories=sets)
 
 
 @given(trees(), ROWS)

@@ -36,6 +36,7 @@ _HOME = {
     "Stump": "stumps",
     "Stumps": "stumps",
     "best_margin": "margin",
+    "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
     "pairs_in_order": "watch",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from precede.checkpoint import Checkpoint
     from precede.disk import DiskTable, write_table
     from precede.estimator import load
+    from precede.exports.write import export
     from precede.judgments import Judgments
     from precede.losses import (
         Exp,

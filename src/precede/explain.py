@@ -287,12 +287,13 @@ class _Parts:
         constants: list[float] = []
         single: list[tuple[Any, float]] = []
         trees: list[tuple[Nodes, float]] = []
-        for ranker, weight in ensemble._others:
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
             nodes = nodes_of(ranker)
+            if nodes is not None:
+                trees.append((nodes, weight))
+        for ranker, weight in ensemble._others:
             if isinstance(ranker, Constant):
                 constants.append(weight)
-            elif nodes is not None:
-                trees.append((nodes, weight))
             elif isinstance(getattr(ranker, "feature", None), int):
                 single.append((ranker, weight))
             else:
@@ -304,7 +305,8 @@ class _Parts:
 
     def mean_of_trees(self, Z: Floats) -> float:
         """Mean over rows of the sum of the trees."""
-        trees = [(ranker, w) for ranker, w in self.ensemble._others if nodes_of(ranker) is not None]
+        parts = zip(self.ensemble.rankers, self.ensemble.weights, strict=True)
+        trees = [(ranker, weight) for ranker, weight in parts if nodes_of(ranker) is not None]
         return math.fsum(w * math.fsum(ranker(Z).tolist()) / len(Z) for ranker, w in trees)
 
     def additive(self, X: Floats) -> Floats:
@@ -322,8 +324,28 @@ class _Parts:
 
 def nodes_of(ranker: Ranker) -> Nodes | None:
     """The nodes of a ranker that is a tree; None for any other."""
-    nodes = getattr(ranker, "nodes", None)
-    return None if nodes is None else nodes()
+    if ranker.name != "tree":
+        return None
+    tree: Any = ranker
+    splits, leaves = len(tree.split_feature), len(tree.value)
+    nothing = [0] * leaves
+    left, right = (
+        np.array([*(child if child >= 0 else splits - 1 - child for child in side), *nothing])
+        for side in (tree.left, tree.right)
+    )
+    cover = np.array([*([0.0] * splits), *map(float, tree.count)])
+    for split in range(splits - 1, -1, -1):  # children come after their parents
+        cover[split] = cover[left[split]] + cover[right[split]]
+    return Nodes(
+        np.array([*tree.split_feature, *([-1] * leaves)]),
+        np.array([*tree.threshold, *nothing], np.float64),
+        left,
+        right,
+        np.array([*tree.missing_left, *nothing], np.bool_),
+        np.array([*([0.0] * splits), *tree.value]),
+        cover,
+        (*tree.categories, *([()] * leaves)) if any(tree.categories) else (),
+    )
 
 
 def _dense(X: Any) -> Floats:

@@ -24,7 +24,7 @@ from precede.rankers import Ranker, declared_kinds, ranker_from_dict
 from precede.stumps import Stump
 from precede.threads import Workers
 
-__all__ = ["FORMAT", "Ensemble", "number", "plain", "read_model", "write_model"]
+__all__ = ["FORMAT", "Ensemble", "number", "plain", "read_model", "write_file", "write_model"]
 
 Floats = NDArray[np.float64]
 
@@ -262,15 +262,19 @@ def plain(value: Any) -> Any:
 
 
 def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
-    """Write JSON atomically: the file is either the old one or the new one, never half."""
+    """Write JSON atomically."""
+    write_file(path, json.dumps(plain(fields), allow_nan=False, indent=1).encode("utf-8"))
+
+
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write atomically: the file is either the old one or the new one, never half."""
     target = Path(path).resolve()  # a link stays a link
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
-    text = json.dumps(plain(fields), allow_nan=False, indent=1)
     temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
     try:
-        with open(temporary, "x", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "xb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

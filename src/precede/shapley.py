@@ -16,7 +16,7 @@ Gauss's quadrature is exact, and no factor is negative, so nothing cancels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import njit
@@ -36,7 +36,8 @@ class Nodes:
     ``feature[n]`` is -1 at a leaf. Elsewhere a row goes to ``left[n]`` if its value is at most
     ``threshold[n]``, to ``right[n]`` if it is above, and where it is missing to the left if
     ``missing_left[n]``. ``value[n]`` counts at leaves. ``cover[n]`` is the number (or weight)
-    of training rows that came by; None if that is not known.
+    of training rows that came by; None if that is not known. ``categories`` is empty, or holds
+    for each node the categories that go left: then these, and nothing else, do.
     """
 
     feature: NDArray
@@ -46,6 +47,11 @@ class Nodes:
     missing_left: NDArray
     value: Floats
     cover: Floats | None = None
+    categories: tuple[tuple[int, ...], ...] = ()
+
+    def times(self, weight: float) -> Nodes:
+        """The tree with its values multiplied."""
+        return replace(self, value=weight * self.value)
 
 
 class Paths:
@@ -53,23 +59,30 @@ class Paths:
 
     The way to leaf l asks of feature ``feature[c]`` that its value be above ``low[c]`` and at
     most ``high[c]`` (or be missing, if ``absent[c]``), for c from ``start[l]`` to
-    ``start[l + 1]``; ``share[c]`` of the training rows that were asked it met it.
+    ``start[l + 1]``; ``share[c]`` of the training rows that were asked it met it. Where it was
+    asked by category, ``members[first[c]:first[c + 1]]`` says of 0, 1, 2, ... whether they do,
+    and ``outside[c]`` whether any other value does.
     """
 
     def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):
-        start, rows, value = [0], [], []
+        start, asked, value = [0], [], []
         for nodes, weight in trees:
-            for leaf, asked in _ways(nodes, use_cover=use_cover):
-                rows += asked
-                start.append(len(rows))
+            for leaf, way in _ways(nodes, use_cover=use_cover):
+                asked += list(way.items())
+                start.append(len(asked))
                 value.append(weight * float(nodes.value[leaf]))
         self.start = np.array(start, np.int64)
         self.value = np.array(value, np.float64)
-        columns = list(zip(*rows, strict=True)) or [()] * 5
-        self.feature = np.array(columns[0], np.int64)
-        self.low, self.high = np.array(columns[1], np.float64), np.array(columns[2], np.float64)
-        self.absent = np.array(columns[3], np.bool_)
-        self.share = np.array(columns[4], np.float64)
+        self.feature = np.array([feature for feature, _ in asked], np.int64)
+        self.low = np.array([ask.low for _, ask in asked], np.float64)
+        self.high = np.array([ask.high for _, ask in asked], np.float64)
+        self.absent = np.array([ask.absent for _, ask in asked], np.bool_)
+        self.share = np.array([ask.share for _, ask in asked], np.float64)
+        self.outside = np.array([ask.outside for _, ask in asked], np.bool_)
+        sizes = [ask.members.size for _, ask in asked]
+        self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        members = [ask.members for _, ask in asked]
+        self.members = np.concatenate([*members, np.zeros(0, np.bool_)])
         self._points, self._weights = _quadrature(int(np.diff(self.start).max(initial=0)))
 
     def expectation(self) -> float:
@@ -89,29 +102,67 @@ class Paths:
         Z = np.zeros((0, X.shape[1])) if Z is None else Z
         workers.run(
             _add_shapley, X.shape[0], X, Z, self.start, self.feature, self.low, self.high,
-            self.absent, self.share, self.value, self._points, self._weights, out,
+            self.absent, self.outside, self.first, self.members, self.share, self.value,
+            self._points, self._weights, out,
             small=X.shape[0] * self.value.size < 1 << 12,
         )  # fmt: skip
         return out
 
 
-def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, list[tuple]]]:
-    """Each leaf with what the way to it asks: (feature, low, high, absent, share)."""
+@dataclass(frozen=True, eq=False)
+class _Ask:
+    """What the way to a leaf asks of one feature."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    absent: bool = True
+    share: float = 1.0
+    outside: bool = True
+    members: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Ask:
+        """After a split by threshold."""
+        absent = self.absent and missing_left == left
+        if left:
+            return replace(self, high=min(self.high, threshold), absent=absent)
+        return replace(self, low=max(self.low, threshold), absent=absent)
+
+    def among(self, categories: tuple[int, ...], *, left: bool) -> _Ask:
+        """After a split by category: those named go left, all else goes right."""
+        size = max(self.members.size, max(categories) + 1)
+        before = np.full(size, self.outside)
+        before[: self.members.size] = self.members
+        named = np.zeros(size, np.bool_)
+        named[list(categories)] = True
+        return replace(
+            self,
+            members=before & (named if left else ~named),
+            outside=self.outside and not left,
+            absent=self.absent and not left,
+        )
+
+
+def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Ask]]]:
+    """Each leaf with what the way to it asks, feature by feature."""
     found = []
-    stack: list[tuple[int, dict[int, tuple[float, float, bool, float]]]] = [(0, {})]
+    stack: list[tuple[int, dict[int, _Ask]]] = [(0, {})]
     while stack:
         node, asked = stack.pop()
         feature = int(nodes.feature[node])
         if feature < 0:
-            found.append((node, [(f, *bounds) for f, bounds in asked.items()]))
+            found.append((node, asked))
             continue
         threshold, missing_left = float(nodes.threshold[node]), bool(nodes.missing_left[node])
-        low, high, absent, share = asked.get(feature, (-np.inf, np.inf, True, 1.0))
-        for child, is_left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
-            bounds = (low, min(high, threshold)) if is_left else (max(low, threshold), high)
-            fits = absent and missing_left == is_left
-            passed = share * _share(nodes, node, child) if use_cover else share
-            stack.append((child, {**asked, feature: (*bounds, fits, passed)}))
+        categories = nodes.categories[node] if nodes.categories else ()
+        before = asked.get(feature, _Ask())
+        for child, left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
+            if categories:
+                ask = before.among(categories, left=left)
+            else:
+                ask = before.below(threshold, left=left, missing_left=missing_left)
+            if use_cover:
+                ask = replace(ask, share=ask.share * _share(nodes, node, child))
+            stack.append((child, {**asked, feature: ask}))
     return found
 
 
@@ -136,31 +187,41 @@ def _quadrature(most: int) -> tuple[Floats, Floats]:
 
 
 @njit(cache=True, nogil=True)
-def _meets(x, low, high, absent):
+def _meets(x, low, high, absent, outside, members):
     """Whether a value is one that the way to a leaf asks for."""
-    return absent if np.isnan(x) else low < x <= high
+    if np.isnan(x):
+        return absent
+    if not low < x <= high:
+        return False
+    if x >= 0.0 and x < members.size:
+        return members[np.int64(x)]
+    return outside
 
 
 @njit(cache=True, nogil=True)
 def _add_shapley(
-    first, last, X, Z, start, feature, low, high, absent, share, value, points, weights, out
-):
+    begin, end, X, Z, start, feature, low, high, absent, outside, first, members, share, value,
+    points, weights, out,
+):  # fmt: skip
     """Add the shares of all leaves for some rows, background row by background row."""
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
     before = np.zeros(most + 1)
     rounds = max(Z.shape[0], 1)
-    for row in range(first, last):
+    for row in range(begin, end):
         for other in range(rounds):
             for leaf in range(value.size):
                 # Collect the features that the row and the background do not meet alike.
                 count, reachable = 0, True
                 for c in range(start[leaf], start[leaf + 1]):
-                    meets = _meets(X[row, feature[c]], low[c], high[c], absent[c])
+                    named = members[first[c] : first[c + 1]]
+                    x = X[row, feature[c]]
+                    meets = _meets(x, low[c], high[c], absent[c], outside[c], named)
                     one[count] = 1.0 if meets else 0.0
                     zero[count] = share[c]
                     if Z.shape[0] > 0:
-                        met = _meets(Z[other, feature[c]], low[c], high[c], absent[c])
+                        z = Z[other, feature[c]]
+                        met = _meets(z, low[c], high[c], absent[c], outside[c], named)
                         zero[count] = 1.0 if met else 0.0
                     if one[count] == 0.0 and zero[count] == 0.0:
                         reachable = False

@@ -1,0 +1,215 @@
+"""A model as a graph of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precede.exports.parts import Parts, at_most, refuse_categories
+from precede.rankers import Column, Feature
+
+__all__ = ["onnx_bytes", "onnx_model"]
+
+LESS_OR_EQUAL = 0  # of the modes of a node of TreeEnsemble
+
+
+def onnx_bytes(parts: Parts, *, dtype: str = "float32") -> bytes:
+    """The graph as bytes of a file."""
+    return onnx_model(parts, dtype=dtype).SerializeToString()
+
+
+def onnx_model(parts: Parts, *, dtype: str = "float32") -> Any:
+    """A graph with an input ``X`` of shape (rows, features) and an output ``score`` (rows,).
+
+    NaN in X is a missing value and goes where the model sends it. With ``dtype="float32"``
+    trees are a `TreeEnsembleRegressor`, which every runtime knows: thresholds are rounded
+    down to float32, so that float32 values fall on the side on which precede puts them, and
+    scores are sums of rounded leaves. With ``dtype="float64"`` they are a `TreeEnsemble` of
+    ai.onnx.ml 5, in which nothing is rounded. Straight lines are computed in float64.
+    """
+    onnx = _import_onnx()
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype={dtype!r} is unknown; use 'float32' or 'float64'")
+    graph = _Graph(onnx, np.dtype(dtype))
+    sums = [graph.trees(parts)] if parts.trees or not parts.lines else []
+    constant = parts.constant if not sums else 0.0
+    if parts.lines:
+        sums.append(graph.lines(parts, constant))
+    total = (
+        sums[0] if len(sums) == 1 else graph.add("Add", [graph.cast(s, "float64") for s in sums])
+    )
+    graph.add("Reshape", [graph.cast(total, dtype), graph.constant([-1])], "score")
+    return graph.model(parts)
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx  # noqa: PLC0415  (only for those who export to it)
+    except ImportError as error:
+        raise ImportError(
+            "format='onnx' needs the package onnx: pip install precede[onnx]"
+        ) from error
+    return onnx
+
+
+class _Graph:
+    """Nodes and constants under way."""
+
+    def __init__(self, onnx: Any, dtype: np.dtype):
+        self._onnx, self._dtype = onnx, dtype
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._types: dict[str, str] = {"X": dtype.name}
+
+    def add(self, kind: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
+        output = output or f"{kind.lower()}_{len(self._nodes)}"
+        self._types[output] = attributes.pop("gives", self._types.get(inputs[0], "float64"))
+        make = self._onnx.helper.make_node
+        self._nodes.append(make(kind, inputs, [output], **attributes))
+        return output
+
+    def constant(self, values: Any, dtype: Any = None) -> str:
+        name = f"constant_{len(self._constants)}"
+        array = np.asarray(values, dtype)
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        self._types[name] = array.dtype.name
+        return name
+
+    def cast(self, name: str, dtype: str) -> str:
+        if self._types[name] == dtype:
+            return name
+        to = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return self.add("Cast", [name], to=to, gives=dtype)
+
+    def trees(self, parts: Parts) -> str:
+        trees = parts.all_trees()
+        for nodes in trees:
+            refuse_categories(nodes, "ONNX")
+        if self._dtype == np.float32:
+            fields = _regressor_fields(trees)
+            return self.add(
+                "TreeEnsembleRegressor", ["X"], domain="ai.onnx.ml", gives="float32", **fields
+            )
+        fields = _ensemble_fields(trees, self._onnx.numpy_helper.from_array)
+        return self.add("TreeEnsemble", ["X"], domain="ai.onnx.ml", gives="float64", **fields)
+
+    def lines(self, parts: Parts, constant: float) -> str:
+        """Weighted sum of features and columns, as a column."""
+        X = self.cast("X", "float64")
+        total = self.constant([[constant]], np.float64)
+        for kind in (Feature, Column):
+            chosen = [(ranker, w) for ranker, w in parts.lines if isinstance(ranker, kind)]
+            if not chosen:
+                continue
+            which = self.constant([ranker.feature for ranker, _ in chosen], np.int64)
+            x = self.add("Gather", [X, which], axis=1)
+            if kind is Feature:
+                x = self._scaled(x, [ranker for ranker, _ in chosen])  # type: ignore[misc]
+            weight = self.constant([[w] for _, w in chosen], np.float64)
+            total = self.add("Add", [self.add("MatMul", [x, weight]), total])
+        return total
+
+    def _scaled(self, x: str, rankers: list[Feature]) -> str:
+        """Features scaled to [0, 1]; 0 where missing. In halves, which cannot overflow."""
+        low = np.array([ranker.low / 2 for ranker in rankers])
+        width = np.array([ranker.high / 2 for ranker in rankers]) - low
+        half = self.add("Mul", [x, self.constant(0.5, np.float64)])
+        from_low = self.add("Sub", [half, self.constant(low)])
+        scaled = self.add("Div", [from_low, self.constant(width)])
+        zero, one = self.constant(0.0, np.float64), self.constant(1.0, np.float64)
+        clipped = self.add("Clip", [scaled, zero, one])
+        absent = self.add("IsNaN", [x], gives="bool")
+        return self.add("Where", [absent, zero, clipped], gives="float64")
+
+    def model(self, parts: Parts) -> Any:
+        helper = self._onnx.helper
+        kind = helper.np_dtype_to_tensor_dtype(self._dtype)
+        graph = helper.make_graph(
+            self._nodes,
+            "precede",
+            [helper.make_tensor_value_info("X", kind, ["rows", len(parts.names)])],
+            [helper.make_tensor_value_info("score", kind, ["rows"])],
+            self._constants,
+        )
+        learning = 3 if self._dtype == np.float32 else 5
+        model = helper.make_model(
+            graph,
+            producer_name="precede",
+            doc_string=parts.title,
+            opset_imports=[
+                helper.make_opsetid("", 17),
+                helper.make_opsetid("ai.onnx.ml", learning),
+            ],
+            ir_version=8 if self._dtype == np.float32 else 9,
+        )
+        helper.set_model_props(model, {"features": "\n".join(parts.names)})
+        self._onnx.checker.check_model(model)
+        return model
+
+
+def _regressor_fields(trees: list[Any]) -> dict[str, Any]:
+    """Attributes of TreeEnsembleRegressor, node by node."""
+    fields: dict[str, list] = {name: [] for name in (
+        "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values",
+        "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true",
+        "target_treeids", "target_nodeids", "target_ids", "target_weights",
+    )}  # fmt: skip
+    for number, nodes in enumerate(trees):
+        for node in range(len(nodes.feature)):
+            leaf = bool(nodes.feature[node] < 0)
+            row = {
+                "nodes_treeids": number,
+                "nodes_nodeids": node,
+                "nodes_featureids": 0 if leaf else int(nodes.feature[node]),
+                "nodes_modes": "LEAF" if leaf else "BRANCH_LEQ",
+                "nodes_values": 0.0 if leaf else float(at_most(float(nodes.threshold[node]))),
+                "nodes_truenodeids": 0 if leaf else int(nodes.left[node]),
+                "nodes_falsenodeids": 0 if leaf else int(nodes.right[node]),
+                "nodes_missing_value_tracks_true": int(not leaf and bool(nodes.missing_left[node])),
+            }
+            if leaf:
+                row |= {"target_treeids": number, "target_nodeids": node, "target_ids": 0,
+                        "target_weights": float(nodes.value[node])}  # fmt: skip
+            for name, value in row.items():
+                fields[name].append(value)
+    return {**fields, "n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE"}
+
+
+def _ensemble_fields(trees: list[Any], tensor: Any) -> dict[str, Any]:
+    """Attributes of TreeEnsemble, splits and leaves apart and numbered through."""
+    roots: list[int] = []
+    splits: list[tuple] = []
+    leaves: list[float] = []
+    for nodes in trees:
+        is_split = nodes.feature >= 0
+        split = len(splits) + np.cumsum(is_split) - 1
+        leaf = len(leaves) + np.cumsum(~is_split) - 1
+        roots.append(len(splits))
+        if not is_split[0]:  # every tree starts with a split: both ways lead to the leaf
+            splits.append((0, 0.0, leaf[0], 1, leaf[0], 1, 0))
+        for node in np.flatnonzero(is_split):
+            ways = []
+            for child in (nodes.left[node], nodes.right[node]):
+                ways += [split[child], 0] if is_split[child] else [leaf[child], 1]
+            threshold = max(float(nodes.threshold[node]), -np.finfo(np.float64).max)
+            splits.append((nodes.feature[node], threshold, *ways, int(nodes.missing_left[node])))
+        leaves += nodes.value[~is_split].tolist()
+    columns = [list(column) for column in zip(*splits, strict=True)]
+    whole = [list(map(int, columns[j])) for j in (0, 2, 3, 4, 5, 6)]
+    return {
+        "tree_roots": roots,
+        "nodes_featureids": whole[0],
+        "nodes_splits": tensor(np.array(columns[1], np.float64), "nodes_splits"),
+        "nodes_modes": tensor(np.full(len(splits), LESS_OR_EQUAL, np.uint8), "nodes_modes"),
+        "nodes_truenodeids": whole[1],
+        "nodes_trueleafs": whole[2],
+        "nodes_falsenodeids": whole[3],
+        "nodes_falseleafs": whole[4],
+        "nodes_missing_value_tracks_true": whole[5],
+        "leaf_targetids": [0] * len(leaves),
+        "leaf_weights": tensor(np.array(leaves, np.float64), "leaf_weights"),
+        "n_targets": 1,
+        "aggregate_function": 1,
+        "post_transform": 0,
+    }

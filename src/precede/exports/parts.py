@@ -1,0 +1,229 @@
+"""A fitted model as the parts that serving formats know: trees, straight lines, a constant."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precede.explain import nodes_of
+from precede.model import Ensemble
+from precede.rankers import Column, Constant, Feature, Ranker
+from precede.shapley import Nodes
+from precede.stumps import Stump
+
+__all__ = [
+    "Parts",
+    "above",
+    "as_single",
+    "at_most",
+    "refuse_categories",
+    "refuse_other_missing",
+    "side_by_side",
+]
+
+LARGEST = float(np.finfo(np.float32).max)
+SMALLEST = np.finfo(np.float32).tiny
+
+
+@dataclass(frozen=True)
+class Parts:
+    """``score(x) = constant + sum of trees + sum of weight · line(x[feature])``.
+
+    `trees` carry the weights in their leaves. All stumps of a feature become at most two
+    trees, one for each side that missing values go to, whatever the number of rounds. `lines`
+    are features (clipped to [0, 1]) and columns, with their weights.
+    """
+
+    names: tuple[str, ...]
+    trees: tuple[Nodes, ...]
+    lines: tuple[tuple[Feature | Column, float], ...]
+    constant: float
+    title: str
+
+    @classmethod
+    def of(cls, model: Any) -> Parts:
+        """Take a fitted model apart; rankers of a stranger's kind are refused."""
+        ensemble: Ensemble = model.ensemble_
+        trees = [*_of_stumps(ensemble)]
+        lines: dict[Feature | Column, float] = {}
+        constants: list[float] = []
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+            nodes = nodes_of(ranker)
+            if isinstance(ranker, Stump):
+                continue
+            if nodes is not None:
+                trees.append(nodes.times(weight))
+            elif isinstance(ranker, Constant):
+                constants.append(weight)
+            elif isinstance(ranker, Feature | Column):
+                lines[ranker] = lines.get(ranker, 0.0) + weight
+            else:
+                raise _unknown(ranker)
+        names = getattr(model, "feature_names_in_", None)
+        if names is None:
+            names = [f"x{j}" for j in range(ensemble.n_features)]
+        return cls(
+            tuple(map(str, names)),
+            tuple(trees),
+            tuple(lines.items()),
+            math.fsum(constants),
+            f"precede {type(model).__name__}, {len(ensemble)} rounds",
+        )
+
+    def all_trees(self) -> list[Nodes]:
+        """The trees, and a leaf for the constant; there is always one at least."""
+        leaf = _leaf(self.constant)
+        return [*self.trees, leaf] if self.constant != 0 or not self.trees else [*self.trees]
+
+    def refuse_lines(self, format_: str) -> None:
+        """Say why a format of trees alone cannot hold the model, if so."""
+        if self.lines:
+            kind = self.lines[0][0].name
+            raise ValueError(
+                f"{format_} holds trees only, but the model has rankers of kind {kind!r}, straight "
+                "lines; use format='onnx', 'python' or 'c', or fit with rankers='stumps'"
+            )
+
+
+def _unknown(ranker: Ranker) -> ValueError:
+    return ValueError(
+        f"a ranker of kind {ranker.name!r} cannot be exported: no format knows it; save the model "
+        "as JSON and serve it with precede"
+    )
+
+
+def refuse_other_missing(trees: list[Nodes], names: tuple[str, ...], reader: str) -> None:
+    """Refuse trees that send missing values elsewhere than zeros, for readers that take 0."""
+    for nodes in trees:
+        for feature, threshold, left in zip(
+            nodes.feature.tolist(),
+            nodes.threshold.tolist(),
+            nodes.missing_left.tolist(),
+            strict=True,
+        ):
+            if feature >= 0 and left != (threshold >= 0):
+                here, there = ("below", "above") if left else ("above", "below")
+                raise ValueError(
+                    f"the model counts missing values of {names[feature]!r} as {here} "
+                    f"{threshold:.6g}, but {reader} takes them for 0, which is {there}; if all "
+                    "features are there when serving, or 0 is what you mean, pass missing='zero'"
+                )
+
+
+def refuse_categories(nodes: Nodes, format_: str) -> None:
+    """Refuse splits by category, which few formats write in one way."""
+    if nodes.categories and any(nodes.categories):
+        raise ValueError(
+            f"{format_} cannot hold splits by category here; use format='python' or 'c', or fit "
+            "without categorical_features"
+        )
+
+
+# -- stumps as trees -------------------------------------------------------------------------
+
+
+def _of_stumps(ensemble: Ensemble) -> list[Nodes]:
+    """Two trees for each feature at most: missing values below all thresholds, or above."""
+    jumps: dict[tuple[int, int], dict[float, list[float]]] = {}
+    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        if isinstance(ranker, Stump):
+            at = jumps.setdefault((ranker.feature, ranker.missing), {})
+            at.setdefault(ranker.threshold, []).append(weight)
+    trees = []
+    for (feature, missing), at in sorted(jumps.items()):
+        thresholds = sorted(at)
+        values = np.cumsum([0.0, *(math.fsum(at[t]) for t in thresholds)])
+        trees.append(_steps(feature, thresholds, values.tolist(), missing_left=missing == 0))
+    return trees
+
+
+def _steps(feature: int, thresholds: list[float], values: list[float], missing_left: bool) -> Nodes:
+    """A balanced tree of a step function: value j where j thresholds lie below."""
+    rows: list[list[Any]] = []
+
+    def grow(first: int, last: int) -> int:
+        place = len(rows)
+        rows.append([-1, 0.0, -1, -1, False, values[first]])
+        if first < last:
+            middle = (first + last) // 2
+            left, right = grow(first, middle), grow(middle + 1, last)
+            rows[place] = [feature, thresholds[middle], left, right, missing_left, 0.0]
+        return place
+
+    grow(0, len(thresholds))
+    split_on, threshold, left, right, goes_left, value = map(np.array, zip(*rows, strict=True))
+    return Nodes(split_on, threshold, left, right, goes_left, value)
+
+
+def _leaf(value: float) -> Nodes:
+    return _steps(0, [], [value], missing_left=True)
+
+
+def side_by_side(nodes: Nodes) -> Nodes:
+    """The tree with its nodes level by level, so that siblings follow each other.
+
+    XGBoost takes the node after the left child for the right one, whatever the file says.
+    """
+    order = [0]
+    for node in order:  # grows while it is read
+        if nodes.feature[node] >= 0:
+            order += [int(nodes.left[node]), int(nodes.right[node])]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    leaf = nodes.feature[order] < 0
+    return Nodes(
+        nodes.feature[order],
+        nodes.threshold[order],
+        np.where(leaf, -1, place[nodes.left[order]]),
+        np.where(leaf, -1, place[nodes.right[order]]),
+        nodes.missing_left[order],
+        nodes.value[order],
+        None if nodes.cover is None else nodes.cover[order],
+        tuple(nodes.categories[node] for node in order) if nodes.categories else (),
+    )
+
+
+# -- single precision ------------------------------------------------------------------------
+
+
+def as_single(value: float) -> float:
+    """A number that is the same read in single or in double precision, in few digits.
+
+    >>> as_single(1 / 3)
+    0.33333334
+    """
+    return float(str(np.float32(min(max(value, -LARGEST), LARGEST))))
+
+
+def at_most(threshold: float) -> np.float32:
+    """The largest float32 t with ``x <= t`` just when ``x <= threshold``, for float32 x.
+
+    Rounding to nearest could move the threshold across a value. Infinite thresholds become
+    the largest numbers there are; so -3.4028235e38 itself counts as missing.
+
+    >>> bool(float(at_most(0.1)) <= 0.1 < float(np.nextafter(at_most(0.1), np.float32(1))))
+    True
+    """
+    bounded = min(max(threshold, -LARGEST), LARGEST)
+    single = np.float32(bounded)
+    if float(single) > bounded:
+        single = np.nextafter(single, np.float32(-np.inf))
+    return single
+
+
+def above(threshold: float) -> np.float32:
+    """The float32 t with ``x < t`` just when ``x <= threshold``, for float32 x.
+
+    Never a subnormal number, which some machines take for 0: positive values below 1.2e-38
+    count as 0.
+
+    >>> float(above(1.0))
+    1.0000001192092896
+    """
+    after = np.nextafter(at_most(threshold), np.float32(np.inf))
+    if 0 < after < SMALLEST:
+        return SMALLEST
+    return min(after, np.float32(LARGEST))

@@ -1,0 +1,187 @@
+"""Trees as search engines read them: RankLib's text, XGBoost's dump, Solr's JSON.
+
+All three compare in single precision. Thresholds are written so that float32 values fall on
+the side on which precede puts them, exactly; leaves are rounded to the nearest float32.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from precede.exports.parts import (
+    Parts,
+    above,
+    as_single,
+    at_most,
+    refuse_categories,
+    refuse_other_missing,
+    side_by_side,
+)
+from precede.shapley import Nodes
+
+__all__ = ["ranklib_text", "solr_text", "xgboost_dump_text"]
+
+# Solr adds this to every threshold as it reads a model.
+SOLR_SLACK = np.float32(1e-6)
+
+
+def _trees_for(parts: Parts, format_: str, missing: str, reader: str) -> list[Nodes]:
+    parts.refuse_lines(format_)
+    trees = parts.all_trees()
+    for nodes in trees:
+        refuse_categories(nodes, format_)
+    if missing == "refuse":
+        refuse_other_missing(trees, parts.names, reader)
+    return trees
+
+
+# -- RankLib ---------------------------------------------------------------------------------
+
+
+def ranklib_text(parts: Parts, *, missing: str = "refuse") -> str:
+    """The text of a LambdaMART model of RankLib, as ``model/ranklib`` of the search plugins.
+
+    ``x <= threshold`` goes left; features are numbered from 1; a feature that is not given
+    is 0. RankLib joins the lines without a gap and reads each tree's first child, so nothing
+    but tags may stand between tags.
+    """
+    trees = _trees_for(parts, "RankLib", missing, "RankLib")
+    lines = [
+        "## LambdaMART",
+        f"## {parts.title}",
+        f"## No. of trees = {len(trees)}",
+        *(
+            f"## feature {j + 1}: {escape(' '.join(name.split()))}"
+            for j, name in enumerate(parts.names)
+        ),
+        "",
+        "<ensemble>",
+    ]
+    for number, nodes in enumerate(trees, start=1):
+        lines.append(f'<tree id="{number}" weight="1.0">')
+        lines += ["<split>", *_ranklib_lines(nodes, 0), "</split>", "</tree>"]
+    return "\n".join([*lines, "</ensemble>", ""])
+
+
+def _ranklib_lines(nodes: Nodes, node: int) -> list[str]:
+    if nodes.feature[node] < 0:
+        return [f"<output>{as_single(float(nodes.value[node]))!r}</output>"]
+    threshold = as_single(float(at_most(float(nodes.threshold[node]))))
+    lines = [
+        f"<feature>{nodes.feature[node] + 1}</feature>",
+        f"<threshold>{threshold!r}</threshold>",
+    ]
+    for side, child in (("left", nodes.left[node]), ("right", nodes.right[node])):
+        lines += [f'<split pos="{side}">', *_ranklib_lines(nodes, int(child)), "</split>"]
+    return lines
+
+
+# -- XGBoost's dump --------------------------------------------------------------------------
+
+
+def xgboost_dump_text(parts: Parts, *, missing: str = "refuse") -> str:
+    """A list of trees as ``Booster.get_dump(dump_format="json")`` gives it.
+
+    This is ``model/xgboost+json`` of the search plugins, and what Vespa imports.
+    ``x < split_condition`` goes to `yes`. The node for missing values is written, but the
+    plugins do not read it: there a feature that is not given is 0.
+    """
+    trees = _trees_for(parts, "the dump of XGBoost", missing, "the plugin")
+    return (
+        json.dumps([_dump_of(side_by_side(nodes), parts.names) for nodes in trees], indent=1) + "\n"
+    )
+
+
+def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0) -> dict[str, Any]:
+    feature = int(nodes.feature[node])
+    if feature < 0:
+        return {"nodeid": node, "leaf": as_single(float(nodes.value[node]))}
+    left, right = int(nodes.left[node]), int(nodes.right[node])
+    return {
+        "nodeid": node,
+        "depth": depth,
+        "split": names[feature],
+        "split_condition": as_single(float(above(float(nodes.threshold[node])))),
+        "yes": left,
+        "no": right,
+        "missing": left if nodes.missing_left[node] else right,
+        "children": [_dump_of(nodes, names, child, depth + 1) for child in (left, right)],
+    }
+
+
+# -- Solr ------------------------------------------------------------------------------------
+
+
+def solr_text(parts: Parts, *, missing: str = "refuse", name: str = "precede") -> str:
+    """A model of Solr's learning-to-rank module.
+
+    Trees become a `MultipleAdditiveTreesModel`, in which ``x <= threshold + 1e-6`` goes left
+    (the threshold written is that much smaller) and, from Solr 9.2 on, a missing value goes
+    where the node says. With ``missing="zero"`` they are zeros, for any version. A model of
+    columns alone becomes a `LinearModel`, which knows no missing values, as columns do not.
+    """
+    columns = [ranker.name == "column" for ranker, _ in parts.lines]
+    if parts.lines and all(columns) and not parts.trees and parts.constant == 0:
+        return _solr_linear(parts, name)
+    trees = _trees_for(parts, "Solr", "held", "Solr")
+    params: dict[str, Any] = {
+        "trees": [
+            {"weight": "1", "root": _solr_node(nodes, parts.names, keep=missing != "zero")}
+            for nodes in trees
+        ]
+    }
+    if missing != "zero":
+        params = {"isNullSameAsZero": False, **params}
+    model = {
+        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        "name": name,
+        "features": [{"name": each} for each in parts.names],
+        "params": params,
+    }
+    return json.dumps(model, indent=1) + "\n"
+
+
+def _solr_linear(parts: Parts, name: str) -> str:
+    weights = {parts.names[ranker.feature]: as_single(w) for ranker, w in parts.lines}
+    model = {
+        "class": "org.apache.solr.ltr.model.LinearModel",
+        "name": name,
+        "features": [{"name": each} for each in weights],
+        "params": {"weights": weights},
+    }
+    return json.dumps(model, indent=1) + "\n"
+
+
+def _solr_node(
+    nodes: Nodes, names: tuple[str, ...], node: int = 0, *, keep: bool
+) -> dict[str, Any]:
+    feature = int(nodes.feature[node])
+    if feature < 0:
+        return {"value": repr(as_single(float(nodes.value[node])))}
+    side = {"missing": "left" if nodes.missing_left[node] else "right"} if keep else {}
+    return {
+        "feature": names[feature],
+        "threshold": repr(as_single(float(_before_slack(at_most(float(nodes.threshold[node])))))),
+        **side,
+        "left": _solr_node(nodes, names, int(nodes.left[node]), keep=keep),
+        "right": _solr_node(nodes, names, int(nodes.right[node]), keep=keep),
+    }
+
+
+def _before_slack(threshold: np.float32) -> np.float32:
+    """The number that becomes the threshold when Solr adds its slack, in single precision.
+
+    Below 1e-6 in size there may be none; the nearest is then off by 1e-13 at most.
+    """
+    first = np.float32(threshold - SOLR_SLACK)
+    near = [first]
+    for towards in (np.float32(-np.inf), np.float32(np.inf)):
+        step = first
+        for _ in range(2):
+            step = np.nextafter(step, towards)
+            near.append(step)
+    return min(near, key=lambda each: abs(float(each + SOLR_SLACK) - float(threshold)))

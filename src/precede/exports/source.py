@@ -1,0 +1,354 @@
+"""A model as a Python module or a C function that need nothing but their language.
+
+Both add in the order in which `predict` adds, in double precision, so that they give its
+scores to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precede.explain import nodes_of
+from precede.model import Ensemble
+from precede.rankers import Column, Constant, Feature
+from precede.shapley import Nodes
+from precede.stumps import Stump
+
+__all__ = ["c_text", "python_text"]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is added up, in this order: step functions, trees, and the other rankers."""
+
+    title: str
+    names: list[str]
+    steps: list[tuple[int, list[float], list[float], float]]  # feature, thresholds, values, missing
+    trees: list[Nodes]
+    others: list[tuple[Any, float]]
+
+    @classmethod
+    def of(cls, model: Any) -> _Plan:
+        ensemble: Ensemble = model.ensemble_
+        tables = ensemble._tables
+        steps = []
+        for used, feature in enumerate(tables.feature.tolist()):
+            begin, end = int(tables.start[used]), int(tables.start[used + 1])
+            values = tables.value[begin + used : end + used + 1].tolist()
+            missing = float(tables.missing[used])
+            steps.append((feature, tables.threshold[begin:end].tolist(), values, missing))
+        trees = []
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+            nodes = None if isinstance(ranker, Stump) else nodes_of(ranker)
+            if nodes is not None:
+                trees.append(nodes.times(weight))
+        others = [(r, w) for r, w in ensemble._others if nodes_of(r) is None]
+        for ranker, _ in others:
+            if not isinstance(ranker, Feature | Column | Constant):
+                raise ValueError(
+                    f"a ranker of kind {ranker.name!r} cannot be exported: only precede can score "
+                    "it; save the model as JSON"
+                )
+        names = getattr(model, "feature_names_in_", None)
+        names = [f"x{j}" for j in range(ensemble.n_features)] if names is None else names
+        title = f"precede {type(model).__name__}, {len(ensemble)} rounds"
+        return cls(title, [str(name) for name in names], steps, trees, others)
+
+
+# -- Python ----------------------------------------------------------------------------------
+
+PYTHON = '''\
+"""Scores of a ranking model ({title}). Needs nothing but Python.
+
+score(row) takes {n} numbers in the order of NAMES and returns one: the higher stands first.
+None and NaN are missing values.
+"""
+
+from bisect import bisect_left
+
+inf, nan = float("inf"), float("nan")
+
+NAMES = {names}
+
+# feature, thresholds, value above so many of them, value if missing
+STEPS = {steps}
+
+# nodes: (value,) or (feature, threshold, categories, missing goes left, left, right)
+TREES = {trees}
+
+# feature, low, width, what to multiply by first, weight: clipped to [0, 1], 0 if missing
+LINES = {lines}
+
+
+def score(row):
+    """Score of one row."""
+    if len(row) != {n}:
+        raise ValueError(f"a row has {n} numbers, not {{len(row)}}")
+    row = [nan if x is None else float(x) for x in row]
+    total = 0.0
+    for feature, thresholds, values, missing in STEPS:
+        x = row[feature]
+        total += missing if x != x else values[bisect_left(thresholds, x)]
+    for nodes in TREES:
+        node = nodes[0]
+        while len(node) > 1:
+            feature, threshold, categories, missing_left, left, right = node
+            x = row[feature]
+            if categories:
+                goes_left = x >= 0 and x != inf and int(x) in categories
+            else:
+                goes_left = missing_left if x != x else x <= threshold
+            node = nodes[left if goes_left else right]
+        total += node[0]
+    for feature, low, width, factor, weight in LINES:
+        if feature is None:
+            total += weight
+        elif width is None:
+            total += weight * row[feature]
+        else:
+            scaled = (row[feature] * factor - low) / width
+            total += weight * (0.0 if scaled != scaled else min(max(scaled, 0.0), 1.0))
+    return total
+
+
+def scores(rows):
+    """Scores of many rows."""
+    return [score(row) for row in rows]
+'''
+
+
+def python_text(model: Any) -> str:
+    """Source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
+    plan = _Plan.of(model)
+    steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
+    trees = [
+        _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
+        for nodes in plan.trees
+    ]
+    lines = [
+        f"({feature}, {low!r}, {width!r}, {factor!r}, {weight!r})"
+        for feature, low, width, factor, weight in map(_line, plan.others)
+    ]
+    return PYTHON.format(
+        title=_one_line(plan.title).replace('"', "'"),
+        n=len(plan.names),
+        names=_list([repr(name) for name in plan.names], 0),
+        steps=_list(steps, 0),
+        trees=_list(trees, 0),
+        lines=_list(lines, 0),
+    )
+
+
+def _python_node(nodes: Nodes, node: int) -> str:
+    if nodes.feature[node] < 0:
+        return f"({float(nodes.value[node])!r},)"
+    categories = nodes.categories[node] if nodes.categories else ()
+    return (
+        f"({nodes.feature[node]}, {float(nodes.threshold[node])!r}, {_tuple(categories)}, "
+        f"{bool(nodes.missing_left[node])}, {nodes.left[node]}, {nodes.right[node]})"
+    )
+
+
+def _line(other: tuple[Any, float]) -> tuple[Any, Any, Any, float, float]:
+    """Feature, low, width, factor and weight of a ranker; as `Feature` computes it."""
+    ranker, weight = other
+    if isinstance(ranker, Constant):
+        return None, None, None, 1.0, weight
+    if isinstance(ranker, Column):
+        return ranker.feature, None, None, 1.0, weight
+    factor = 0.5 if ranker.high - ranker.low == math.inf else 1.0
+    low = ranker.low * factor
+    return ranker.feature, low, ranker.high * factor - low, factor, weight
+
+
+def _tuple(values: Any) -> str:
+    listed = [repr(value) for value in values]
+    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
+
+
+def _list(entries: list[str], indent: int) -> str:
+    if not entries:
+        return "[]"
+    space = " " * (indent + 4)
+    return "[\n" + "".join(f"{space}{entry},\n" for entry in entries) + " " * indent + "]"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "/")
+
+
+# -- C ---------------------------------------------------------------------------------------
+
+C = """\
+/* Scores of a ranking model ({title}).
+ *
+ * double {name}(const double *x): x holds {n} numbers, NaN being a missing value; the higher
+ * score stands first. C99; link with -lm. To get precede's scores to the last bit, do not let
+ * the compiler change the arithmetic: no -ffast-math, and -ffp-contract=off where the machine
+ * multiplies and adds in one step.
+ *
+{features}
+ */
+#include <math.h>
+
+enum {{ STEPS = {n_steps}, TREES = {n_trees}, LINES = {n_lines} }};
+
+/* Step functions: feature, first threshold, value if missing; one value more than thresholds. */
+static const int step_feature[] = {step_feature};
+static const int step_start[] = {step_start};
+static const double step_missing[] = {step_missing};
+static const double step_threshold[] = {step_threshold};
+static const double step_value[] = {step_value};
+
+/* Trees: feature (-1 at a leaf), threshold or value, children; words of categories that go left. */
+static const int tree_root[] = {tree_root};
+static const int node_feature[] = {node_feature};
+static const double node_number[] = {node_number};
+static const int node_left[] = {node_left};
+static const int node_right[] = {node_right};
+static const unsigned char node_missing_left[] = {node_missing_left};
+static const int node_set[] = {node_set};
+static const unsigned int set_word[] = {set_word};
+
+/* Lines: feature (-1: a constant), low, width (0: the value itself), factor, weight. */
+static const int line_feature[] = {line_feature};
+static const double line_number[] = {line_number};
+
+static double tree_value(const double *x, int node)
+{{
+    while (node_feature[node] >= 0) {{
+        double value = x[node_feature[node]];
+        int words = node_set[node + 1] - node_set[node], left;
+        if (words > 0)
+            left = value >= 0 && value < 32.0 * words
+                && (set_word[node_set[node] + (int)value / 32] >> ((int)value % 32) & 1u);
+        else
+            left = isnan(value) ? node_missing_left[node] : value <= node_number[node];
+        node = left ? node_left[node] : node_right[node];
+    }}
+    return node_number[node];
+}}
+
+double {name}(const double *x)
+{{
+    double total = 0.0;
+    for (int s = 0; s < STEPS; s++) {{
+        double value = x[step_feature[s]];
+        int low = step_start[s], high = step_start[s + 1];
+        if (isnan(value)) {{
+            total += step_missing[s];
+            continue;
+        }}
+        while (low < high) {{ /* the number of thresholds below the value */
+            int middle = low + (high - low) / 2;
+            if (step_threshold[middle] < value)
+                low = middle + 1;
+            else
+                high = middle;
+        }}
+        total += step_value[low + s];
+    }}
+    for (int t = 0; t < TREES; t++)
+        total += tree_value(x, tree_root[t]);
+    for (int l = 0; l < LINES; l++) {{
+        const double *number = line_number + 4 * l;
+        if (line_feature[l] < 0)
+            total += number[3];
+        else if (number[1] == 0.0)
+            total += number[3] * x[line_feature[l]];
+        else {{
+            double scaled = (x[line_feature[l]] * number[2] - number[0]) / number[1];
+            total += number[3] * (isnan(scaled) ? 0.0 : fmin(fmax(scaled, 0.0), 1.0));
+        }}
+    }}
+    return total;
+}}
+"""
+
+
+def c_text(model: Any, *, name: str = "precede_score") -> str:
+    """Source of ``double name(const double *x)`` in C99."""
+    if not name.isidentifier() or not name.isascii():
+        raise ValueError(f"name={name!r} is no name of a function in C")
+    plan = _Plan.of(model)
+    start = np.concatenate([[0], np.cumsum([len(t) for _, t, _, _ in plan.steps])]).astype(int)
+    lines = list(map(_line, plan.others))
+    return C.format(
+        title=_comment(plan.title),
+        name=name,
+        n=len(plan.names),
+        features="\n".join(f" * x[{j}]: {_comment(each)}" for j, each in enumerate(plan.names)),
+        n_steps=len(plan.steps),
+        n_trees=len(plan.trees),
+        n_lines=len(lines),
+        step_feature=_array([f for f, _, _, _ in plan.steps]),
+        step_start=_array(start.tolist()),
+        step_missing=_array([m for _, _, _, m in plan.steps]),
+        step_threshold=_array([t for _, ts, _, _ in plan.steps for t in ts]),
+        step_value=_array([v for _, _, vs, _ in plan.steps for v in vs]),
+        line_feature=_array([-1 if line[0] is None else line[0] for line in lines]),
+        line_number=_array(
+            [
+                number
+                for _, low, width, factor, w in lines
+                for number in (low or 0.0, width or 0.0, factor, w)
+            ]
+        ),
+        **_c_trees(plan.trees),
+    )
+
+
+def _c_trees(trees: list[Nodes]) -> dict[str, str]:
+    """All trees in one row of nodes."""
+    rows: list[tuple] = []
+    roots, words, sets = [], [0], []
+    for nodes in trees:
+        first = len(rows)
+        roots.append(first)
+        for node in range(len(nodes.feature)):
+            leaf = nodes.feature[node] < 0
+            number = nodes.value[node] if leaf else nodes.threshold[node]
+            children = first + int(nodes.left[node]), first + int(nodes.right[node])
+            goes_left = int(nodes.missing_left[node])
+            rows.append((int(nodes.feature[node]), float(number), *children, goes_left))
+            sets += _bits(nodes.categories[node]) if nodes.categories else []
+            words.append(len(sets))
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
+    names = ("node_feature", "node_number", "node_left", "node_right", "node_missing_left")
+    arrays = {name: _array(column) for name, column in zip(names, columns, strict=True)}
+    return {
+        "tree_root": _array(roots),
+        "node_set": _array(words),
+        "set_word": _array([f"{word}u" for word in sets]),
+        **arrays,
+    }
+
+
+def _bits(categories: tuple[int, ...]) -> list[int]:
+    """A set of categories as words of 32 bits."""
+    words = [0] * (max(categories, default=-1) // 32 + 1)
+    for category in categories:
+        words[category // 32] |= 1 << (category % 32)
+    return words
+
+
+def _array(values: list[Any]) -> str:
+    """An initialiser; C has no empty arrays, so an empty one holds a 0 that nobody reads."""
+    shown = [_c_number(value) for value in values] or ["0"]
+    lines = [", ".join(shown[j : j + 8]) for j in range(0, len(shown), 8)]
+    return "{\n    " + ",\n    ".join(lines) + "\n}" if len(lines) > 1 else f"{{ {lines[0]} }}"
+
+
+def _c_number(value: Any) -> str:
+    if isinstance(value, float) and math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return value if isinstance(value, str) else repr(value)
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a comment."""
+    return _one_line(text).replace("*/", "* /")

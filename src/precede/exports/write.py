@@ -1,0 +1,103 @@
+"""Write a fitted model in the format of somebody else's server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from precede.exports.onnx_graph import onnx_bytes
+from precede.exports.parts import Parts
+from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump_text
+from precede.exports.source import c_text, python_text
+from precede.exports.xgboost_model import xgboost_text
+from precede.model import write_file
+
+__all__ = ["FORMATS", "export"]
+
+# For each format: how it is written, and which options it has.
+FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
+    "c": (c_text, ("name",)),
+    "onnx": (lambda model, **options: onnx_bytes(Parts.of(model), **options), ("dtype",)),
+    "python": (python_text, ()),
+    "ranklib": (lambda model, **o: ranklib_text(Parts.of(model), **o), ("missing",)),
+    "solr": (lambda model, **o: solr_text(Parts.of(model), **o), ("missing", "name")),
+    "xgboost": (lambda model: xgboost_text(Parts.of(model)), ()),
+    "xgboost-dump": (lambda model, **o: xgboost_dump_text(Parts.of(model), **o), ("missing",)),
+}
+
+
+def export(model: Any, path: str | os.PathLike[str], format: str, **options: Any) -> None:
+    """Write a fitted model for serving, atomically; the file gives the scores of `predict`.
+
+    ================ ======================================== ================= =============
+    format           read by                                  missing values    numbers
+    ================ ======================================== ================= =============
+    ``json``         `precede.load`                           kept              float64
+    ``onnx``         ONNX runtimes                            kept              see `dtype`
+    ``xgboost``      XGBoost (``Booster.load_model``)         kept              float32
+    ``xgboost-dump`` ``model/xgboost+json`` of the plugins of read as 0         float32
+                     Elasticsearch and OpenSearch; Vespa
+    ``ranklib``      RankLib; ``model/ranklib`` of the        read as 0         float32
+                     plugins
+    ``solr``         Solr's learning-to-rank module           kept (Solr 9.2)   float32
+    ``python``       Python alone, without a package          kept              float64
+    ``c``            any C compiler                           kept              float64
+    ================ ======================================== ================= =============
+
+    Where a format cannot hold the model, or would treat missing values in another way, the
+    export is refused with the reason. Scores of float64 formats are equal to the last bit
+    (ONNX: to rounding); for float32 formats, thresholds are rounded such that every float32
+    value falls on the same side, and the sums of leaves are float32.
+
+    Parameters
+    ----------
+    model : fitted ranker
+    path : where to write
+    format : one of the above
+    missing : {"refuse", "zero"}
+        For ``ranklib``, ``xgboost-dump`` and ``solr``. These readers take a missing value for
+        0. "refuse" refuses a model that does not; "zero" writes it all the same, for when no
+        feature is ever missing or 0 is what you mean. Solr 9.2 can keep the rule and does,
+        unless "zero" asks for a file for older versions.
+    dtype : {"float32", "float64"}
+        For ``onnx``: of the input and the scores.
+    name : str
+        For ``solr`` the name of the model, for ``c`` that of the function.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from precede import RankBoost, export
+    >>> model = RankBoost(n_estimators=2).fit([[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]], [0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.py")
+    ...     export(model, path, "python")
+    ...     module = {}
+    ...     exec(open(path).read(), module)
+    >>> bool(module["score"]([2.0, 2.0]) == model.predict([[2.0, 2.0]])[0])
+    True
+    """
+    check_is_fitted(model)
+    if format == "json":
+        _refuse_options(format, options, ())
+        model.save(path)
+        return
+    if format not in FORMATS:
+        known = ", ".join(sorted([*FORMATS, "json"]))
+        raise ValueError(f"format={format!r} is unknown; use one of {known}")
+    write, accepted = FORMATS[format]
+    _refuse_options(format, options, accepted)
+    if options.get("missing", "refuse") not in ("refuse", "zero"):
+        raise ValueError(f"missing={options['missing']!r} is unknown; use 'refuse' or 'zero'")
+    content = write(model, **options)
+    write_file(path, content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def _refuse_options(format_: str, options: dict[str, Any], accepted: tuple[str, ...]) -> None:
+    for name in options:
+        if name not in accepted:
+            have = f"has {', '.join(accepted)}" if accepted else "has none"
+            raise ValueError(f"format={format_!r} has no option {name!r}; it {have}")

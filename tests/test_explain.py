@@ -208,8 +208,7 @@ def test_rankers_of_strangers():
 
 def as_tree(nodes):
     """The same tree as a ranker: splits first, in the order in which they are met."""
-    from precede.trees import Tree
-
+    Tree = pytest.importorskip("precede.trees").Tree
     order, waiting = [], [0]
     while waiting:
         node = waiting.pop(0)

@@ -15,7 +15,7 @@ from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import write_file
 
-__all__ = ["FORMATS", "export"]
+__all__ = ["export"]
 
 # For each format: how it is written, and which options it has.
 FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
@@ -69,14 +69,14 @@ def export(model: Any, path: str | os.PathLike[str], format: str, **options: Any
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import os, pathlib, tempfile
     >>> from precede import RankBoost, export
     >>> model = RankBoost(n_estimators=2).fit([[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]], [0, 0, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.py")
     ...     export(model, path, "python")
     ...     module = {}
-    ...     exec(open(path).read(), module)
+    ...     exec(pathlib.Path(path).read_text(), module)
     >>> bool(module["score"]([2.0, 2.0]) == model.predict([[2.0, 2.0]])[0])
     True
     """

@@ -30,6 +30,7 @@ _HOME = {
     "Price": "losses",
     "PushRanker": "algorithms.push",
     "RankBoost": "algorithms.rankboost",
+    "RankBoostPlus": "algorithms.rankboost_plus",
     "Ranker": "rankers",
     "SmoothMargin": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from precede.algorithms.smooth_margin import SmoothMargin
     from precede.checkpoint import Checkpoint
     from precede.disk import DiskTable, write_table
+    from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.estimator import load
     from precede.exports.write import export
     from precede.judgments import Judgments

@@ -377,6 +377,18 @@ class Arrangement:
         """
         if rows < 1:
             raise ValueError(f"rows={rows} is no size of a block; use 1 or more")
+        part = self.components()
+        order = np.argsort(part, kind="stable")
+        ends = np.cumsum(np.bincount(part))
+        cuts, begin = [], 0
+        for end in ends[:-1]:
+            if end - begin >= rows:
+                cuts.append(int(end))
+                begin = int(end)
+        return [np.sort(block) for block in np.split(order, cuts)]
+
+    def components(self) -> Integers:
+        """Number the places by connected component: joined by a chain of comparisons."""
         first = self.level_start[self.query_start]
         group = np.repeat(np.arange(first.size - 1), np.diff(first))
         alone = np.arange(self.n_places - self.n_graded) + first.size - 1
@@ -386,14 +398,7 @@ class Arrangement:
             (np.ones(self.winner.size), (group[self.winner], group[self.loser])), (count, count)
         )
         part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
-        order = np.argsort(part, kind="stable")
-        ends = np.cumsum(np.bincount(part))
-        cuts, begin = [], 0
-        for end in ends[:-1]:
-            if end - begin >= rows:
-                cuts.append(int(end))
-                begin = int(end)
-        return [np.sort(block) for block in np.split(order, cuts)]
+        return part.astype(np.int64)
 
     def reorder(self, key: NDArray) -> tuple[Arrangement, Integers]:
         """Sort the places inside each level by `key`; returns also the old place of each new.

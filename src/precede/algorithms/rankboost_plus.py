@@ -1,0 +1,620 @@
+"""RankBoost+: ties cost what they would cost on average if they were broken (C19)."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numba import njit
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from precede.boost import History, Progress, Result, Rounds, Stop, advance, ghost_mass
+from precede.candidates import PRIME, Candidates, Span
+from precede.estimator import BaseRanker, Task
+from precede.inputs import whole_number
+from precede.model import Ensemble
+from precede.pair_weights import DroppedWeights, PairWeights, free_memory
+from precede.progress import ProgressBar
+from precede.rankers import TIE, Family, family
+from precede.risk import PairRisk
+
+__all__ = ["RankBoostPlus"]
+
+Floats = NDArray[np.float64]
+
+# A slope below this is what rounding leaves of 0.
+SETTLED = 1e-14
+# What rounding may add to a tie mass in one round.
+ROUNDING = 1e-13
+# Share of the free memory that a fit may take by itself.
+SHARE = 0.75
+# Coefficients of a linear combination below this are what rounding leaves of 0.
+NO_PART = 1e-9
+
+
+class RankBoostPlus(BaseRanker):
+    """RankBoost+: minimises the exponential loss E2, in which a tie is half right, half wrong.
+
+    E2 is the mean over crucial pairs of ``prod_s omega_s``, where a weak ranker s of values 0
+    and 1 and of accumulated weight eta_s has ``omega_s = exp(-eta_s)`` on pairs that it
+    orders rightly, ``exp(eta_s)`` on pairs that it reverses and ``cosh(eta_s)``, the average
+    of the two, on pairs that it ties. It bounds the training error with ties counting half,
+    and every round lowers it: ``E2 = prod_t sqrt(1 - delta_t²) <= exp(-sum_t delta_t² / 2)``.
+
+    A round takes the ranker of the largest absolute slope
+    ``delta = d- - d+ + d0 tanh(eta)`` (d+, d-, d0: weights of the pairs that it orders
+    rightly, wrongly, not at all) and adds ``-artanh(delta)`` to its weight. The rankers of
+    the model are kept linearly independent over pairs.
+
+    Parameters
+    ----------
+    search : {"efficient", "optimal"}
+        "efficient" is the paper's Algorithm 2: a ranker that is a linear combination of
+        those in the model is never taken. "optimal" also looks along such combinations, which
+        costs much more and changes little; for small data.
+    rankers : {"stumps", "columns"}
+        Thresholds on features, with missing values below all others, or columns of X whose
+        values are 0 and 1. Rankers that order the training pairs in the same way, or in the
+        opposite way, count once.
+    n_estimators : int
+        Number of rounds.
+    learning_rate : float in (0, 1]
+        Every step is multiplied by it; the paper takes full steps (1).
+    balance : {"pairs", "queries"}
+        Whether every pair weighs the same (the paper) or every query does.
+    max_bins : int from 2 to 255
+        Most bins a feature is cut into.
+    memory_limit : "auto", number of bytes, None, or "estimate"
+        A fit keeps a weight for every pair, 8 bytes each. If it needs more than the limit
+        ("auto": three quarters of the free memory; None: no limit), it says so before it
+        takes any. "estimate" keeps none and estimates the sums over pairs without bias, in
+        linear time and memory (see Notes).
+    masks : even int
+        Number of random masks of a round of the estimate.
+    early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
+        As for `RankBoost`.
+    random_state : int or RandomState, optional
+        For the masks of the estimate; everything else is deterministic.
+
+    Attributes
+    ----------
+    history_ : History
+        ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
+        model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
+        error, ``["rankers"]`` the number of different rankers so far.
+    memory_ : int
+        Bytes that the fit was predicted to need.
+
+    Notes
+    -----
+    A round costs O(pairs) for the weights and O(n) for each feature, and O(pairs) for each
+    eight rankers of the model that could be chosen again (bounds rule out most of them).
+    The model does not depend on the order of the rows or on the number of threads.
+
+    If one ranker puts every pair in order, its weight would be infinite: it gets a large
+    finite one and the fit ends. A ranker that reverses no pair but ties some has a finite
+    step here. On data that can be separated E2 may tend to 0; its logarithm is kept.
+
+    The estimate tosses a coin for every ranker of the model: with the coins' masks the
+    winner of a pair keeps one half of the rankers and the loser the other half, and the
+    product of two exponentials has the weight of the pair as its expectation
+    (*complementary dropout*). ``history_["risk"]`` is then an unbiased estimate of E2, and it
+    may rise from one round to the next.
+
+    References
+    ----------
+    Connamacher, Pancha, Liu & Ray, *RankBoost+: an improvement to RankBoost*, Machine
+    Learning, 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from precede import RankBoostPlus
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RankBoostPlus(n_estimators=50).fit(X[::2], y[::2])
+    >>> round(model.score(X[1::2], y[1::2]), 2)  # area under the ROC curve on the other half
+    0.99
+    >>> bool(model.history_["risk"][-1] < model.history_["bound"][-1])
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        search: str = "efficient",
+        rankers: str | Family = "stumps",
+        n_estimators: int = 300,
+        learning_rate: float = 1.0,
+        balance: str = "pairs",
+        max_bins: int = 255,
+        memory_limit: str | float | None = "auto",
+        masks: int = 8,
+        early_stopping_rounds: int | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callable] | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.search = search
+        self.rankers = rankers
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.balance = balance
+        self.max_bins = max_bins
+        self.memory_limit = memory_limit
+        self.masks = masks
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ---------------------------------------------------------------------------
+
+    def _boost(self, task: Task) -> Result:
+        stop: Stop = Rounds(self.n_estimators)
+        watch = self._worsening(task)
+        if watch is not None and self.early_stopping_rounds is not None:
+            stop = stop | watch
+        ensemble, history = self._before()
+        loop = _Loop(self, task, ensemble, history)
+        name, done = type(self).__name__, len(history)
+        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
+            try:
+                loop.run(stop, bar.callbacks(self.callbacks))
+            except KeyboardInterrupt:
+                loop.interrupt()
+        return Result(loop.ensemble, loop.history, loop.state, loop.reason)
+
+    def _before(self) -> tuple[Ensemble | None, History]:
+        if not self.warm_start or not hasattr(self, "ensemble_"):
+            return None, History()
+        if self.n_estimators < self.n_estimators_:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
+                "of the model to go on with; raise it or set warm_start=False"
+            )
+        return self.ensemble_, self.history_[: self.n_estimators_]
+
+    def _keep(self, result: Result, task: Task) -> None:
+        super()._keep(result, task)
+        # A round along a combination adds several rankers: rounds and rankers differ.
+        history, watch = result.history, self._worsening(task)
+        self.best_iteration_ = watch.best_round(history) if watch and len(history) else len(history)
+        stopped_early = watch is not None and self.early_stopping_rounds is not None
+        self.n_estimators_ = self.best_iteration_ if stopped_early else len(history)
+        parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
+        self.ensemble_ = result.ensemble.first(parts)
+        if task.classes is not None:
+            self.intercept_ = self._intercept(task.training)
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores after each round of the model."""
+        staged = super().staged_predict(X)
+        parts = self.history_["parts"][: self.n_estimators_] if self.n_estimators_ else []
+        ends = {int(end) for end in parts}
+        return (scores for number, scores in enumerate(staged, 1) if number in ends)
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        parts = self.history_["parts"] if len(self.history_) else np.zeros(0)
+        self.n_estimators_ = int(np.sum(parts <= len(self.ensemble_)))
+        self.memory_ = int(fields.get("memory", 0))
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {**super()._to_dict(), "memory": self.memory_}
+
+    # -- checks ----------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.search not in ("efficient", "optimal"):
+            raise ValueError(f"search={self.search!r} is unknown; use 'efficient' or 'optimal'")
+        whole_number("masks", self.masks, least=2)
+        if self.masks % 2:
+            raise ValueError(
+                f"masks={self.masks} is odd; every mask is used with its complement, so use an "
+                "even number"
+            )
+        limit = self.memory_limit
+        number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+        if not (limit is None or limit in ("auto", "estimate") or (number and limit > 0)):
+            raise ValueError(
+                f"memory_limit={limit!r} is unknown; use 'auto', a number of bytes, None for no "
+                "limit, or 'estimate'"
+            )
+        if limit == "estimate" and self.search == "optimal":
+            raise ValueError(
+                "search='optimal' needs the weights of all pairs; use memory_limit='auto', or "
+                "search='efficient' with memory_limit='estimate'"
+            )
+
+    def _check_memory(self, task: Task, candidates: int) -> None:
+        """Predict the memory of the fit, and refuse before it is taken."""
+        arrangement, places = task.training.arrangement, task.training.arrangement.n_places
+        most = min(self.n_estimators, candidates)
+        beside = Span.bytes_needed(places, most)
+        if self.search == "optimal":
+            beside += 8 * candidates * Span.width_needed(places, most) + 8 * places * (most + 8)
+        if self.memory_limit == "estimate":
+            features = task.training.table.n_features
+            self.memory_ = beside + DroppedWeights.bytes_needed(arrangement, self.masks, features)
+            return
+        self.memory_ = beside + PairWeights.bytes_needed(arrangement)
+        limit = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
+        if limit is not None and self.memory_ > limit:
+            pairs = arrangement.count_graded_pairs() + arrangement.winner.size
+            raise ValueError(
+                f"RankBoostPlus keeps a weight for each of the {pairs:,} pairs and needs about "
+                f"{self.memory_ / 1e9:.3g} GB, more than memory_limit={self.memory_limit!r} "
+                f"({limit / 1e9:.3g} GB); raise the limit, use fewer rows or shorter queries, "
+                "memory_limit='estimate' (random masks, linear memory), or RankBoost, which "
+                "keeps no pairs"
+            )
+
+
+@dataclass
+class _Used:
+    """A ranker in the model: its candidate, its weight, and what is known of its ties."""
+
+    number: int
+    eta: float = 0.0
+    low: float = 0.0
+    high: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Move:
+    """What a round does: the slope of log E2 along it, and the weights that it changes.
+
+    `combination` are the coefficients of the rankers of the model, for a candidate that is a
+    linear combination of them.
+    """
+
+    edge: float
+    used: int | None = None
+    new: int | None = None
+    combination: Floats | None = None
+
+
+@dataclass
+class _Combinations:
+    """Candidates in the span of the model (for the optimal search)."""
+
+    rest: NDArray[np.int64]
+    inside: list[int] = field(default_factory=list)
+    parts: list[Floats] = field(default_factory=list)
+
+
+class _Loop:
+    """Coordinate descent on E2, round by round."""
+
+    def __init__(
+        self, settings: RankBoostPlus, task: Task, ensemble: Ensemble | None, history: History
+    ):
+        training = task.training
+        self._settings, self._training = settings, training
+        self._monitors = [monitor for monitor, _ in task.monitors]
+        arrangement, table, workers = training.arrangement, training.table, training.workers
+        self._candidates = Candidates(table, arrangement, family(settings.rankers), workers)
+        settings._check_memory(task, len(self._candidates))
+        self._alive = np.ones(len(self._candidates), bool)
+        most = min(settings.n_estimators, len(self._candidates))
+        self._span = Span(arrangement, most)
+        self._used: list[_Used] = []
+        self._place: dict[int, int] = {}
+        self._weights = self._make_weights(settings)
+        self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
+        self._scores = np.zeros(table.n_places)
+        self.ensemble = Ensemble([], [], table.n_features)
+        self.history = History(history)
+        self.reason = ""
+        self._combinations = None
+        if settings.search == "optimal":
+            vectors = [self._vector(j) for j in range(len(self._candidates))]
+            self._combinations = _Combinations(np.array(vectors).reshape(-1, self._span.width))
+        if ensemble is not None:
+            self._replay(ensemble)
+        self.state = self._e1.state(self._scores)
+
+    def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
+        training = self._training
+        if settings.memory_limit != "estimate":
+            return PairWeights(training.arrangement, training.workers)
+        seed = int(check_random_state(settings.random_state).randint(2**31 - 1))
+        return DroppedWeights(
+            training.arrangement, training.table.codes, training.workers, masks=settings.masks,
+            seed=seed,
+        )  # fmt: skip
+
+    def _replay(self, ensemble: Ensemble) -> None:
+        """Do the rounds of an earlier fit again."""
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+            number = self._candidates.number(ranker)
+            if number < 0:
+                raise ValueError(
+                    f"the model to go on with has {ranker}, which these data do not offer; go on "
+                    "with the same data, or set warm_start=False"
+                )
+            if number not in self._place:
+                self._enter(number, self._span.rest(self._vector(number)))
+            self._add(self._place[number], weight)
+
+    # -- the loop --------------------------------------------------------------------------
+
+    def run(self, stop: Stop, callbacks: Sequence[Callable]) -> None:
+        """Go on until something says stop."""
+        if len(self.history) and self.history[-1]["perfect"]:
+            self.reason = "one ranker puts every pair in order"
+            return
+        while not (reason := stop.reason(self.history)):
+            began = time.perf_counter()
+            move = self._choose()
+            if abs(move.edge) <= SETTLED:
+                self.reason = "no weak ranker improves the risk"
+                return
+            step, perfect = self._take(move)
+            self.state = self._e1.state(self._scores)
+            self._record(move, step, perfect, time.perf_counter() - began)
+            progress = Progress(len(self.history), self.history, self.ensemble)
+            if any([callback(progress) is True for callback in callbacks]):
+                self.reason = "a callback said so"
+                return
+            if perfect:
+                self.reason = "one ranker puts every pair in order"
+                return
+        self.reason = reason
+
+    def interrupt(self) -> None:
+        """Keep whole rounds only."""
+        rounds = len(self.history)
+        parts = int(self.history[-1]["parts"]) if rounds else 0
+        self.ensemble = self.ensemble.first(parts)
+        self.reason = "interrupted"
+        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5)
+
+    def _record(self, move: _Move, step: float, perfect: bool, seconds: float) -> None:
+        log_total = float(np.log(self._training.arrangement.total))
+        # Theorem 2 speaks of steps along one ranker.
+        sure = move.combination is None
+        before = self.history[-1]["bound"] if len(self.history) else 1.0
+        seen: dict[str, float] = {}
+        for monitor in self._monitors:
+            seen |= monitor.look()
+        self.history.append(
+            risk=float(np.exp(self._weights.log_risk)),
+            log_risk=self._weights.log_risk,
+            e1=float(np.exp(self.state.log_value - log_total)),
+            edge=move.edge,
+            step=step,
+            bound=before * float(np.exp(-0.5 * move.edge**2)) if sure else np.nan,
+            rankers=len(self._used),
+            parts=len(self.ensemble),
+            perfect=perfect,
+            seconds=seconds,
+            **seen,
+        )
+
+    # -- choosing --------------------------------------------------------------------------
+
+    def _choose(self) -> _Move:
+        edges = self._candidates.edges(self._weights.pull)
+        own = edges[[used.number for used in self._used]]
+        if self._combinations is not None:
+            return self._best_direction(edges, own)
+        steep = np.where(self._alive, np.abs(edges), 0.0)
+        exact = np.full(own.size, np.nan)
+        while True:
+            most = float(steep.max(initial=0.0))
+            self._look(own, exact, most)
+            within = float(np.nanmax(np.abs(exact), initial=0.0))
+            if most <= max(within * (1 + TIE), SETTLED):
+                return self._among_used(exact, within)
+            number = int(np.argmax(steep >= most * (1 - TIE)))
+            if self._span.rest(self._vector(number)).any():
+                return _Move(float(edges[number]), new=number)
+            # A combination of the rankers of the model. Algorithm 2 now takes a maximal
+            # independent subset of the candidates, in any order; the order in which they are
+            # best is one, and those that never are need not be looked at.
+            self._alive[number] = False
+            steep[number] = 0.0
+
+    def _among_used(self, exact: Floats, within: float) -> _Move:
+        if within <= SETTLED:
+            return _Move(0.0)
+        place = int(np.argmax(np.nan_to_num(np.abs(exact)) >= within * (1 - TIE)))
+        return _Move(float(exact[place]), used=place)
+
+    def _look(self, own: Floats, exact: Floats, most: float) -> None:
+        """Take the exact slope of every ranker of the model that could beat `most`.
+
+        The slope is ``edge - d0 tanh(eta)``, and d0 is only known to lie between two bounds
+        until it is asked for.
+        """
+        if not self._used:
+            return
+        curb = np.tanh([used.eta for used in self._used])
+        low = np.array([used.low for used in self._used])
+        # Pairs that are tied are not among those that make the edge.
+        high = np.minimum([used.high for used in self._used], 1 - np.abs(own) + ROUNDING)
+        reach = np.maximum(np.abs(own - low * curb), np.abs(own - high * curb))
+        reach[~np.isnan(exact)] = -1.0
+        while True:
+            best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
+            places = np.argsort(-reach, kind="stable")[:8]
+            places = places[reach[places] >= max(best * (1 - 2 * TIE), 0.5 * SETTLED)]
+            if not places.size:
+                return
+            tied = self._weights.ties(
+                [self._candidates.values(self._used[place].number) for place in places]
+            )
+            exact[places] = own[places] - tied * curb[places]
+            reach[places] = -1.0
+            for place, mass in zip(places, tied, strict=True):
+                self._used[place].low, self._used[place].high = mass - ROUNDING, mass + ROUNDING
+
+    def _best_direction(self, edges: Floats, own: Floats) -> _Move:
+        """The steepest of all directions: rankers of the model, candidates, combinations."""
+        combinations = self._combinations
+        assert combinations is not None
+        curb = np.tanh([used.eta for used in self._used])
+        tied = self._weights.ties([self._candidates.values(used.number) for used in self._used])
+        exact = own - tied * curb if own.size else own
+        slope = np.where(self._alive, edges, 0.0)
+        for number, parts in zip(combinations.inside, combinations.parts, strict=True):
+            slope[number] = parts @ exact[: parts.size] / np.linalg.norm(parts)
+        steep = np.abs(slope)
+        most = float(steep.max(initial=0.0))
+        within = float(np.abs(exact).max(initial=0.0))
+        if most <= max(within * (1 + TIE), SETTLED):
+            return self._among_used(exact, within)
+        number = int(np.argmax(steep >= most * (1 - TIE)))
+        if number not in combinations.inside:
+            return _Move(float(slope[number]), new=number)
+        parts = combinations.parts[combinations.inside.index(number)]
+        return _Move(float(slope[number]), combination=parts / np.linalg.norm(parts))
+
+    # -- moving ----------------------------------------------------------------------------
+
+    def _take(self, move: _Move) -> tuple[float, bool]:
+        """Step along the move; gives the step, and whether one ranker does it all."""
+        rate = self._settings.learning_rate
+        if move.combination is not None:
+            step = rate * self._line_search(move)
+            for place in np.flatnonzero(move.combination):
+                self._add(int(place), step * float(move.combination[place]))
+            return step, False
+        edge, perfect = move.edge, abs(move.edge) >= 1 - 1e-15
+        ghost = 2 * ghost_mass(self._training.arrangement) if perfect else 0.0
+        step = rate * 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
+        place = move.used
+        if place is None:
+            assert move.new is not None
+            place = self._enter(move.new, self._span.rest(self._vector(move.new)))
+        before = self._used[place].eta
+        self._add(place, step)
+        if isinstance(self._weights, PairWeights):
+            self._widen(place, move.edge, before, step)
+        return step, perfect
+
+    def _enter(self, number: int, rest: NDArray[np.int64]) -> int:
+        """Take a candidate into the model, with weight 0."""
+        row, pivot = self._span.add(rest)
+        self._alive[number] = False
+        self._used.append(_Used(number))
+        self._place[number] = len(self._used) - 1
+        if self._combinations is not None:
+            self._extend_combinations(row, pivot)
+        return len(self._used) - 1
+
+    def _add(self, place: int, step: float) -> None:
+        """Add to the weight of a ranker of the model."""
+        used = self._used[place]
+        values = self._candidates.values(used.number)
+        if isinstance(self._weights, PairWeights):
+            self._weights.advance(values, before=used.eta, step=step)
+        else:
+            feature, first = self._candidates.feature, self._candidates.first
+            self._weights.advance(int(feature[used.number]), int(first[used.number]), step=step)
+        used.eta += step
+        ranker = self._candidates.ranker(used.number)
+        advance(0, self._scores.size, self._scores, values, step)
+        for monitor in self._monitors:
+            monitor.advance(ranker, step)
+        self.ensemble.append(ranker, step)
+
+    def _widen(self, place: int, edge: float, before: float, step: float) -> None:
+        """Say how far the ties of the rankers of the model may have moved in this round.
+
+        Every weight was multiplied by one of three factors, so a sum of weights has moved at
+        most by the largest factor, and at most by the total variation of all weights.
+        """
+        assert isinstance(self._weights, PairWeights)
+        factor = np.array([
+            np.exp(-step), np.exp(step), np.cosh(step) + np.sinh(step) * np.tanh(before)
+        ])  # fmt: skip
+        factor /= 0.5 * ((1 + edge) * np.exp(-step) + (1 - edge) * np.exp(step))
+        tied = self._weights.tied / factor[2]
+        plain = edge + tied * np.tanh(before)  # d+ - d-
+        mass = np.array([(1 - tied + plain) / 2, (1 - tied - plain) / 2, tied])
+        moved = 0.5 * float(np.sum(mass * np.abs(factor - 1)))
+        least, most = float(factor.min()), float(factor.max())
+        for used in self._used:
+            used.low = max(used.low * least, used.low - moved) - ROUNDING
+            used.high = min(used.high * most, used.high + moved) + ROUNDING
+        now = self._used[place]
+        now.low, now.high = self._weights.tied - ROUNDING, self._weights.tied + ROUNDING
+
+    # -- combinations ----------------------------------------------------------------------
+
+    def _vector(self, number: int) -> NDArray[np.int64]:
+        return self._span.vector(self._candidates.values(number))
+
+    def _extend_combinations(self, row: NDArray[np.int64], pivot: int) -> None:
+        """Find the candidates that the ranker just taken has brought into the span."""
+        combinations = self._combinations
+        assert combinations is not None
+        _eliminate_all(combinations.rest, row, pivot)
+        inside = ~combinations.rest.any(axis=1)
+        inside[[used.number for used in self._used]] = False
+        inside[combinations.inside] = False
+        fresh = np.flatnonzero(inside)
+        if not fresh.size:
+            return
+        solution = np.linalg.lstsq(
+            np.stack([self._span.centred(self._candidates.values(u.number)) for u in self._used]).T,
+            np.stack([self._span.centred(self._candidates.values(j)) for j in fresh]).T,
+            rcond=None,
+        )[0]
+        solution[np.abs(solution) < NO_PART] = 0.0
+        combinations.inside += fresh.tolist()
+        combinations.parts += list(solution.T)
+
+    def _line_search(self, move: _Move) -> float:
+        """Step along a combination at which E2 is least."""
+        assert isinstance(self._weights, PairWeights)
+        assert move.combination is not None
+        weights, places = self._weights, np.flatnonzero(move.combination)
+        values = [self._candidates.values(self._used[place].number) for place in places]
+        before = np.array([self._used[place].eta for place in places])
+        direction = move.combination[places] * np.sign(move.edge)
+        ghost = ghost_mass(self._training.arrangement)
+
+        def slope(step: float, ghosts: bool) -> float:
+            rising = weights.along(values, before, direction, step)[1]
+            return rising + (2 * ghost * np.sinh(step) if ghosts else 0.0)
+
+        for ghosts in (False, True):  # with ghosts the least is never at infinity
+            reach = 1.0
+            while reach < 64 and slope(reach, ghosts) < 0:
+                reach *= 2
+            if slope(reach, ghosts) >= 0:
+                root = scipy.optimize.brentq(slope, 0.0, reach, (ghosts,), xtol=1e-14)
+                return float(np.sign(move.edge) * root)
+        return float(np.sign(move.edge) * reach)
+
+
+assert PRIME == 2147483647, "the kernel below writes the prime as 2147483647"
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _eliminate_all(rest, row, pivot):
+    """Take from every vector the multiple of the row that its pivot asks for."""
+    for j in range(rest.shape[0]):
+        factor = rest[j, pivot]
+        if factor != 0:
+            for k in range(row.size):
+                rest[j, k] = (rest[j, k] - factor * row[k]) % 2147483647

@@ -28,6 +28,8 @@ ORDER = [
     "table",
     "rankers",
     "stumps",
+    "pair_weights",
+    "candidates",
     "model",
     "shapley",
     "explain",

@@ -265,13 +265,15 @@ def _sketch(values, reference, sketched, coordinates):
         if value == 0:
             continue
         if not sketched:
-            coordinates[place] = value % 2147483647
+            coordinates[place] = value
             continue
         for j in range(8):
             mixed = _mixed(8 * place + j)
             bucket = np.int64((mixed >> np.uint64(32)) % width)
-            factor = np.int64(mixed & np.uint64(0x7FFFFFFF)) % 2147483647
-            coordinates[bucket] = (coordinates[bucket] + value * factor) % 2147483647
+            factor = np.int64(mixed & np.uint64(0x7FFFFFFF))
+            coordinates[bucket] += value * factor
+    for k in range(coordinates.size):  # sums of 2^32 terms would still fit
+        coordinates[k] %= 2147483647
 
 
 @njit(cache=True, nogil=True)

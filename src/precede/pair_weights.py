@@ -8,6 +8,7 @@ query; `DroppedWeights` keeps none and estimates the same sums from random masks
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,21 +46,15 @@ def free_memory() -> int:
     True
     """
     known = []
-    try:
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
-        known += [int(line.split()[1]) * 1024 for line in told.splitlines() if "Available" in line]
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        known += [int(line.split()[1]) * 1024 for line in told if line.startswith("MemAvailable")]
     if not known and hasattr(os, "sysconf"):
-        try:
+        with contextlib.suppress(OSError, ValueError):
             known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-        except (OSError, ValueError):
-            pass
-    try:  # a container may be allowed less
+    with contextlib.suppress(OSError, ValueError):  # a container may be allowed less
         most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
         known.append(most - int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
-    except (OSError, ValueError):
-        pass
     return max(1, min(known, default=4 << 30))
 
 
@@ -112,12 +107,9 @@ class PairWeights:
     def bytes_needed(arrangement: Arrangement) -> int:
         """Memory of the weights and of what goes with them, before any of it is taken."""
         graded = arrangement.count_graded_pairs()
-        columns = graded // PIECE + 1  # pieces after the first of a query
-        longest = int(np.diff(arrangement.level_start[arrangement.query_start]).max(initial=0))
-        a_place = 8 * (6 + ABREAST)
-        return 8 * graded + 8 * columns * longest + a_place * arrangement.n_places + (
-            40 * arrangement.winner.size
-        )
+        # Sums by column of the pieces are at most a sixteenth of the pairs: see `_pieces`.
+        pairs = 8 * graded + 8 * graded // 16 + 40 * arrangement.winner.size
+        return pairs + 8 * (7 + ABREAST) * arrangement.n_places
 
     def advance(self, values: Bytes, *, before: float, step: float) -> None:
         """Add `step` to the accumulated weight `before` of a ranker (C19 eqs. 25 and 26)."""
@@ -185,9 +177,7 @@ class PairWeights:
         ])  # fmt: skip
         values = np.stack(rankers, axis=1)
         sums = np.zeros((2, len(self._pieces)))
-        self._run(
-            _line, self._pieces, self._count, self._start, values, table, self._weights, sums
-        )
+        self._run(_line, self._pieces, self._count, self._start, values, table, self._weights, sums)
         listed = np.zeros((2, self._listed.size))
         _line_of_listed(
             self._arrangement.winner, self._arrangement.loser, values, table, self._listed, listed
@@ -223,9 +213,13 @@ def _pieces(
     pieces, first_piece = [], [0]
     places = arrangement.level_start[arrangement.query_start]
     for bottom, top in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
-        low = int(np.searchsorted(start[bottom : top + 1], start[bottom], side="right")) - 1 + bottom
+        low = (
+            int(np.searchsorted(start[bottom : top + 1], start[bottom], side="right")) - 1 + bottom
+        )
+        # Every piece has sums by column of its own: they must stay few beside the pairs.
+        size = max(PIECE, 16 * int(count[top - 1]))
         while low < top:
-            end = int(np.searchsorted(start[: top + 1], start[low] + PIECE))
+            end = int(np.searchsorted(start[: top + 1], start[low] + size))
             end = min(max(end, low + 1), top)
             pieces.append((bottom, low, end, int(count[end - 1])))
             low = end
@@ -318,10 +312,14 @@ class DroppedWeights:
         down = np.concatenate([total - kept, kept])
         self._sum_up(up, down)
 
+    def _coins(self) -> NDArray[np.int64]:
+        """Whether a mask keeps a ranker: rankers, groups of queries, masks."""
+        generator = np.random.default_rng([self._seed, self._round])
+        return generator.integers(0, 2, (len(self._eta), self._groups, self._masks // 2))
+
     def _tables(self, used: list[int]) -> tuple[Floats, Floats]:
         """Sums of ``eta r`` by code of a feature: of the rankers kept, and of all of them."""
-        generator = np.random.default_rng([self._seed, self._round])
-        coins = generator.integers(0, 2, (len(self._eta), self._groups, self._masks // 2))
+        coins = self._coins()
         tables = np.zeros((self._groups, len(used), self._masks // 2, 256))
         totals = np.zeros((len(used), 256))
         code = np.arange(256)

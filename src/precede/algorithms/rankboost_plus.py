@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.optimize
 from numba import njit
 from numpy.typing import NDArray
@@ -226,7 +227,7 @@ class RankBoostPlus(BaseRanker):
                 f"masks={self.masks} is odd; every mask is used with its complement, so use an "
                 "even number"
             )
-        limit = self.memory_limit
+        limit: Any = self.memory_limit
         number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
         if not (limit is None or limit in ("auto", "estimate") or (number and limit > 0)):
             raise ValueError(
@@ -251,7 +252,7 @@ class RankBoostPlus(BaseRanker):
             self.memory_ = beside + DroppedWeights.bytes_needed(arrangement, self.masks, features)
             return
         self.memory_ = beside + PairWeights.bytes_needed(arrangement)
-        limit = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
+        limit: Any = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
         if limit is not None and self.memory_ > limit:
             pairs = arrangement.count_graded_pairs() + arrangement.winner.size
             raise ValueError(
@@ -265,25 +266,36 @@ class RankBoostPlus(BaseRanker):
 
 @dataclass
 class _Used:
-    """A ranker in the model: its candidate, its weight, and what is known of its ties."""
+    """Rankers in the model: candidates, weights, and bounds on the ties of each."""
 
-    number: int
-    eta: float = 0.0
-    low: float = 0.0
-    high: float = 1.0
+    number: list[int] = field(default_factory=list)
+    eta: Floats = field(default_factory=lambda: np.zeros(0))
+    low: Floats = field(default_factory=lambda: np.zeros(0))
+    high: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+    def enter(self, number: int) -> None:
+        """Take a candidate in, with weight 0; nothing is known of its ties."""
+        self.number.append(number)
+        self.eta = np.append(self.eta, 0.0)
+        self.low = np.append(self.low, 0.0)
+        self.high = np.append(self.high, 1.0)
 
 
 @dataclass(frozen=True)
 class _Move:
     """What a round does: the slope of log E2 along it, and the weights that it changes.
 
-    `combination` are the coefficients of the rankers of the model, for a candidate that is a
-    linear combination of them.
+    A ranker of the model by its place; or a new candidate, and what the span of the model
+    leaves of it; or the coefficients of a candidate that is a combination of the rankers.
     """
 
     edge: float
-    used: int | None = None
-    new: int | None = None
+    used: int = -1
+    new: int = -1
+    rest: NDArray[np.int64] | None = None
     combination: Floats | None = None
 
 
@@ -311,7 +323,7 @@ class _Loop:
         self._alive = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
         self._span = Span(arrangement, most)
-        self._used: list[_Used] = []
+        self._used = _Used()
         self._place: dict[int, int] = {}
         self._weights = self._make_weights(settings)
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
@@ -321,7 +333,7 @@ class _Loop:
         self.reason = ""
         self._combinations = None
         if settings.search == "optimal":
-            vectors = [self._vector(j) for j in range(len(self._candidates))]
+            vectors = [self._rest(j) for j in range(len(self._candidates))]
             self._combinations = _Combinations(np.array(vectors).reshape(-1, self._span.width))
         if ensemble is not None:
             self._replay(ensemble)
@@ -347,7 +359,7 @@ class _Loop:
                     "with the same data, or set warm_start=False"
                 )
             if number not in self._place:
-                self._enter(number, self._span.rest(self._vector(number)))
+                self._enter(number, self._rest(number))
             self._add(self._place[number], weight)
 
     # -- the loop --------------------------------------------------------------------------
@@ -409,7 +421,7 @@ class _Loop:
 
     def _choose(self) -> _Move:
         edges = self._candidates.edges(self._weights.pull)
-        own = edges[[used.number for used in self._used]]
+        own = edges[self._used.number]
         if self._combinations is not None:
             return self._best_direction(edges, own)
         steep = np.where(self._alive, np.abs(edges), 0.0)
@@ -421,8 +433,9 @@ class _Loop:
             if most <= max(within * (1 + TIE), SETTLED):
                 return self._among_used(exact, within)
             number = int(np.argmax(steep >= most * (1 - TIE)))
-            if self._span.rest(self._vector(number)).any():
-                return _Move(float(edges[number]), new=number)
+            rest = self._rest(number)
+            if rest.any():
+                return _Move(float(edges[number]), new=number, rest=rest)
             # A combination of the rankers of the model. Algorithm 2 now takes a maximal
             # independent subset of the candidates, in any order; the order in which they are
             # best is one, and those that never are need not be looked at.
@@ -441,13 +454,13 @@ class _Loop:
         The slope is ``edge - d0 tanh(eta)``, and d0 is only known to lie between two bounds
         until it is asked for.
         """
-        if not self._used:
+        used = self._used
+        if not len(used):
             return
-        curb = np.tanh([used.eta for used in self._used])
-        low = np.array([used.low for used in self._used])
+        curb = np.tanh(used.eta)
         # Pairs that are tied are not among those that make the edge.
-        high = np.minimum([used.high for used in self._used], 1 - np.abs(own) + ROUNDING)
-        reach = np.maximum(np.abs(own - low * curb), np.abs(own - high * curb))
+        high = np.minimum(used.high, 1 - np.abs(own) + ROUNDING)
+        reach = np.maximum(np.abs(own - used.low * curb), np.abs(own - high * curb))
         reach[~np.isnan(exact)] = -1.0
         while True:
             best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
@@ -455,21 +468,17 @@ class _Loop:
             places = places[reach[places] >= max(best * (1 - 2 * TIE), 0.5 * SETTLED)]
             if not places.size:
                 return
-            tied = self._weights.ties(
-                [self._candidates.values(self._used[place].number) for place in places]
-            )
+            tied = self._weights.ties([self._values(int(place)) for place in places])
             exact[places] = own[places] - tied * curb[places]
             reach[places] = -1.0
-            for place, mass in zip(places, tied, strict=True):
-                self._used[place].low, self._used[place].high = mass - ROUNDING, mass + ROUNDING
+            used.low[places], used.high[places] = tied - ROUNDING, tied + ROUNDING
 
     def _best_direction(self, edges: Floats, own: Floats) -> _Move:
         """The steepest of all directions: rankers of the model, candidates, combinations."""
         combinations = self._combinations
         assert combinations is not None
-        curb = np.tanh([used.eta for used in self._used])
-        tied = self._weights.ties([self._candidates.values(used.number) for used in self._used])
-        exact = own - tied * curb if own.size else own
+        tied = self._weights.ties([self._values(place) for place in range(len(self._used))])
+        exact = own - tied * np.tanh(self._used.eta)
         slope = np.where(self._alive, edges, 0.0)
         for number, parts in zip(combinations.inside, combinations.parts, strict=True):
             slope[number] = parts @ exact[: parts.size] / np.linalg.norm(parts)
@@ -480,7 +489,7 @@ class _Loop:
             return self._among_used(exact, within)
         number = int(np.argmax(steep >= most * (1 - TIE)))
         if number not in combinations.inside:
-            return _Move(float(slope[number]), new=number)
+            return _Move(float(slope[number]), new=number, rest=self._rest(number))
         parts = combinations.parts[combinations.inside.index(number)]
         return _Move(float(slope[number]), combination=parts / np.linalg.norm(parts))
 
@@ -491,17 +500,16 @@ class _Loop:
         rate = self._settings.learning_rate
         if move.combination is not None:
             step = rate * self._line_search(move)
-            for place in np.flatnonzero(move.combination):
-                self._add(int(place), step * float(move.combination[place]))
+            for part in np.flatnonzero(move.combination):
+                self._add(int(part), step * float(move.combination[part]))
             return step, False
         edge, perfect = move.edge, abs(move.edge) >= 1 - 1e-15
         ghost = 2 * ghost_mass(self._training.arrangement) if perfect else 0.0
         step = rate * 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
         place = move.used
-        if place is None:
-            assert move.new is not None
-            place = self._enter(move.new, self._span.rest(self._vector(move.new)))
-        before = self._used[place].eta
+        if move.rest is not None:
+            place = self._enter(move.new, move.rest)
+        before = float(self._used.eta[place])
         self._add(place, step)
         if isinstance(self._weights, PairWeights):
             self._widen(place, move.edge, before, step)
@@ -511,7 +519,7 @@ class _Loop:
         """Take a candidate into the model, with weight 0."""
         row, pivot = self._span.add(rest)
         self._alive[number] = False
-        self._used.append(_Used(number))
+        self._used.enter(number)
         self._place[number] = len(self._used) - 1
         if self._combinations is not None:
             self._extend_combinations(row, pivot)
@@ -519,15 +527,14 @@ class _Loop:
 
     def _add(self, place: int, step: float) -> None:
         """Add to the weight of a ranker of the model."""
-        used = self._used[place]
-        values = self._candidates.values(used.number)
+        number, values = self._used.number[place], self._values(place)
         if isinstance(self._weights, PairWeights):
-            self._weights.advance(values, before=used.eta, step=step)
+            self._weights.advance(values, before=float(self._used.eta[place]), step=step)
         else:
             feature, first = self._candidates.feature, self._candidates.first
-            self._weights.advance(int(feature[used.number]), int(first[used.number]), step=step)
-        used.eta += step
-        ranker = self._candidates.ranker(used.number)
+            self._weights.advance(int(feature[number]), int(first[number]), step=step)
+        self._used.eta[place] += step
+        ranker = self._candidates.ranker(number)
         advance(0, self._scores.size, self._scores, values, step)
         for monitor in self._monitors:
             monitor.advance(ranker, step)
@@ -549,33 +556,35 @@ class _Loop:
         mass = np.array([(1 - tied + plain) / 2, (1 - tied - plain) / 2, tied])
         moved = 0.5 * float(np.sum(mass * np.abs(factor - 1)))
         least, most = float(factor.min()), float(factor.max())
-        for used in self._used:
-            used.low = max(used.low * least, used.low - moved) - ROUNDING
-            used.high = min(used.high * most, used.high + moved) + ROUNDING
-        now = self._used[place]
-        now.low, now.high = self._weights.tied - ROUNDING, self._weights.tied + ROUNDING
+        used, known = self._used, self._weights.tied
+        used.low = np.maximum(used.low * least, used.low - moved) - ROUNDING
+        used.high = np.minimum(used.high * most, used.high + moved) + ROUNDING
+        used.low[place], used.high[place] = known - ROUNDING, known + ROUNDING
 
     # -- combinations ----------------------------------------------------------------------
 
-    def _vector(self, number: int) -> NDArray[np.int64]:
-        return self._span.vector(self._candidates.values(number))
+    def _values(self, place: int) -> NDArray[np.uint8]:
+        """Values of a ranker of the model."""
+        return self._candidates.values(self._used.number[place])
+
+    def _rest(self, number: int) -> NDArray[np.int64]:
+        """What the span of the model leaves of a candidate."""
+        return self._span.rest(self._span.vector(self._candidates.values(number)))
 
     def _extend_combinations(self, row: NDArray[np.int64], pivot: int) -> None:
         """Find the candidates that the ranker just taken has brought into the span."""
         combinations = self._combinations
         assert combinations is not None
         _eliminate_all(combinations.rest, row, pivot)
-        inside = ~combinations.rest.any(axis=1)
-        inside[[used.number for used in self._used]] = False
+        inside = np.array(~combinations.rest.any(axis=1))
+        inside[self._used.number] = False
         inside[combinations.inside] = False
         fresh = np.flatnonzero(inside)
         if not fresh.size:
             return
-        solution = np.linalg.lstsq(
-            np.stack([self._span.centred(self._candidates.values(u.number)) for u in self._used]).T,
-            np.stack([self._span.centred(self._candidates.values(j)) for j in fresh]).T,
-            rcond=None,
-        )[0]
+        known = [self._span.centred(self._values(place)) for place in range(len(self._used))]
+        wanted = [self._span.centred(self._candidates.values(int(number))) for number in fresh]
+        solution = scipy.linalg.lstsq(np.stack(known).T, np.stack(wanted).T)[0]
         solution[np.abs(solution) < NO_PART] = 0.0
         combinations.inside += fresh.tolist()
         combinations.parts += list(solution.T)
@@ -585,8 +594,8 @@ class _Loop:
         assert isinstance(self._weights, PairWeights)
         assert move.combination is not None
         weights, places = self._weights, np.flatnonzero(move.combination)
-        values = [self._candidates.values(self._used[place].number) for place in places]
-        before = np.array([self._used[place].eta for place in places])
+        values = [self._values(int(place)) for place in places]
+        before = self._used.eta[places]
         direction = move.combination[places] * np.sign(move.edge)
         ghost = ghost_mass(self._training.arrangement)
 

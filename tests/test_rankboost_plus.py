@@ -454,9 +454,32 @@ def test_warm_start_is_one_longer_fit(options):
     same_bits(long, short.set_params(n_estimators=30).fit(X, y, qid=qid))
     with pytest.raises(ValueError, match="less than the 30 rounds"):
         short.set_params(n_estimators=5).fit(X, y, qid=qid)
+    if "memory_limit" in options:  # without a seed it goes on as well
+        short.set_params(n_estimators=31, random_state=None).fit(X, y, qid=qid)
+        assert short.ensemble_.weights[:30] == long.ensemble_.weights
     if not options:
         with pytest.raises(ValueError, match="do not offer"):
             short.set_params(n_estimators=40).fit(X * 3.7 + 1, y, qid=qid)
+
+
+@pytest.mark.parametrize("options", [{}, {"memory_limit": "estimate", "random_state": 3}])
+def test_a_checkpoint_is_gone_on_from(options, tmp_path):
+    X, y, qid = some_data()
+    long = RankBoostPlus(n_estimators=20, **options).fit(X, y, qid=qid)
+    path = tmp_path / "rounds.json"
+    RankBoostPlus(n_estimators=8, **options).fit(X, y, qid=qid, checkpoint=path)
+    again = RankBoostPlus(n_estimators=20, **options).fit(X, y, qid=qid, checkpoint=path)
+    same_bits(long, again)
+    with pytest.raises(ValueError, match="other data"):
+        RankBoostPlus(n_estimators=20, **options).fit(X, y[::-1], qid=qid, checkpoint=path)
+
+
+def test_what_cannot_be_resumed_is_refused(tmp_path):
+    X, y, qid = some_data()
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        RankBoostPlus(search="optimal").fit(X, y, qid=qid, checkpoint=tmp_path / "a")
+    with pytest.raises(ValueError, match="only a number"):
+        RankBoostPlus(memory_limit="estimate").fit(X, y, qid=qid, checkpoint=tmp_path / "a")
 
 
 # -- manners ----------------------------------------------------------------------------------

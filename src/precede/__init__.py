@@ -50,11 +50,10 @@ if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
+    from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin
     from precede.checkpoint import Checkpoint
     from precede.disk import DiskTable, write_table
-    from precede.algorithms.rankboost_plus import RankBoostPlus
-    from precede.algorithms.smooth_margin import SmoothMargin
     from precede.estimator import load
     from precede.exports.write import export
     from precede.judgments import Judgments

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from precede.boost import History, Progress, Result, Rounds, Stop, advance, ghost_mass
 from precede.candidates import PRIME, Candidates, Span
+from precede.checkpoint import Checkpoint
 from precede.estimator import BaseRanker, Task
 from precede.inputs import whole_number
 from precede.model import Ensemble
@@ -167,25 +168,44 @@ class RankBoostPlus(BaseRanker):
         watch = self._worsening(task)
         if watch is not None and self.early_stopping_rounds is not None:
             stop = stop | watch
-        ensemble, history = self._before()
+        ensemble, history = self._before(task.checkpoint)
+        saved = [] if task.checkpoint is None else [task.checkpoint]
         loop = _Loop(self, task, ensemble, history)
         name, done = type(self).__name__, len(history)
-        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            try:
-                loop.run(stop, bar.callbacks(self.callbacks))
-            except KeyboardInterrupt:
-                loop.interrupt()
+        try:
+            with ProgressBar(
+                name, rounds=self.n_estimators, done=done, verbose=self.verbose
+            ) as bar:
+                loop.run(stop, [*bar.callbacks(self.callbacks), *saved])
+        except KeyboardInterrupt:
+            loop.interrupt()
+        finally:
+            for checkpoint in saved:
+                checkpoint.finish()
         return Result(loop.ensemble, loop.history, loop.state, loop.reason)
 
-    def _before(self) -> tuple[Ensemble | None, History]:
-        if not self.warm_start or not hasattr(self, "ensemble_"):
-            return None, History()
+    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
+        if checkpoint is not None or not self.warm_start or not hasattr(self, "ensemble_"):
+            return super()._before(checkpoint)
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
                 "of the model to go on with; raise it or set warm_start=False"
             )
         return self.ensemble_, self.history_[: self.n_estimators_]
+
+    def _checkpoint(self, given: Any) -> Checkpoint | None:
+        checkpoint = super()._checkpoint(given)
+        if checkpoint is None:
+            return None
+        if self.search == "optimal":
+            raise ValueError("search='optimal' cannot be resumed; leave checkpoint out")
+        if self.memory_limit == "estimate" and not isinstance(self.random_state, int | np.integer):
+            raise ValueError(
+                f"random_state={self.random_state!r}: with memory_limit='estimate' only a number "
+                "lets a fit be resumed to an equal model"
+            )
+        return checkpoint
 
     def _keep(self, result: Result, task: Task) -> None:
         super()._keep(result, task)
@@ -337,6 +357,9 @@ class _Loop:
             self._combinations = _Combinations(np.array(vectors).reshape(-1, self._span.width))
         if ensemble is not None:
             self._replay(ensemble)
+            # Without a seed the coins of the estimate fall otherwise.
+            if settings.memory_limit != "estimate" or task.checkpoint is not None:
+                self._check_history()
         self.state = self._e1.state(self._scores)
 
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
@@ -361,6 +384,18 @@ class _Loop:
             if number not in self._place:
                 self._enter(number, self._rest(number))
             self._add(self._place[number], weight)
+
+    def _check_history(self) -> None:
+        """Refuse rounds that were learnt from other data."""
+        was, now = (
+            self.history[-1]["log_risk"] if len(self.history) else 0.0,
+            self._weights.log_risk,
+        )
+        if was != now:
+            raise ValueError(
+                f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
+                f"here and was {np.exp(was):.6g}; go on with the same data, or fit anew"
+            )
 
     # -- the loop --------------------------------------------------------------------------
 

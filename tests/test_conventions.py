@@ -19,6 +19,9 @@ ORDER = [
     "judgments",
     "losses",
     "threads",
+    "streams",
+    "pages",
+    "parsing",
     "sums",
     "bound",
     "general",
@@ -50,6 +53,8 @@ ORDER = [
     "algorithms",
     "datasets",
     "testing",
+    "files",
+    "trec",
     "demo",
 ]
 

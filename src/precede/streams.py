@@ -1,0 +1,114 @@
+"""Bytes in and out: files, gzip, standard streams, and writes that are whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+__all__ = ["STANDARD", "opened", "size_of", "writing"]
+
+STANDARD = "-"  # the name of standard input and standard output
+_GZIP = b"\x1f\x8b"
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
+    """Open a file for reading bytes; ``-`` is standard input, gzip is seen by its first bytes.
+
+    A gzip file that is cut short or damaged is a ValueError that names it.
+
+    >>> import gzip, os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = os.path.join(folder, "packed")
+    ...     with gzip.open(name, "wb") as file:
+    ...         _ = file.write(b"1 qid:1 1:0.5")
+    ...     with opened(name) as file:
+    ...         file.read()
+    b'1 qid:1 1:0.5'
+    """
+    with contextlib.ExitStack() as stack:
+        if str(path) == STANDARD:
+            raw = cast(Any, sys.stdin.buffer)
+            if not hasattr(raw, "peek"):
+                raw = io.BufferedReader(raw)
+                stack.callback(raw.detach)  # the stream stays open, whoever owns it
+        else:
+            raw = stack.enter_context(open(path, "rb"))
+        if raw.peek(2)[:2] != _GZIP:
+            yield raw
+            return
+        packed = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        try:
+            yield io.BufferedReader(cast(Any, packed), 1 << 18)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"{path} is not a whole gzip file ({error}); compress or copy it again"
+            ) from error
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """Bytes in a plain file; 0 where nobody knows (streams, gzip)."""
+    try:
+        with open(path, "rb") as file:
+            return 0 if file.read(2) == _GZIP else os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file that appears under its name only when it is complete.
+
+    ``-`` is standard output; a name that ends in ``.gz`` is compressed. After an error the
+    file is what it was before, or absent.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = os.path.join(folder, "scores.txt")
+    ...     with writing(name) as file:
+    ...         _ = file.write(b"0.5")
+    ...         os.listdir(folder) == ["scores.txt"]  # not yet
+    ...     os.listdir(folder)
+    False
+    ['scores.txt']
+    """
+    if str(path) == STANDARD:
+        yield cast(BinaryIO, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(path).resolve()  # a link stays a link
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
+    if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
+        with open(target, "wb") as device:
+            yield device
+        return
+    temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(temporary, "xb") as file:
+            with _packed(file, target.suffix == ".gz") as out:
+                yield out
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _packed(file: BinaryIO, pack: bool) -> Iterator[BinaryIO]:
+    """Compress what is written; without name and time, so that equal data give equal files."""
+    if not pack:
+        yield file
+        return
+    with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed:
+        yield cast(BinaryIO, packed)

@@ -1,0 +1,478 @@
+"""Files in and out: every format, side files, streams, gzip, and what is refused."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from precede import files, trec
+from precede.files import Data, Roles, read, write, write_groups, write_pairs, write_weights
+from precede.streams import opened, writing
+from precede.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
+
+
+def put(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return put(
+        tmp_path / "t.csv", "grade,qid,docid,price,size\n2,a,d1,1.5,\n0,a,d2,2,3\n1,b,d3,,1\n"
+    )
+
+
+def example_data(**fields):
+    given_fields = {
+        "X": np.array([[0.1, np.nan], [1 / 3, -0.0], [1e-300, 5.0]]),
+        "y": np.array([2.0, 0.0, 1.0]),
+        "qid": np.array([7, 7, 9]),
+        "docid": np.array(["a", "b", "c"], object),
+        "feature_names": ["1", "2"],
+    }
+    return Data(**{**given_fields, **fields})
+
+
+def assert_same(one, two):
+    X, Z = (d.X.toarray() if scipy.sparse.issparse(d.X) else d.X for d in (one, two))
+    assert X.tobytes() == np.ascontiguousarray(Z).tobytes()
+    for name in ("y", "qid", "docid", "weight"):
+        a, b = getattr(one, name), getattr(two, name)
+        assert (a is None) == (b is None), name
+        if a is not None:
+            assert a.tolist() == b.tolist(), name
+    assert list(one.feature_names) == list(two.feature_names)
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def test_columns_have_roles_by_their_usual_names(table):
+    data = read(table)
+    np.testing.assert_array_equal(data.X, [[1.5, np.nan], [2, 3], [np.nan, 1]])
+    assert data.y.tolist() == [2, 0, 1]
+    assert data.qid.tolist() == ["a", "a", "b"]
+    assert data.docid.tolist() == ["d1", "d2", "d3"]
+    assert data.feature_names == ["price", "size"]
+    assert data.judgments.n_pairs == 1
+
+
+def test_columns_have_the_roles_that_one_gives(table):
+    data = read(table, roles=Roles(label="grade", drop=("qid", "docid"), features=("price",)))
+    assert data.qid is None
+    assert data.feature_names == ["price"]
+
+
+def test_features_come_in_the_order_asked_for(table):
+    data = read(table, roles=Roles(features=("size", "price")))
+    np.testing.assert_array_equal(data.X[0], [np.nan, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ("grade,label,a\n1,1,1\n", {}, "'grade', 'label' of .* could all be the label"),
+        ("grade,a,a\n1,1,1\n", {}, "line 1 names 'a' twice"),
+        ("1,2\n3,4\n", {}, "line 1 holds numbers only"),
+        ("grade,city\n1,Paris\n", {}, "line 2: 'Paris' is not a finite number"),
+        ("grade,a\n,1\n", {}, "the label of row 1 is missing"),
+        ("grade,qid,a\n1,,1\n", {}, "row 1 has no qid"),
+        ("grade,a\n", {}, "holds no line of data"),
+        ("grade,qid\n1,1\n", {}, "has no column of features"),
+        ("", {}, "line 1 is empty"),
+        ("grade,a\n1,1\n", {"roles": Roles(qid="query")}, "has no column 'query' for qid"),
+        ("grade,a\n1,1\n", {"roles": Roles(drop=("b",))}, "has no column 'b'"),
+        ("grade,a\n1,1\n", {"roles": Roles(qid="grade")}, "cannot have two roles"),
+        ("grade,a\n1,1\n", {"format": "arff"}, "format='arff' is unknown"),
+        ('a,"b\n1,2\n', {}, "line 1 cannot be read"),
+    ],
+)
+def test_tables_that_are_refused(tmp_path, content, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(put(tmp_path / "t.csv", content), **options)
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
+    path = put(tmp_path / "t.csv", ",grade,a\n0,1,2\n1,0,3\n")
+    assert read(path, roles=Roles(drop=("column 1",))).feature_names == ["a"]
+
+
+def test_a_table_without_header(tmp_path):
+    path = put(tmp_path / "pima.csv", "6,148,1\n1,85,0\n")
+    data = read(path, header=False, roles=Roles(label="3"))
+    assert data.feature_names == ["1", "2"]
+    assert data.y.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas"])
+def test_parquet_through_any_library(tmp_path, monkeypatch, library):
+    pytest.importorskip(library)
+    data = example_data(weight=np.array([1.0, 2.0, 0.5]))
+    path = tmp_path / "t.parquet"
+    write(path, data)
+    found = files.find_spec
+    monkeypatch.setattr(files, "find_spec", lambda name: found(name) if name == library else None)
+    assert_same(read(path), data)
+    write(path, data)
+    assert_same(read(path), data)
+
+
+def test_parquet_without_any_library_says_what_to_install(tmp_path, monkeypatch):
+    write(tmp_path / "t.parquet", example_data())
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="install"):
+        read(tmp_path / "t.parquet")
+    with pytest.raises(ImportError, match="install"):
+        example_data().frame()
+
+
+def test_parquet_refuses_text_and_rubbish(tmp_path):
+    import pandas as pd
+
+    pd.DataFrame({"grade": [1], "city": ["Paris"]}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="column 'city' holds String"):
+        read(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="not a parquet file"):
+        read(put(tmp_path / "u.parquet", b"PAR1 rubbish"))
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv", "tsv", "parquet", "txt.gz", "csv.gz"])
+def test_what_is_written_is_read_back_to_the_bit(tmp_path, suffix):
+    @given(
+        arrays.arrays(np.float64, (3, 2), elements=st.floats(allow_infinity=False)),
+        arrays.arrays(np.float64, 3, elements=st.floats(allow_infinity=False, allow_nan=False)),
+    )
+    def check(X, y):
+        X = np.where(np.isnan(X), np.nan, X)  # one kind of NaN
+        data = example_data(X=X, y=y)
+        path = tmp_path / f"data.{suffix}"
+        write(path, data)
+        assert_same(read(path), data)
+
+    check()
+
+
+def test_sparse_data_are_written_without_their_zeros(tmp_path):
+    X = scipy.sparse.csr_matrix(np.array([[0.0, 2.0], [3.0, 0.0], [0.0, 0.0]]))
+    data = example_data(X=X)
+    write(tmp_path / "s.txt", data)
+    assert (tmp_path / "s.txt").read_text() == "2 qid:7 2:2 # a\n0 qid:7 1:3 # b\n1 qid:9 # c\n"
+    assert_same(read(tmp_path / "s.txt"), data)
+    write(tmp_path / "s.csv", data)
+    assert_same(read(tmp_path / "s.csv"), data)
+
+
+def test_text_queries_are_numbered_in_letor_files(tmp_path):
+    write(tmp_path / "q.txt", example_data(qid=np.array(["z", "a", "z"], object)))
+    assert read(tmp_path / "q.txt").qid.tolist() == [1, 2, 1]
+
+
+def test_what_cannot_be_written(tmp_path):
+    cases = [
+        ("t.txt", {"y": None}, "needs grades"),
+        ("t.txt", {"weight": np.ones(3)}, "no place for weights"),
+        ("t.txt", {"docid": np.array(["a b", "c", "d"], object)}, "holds blanks"),
+        ("t.csv", {"feature_names": ["qid", "x"]}, "called 'qid' too"),
+    ]
+    for name, fields, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / name, example_data(**fields))
+    with pytest.raises(ValueError, match="format='arff' is unknown"):
+        write(tmp_path / "t.txt", example_data(), format="arff")
+    assert os.listdir(tmp_path) == []  # nothing half-written is left
+
+
+# -- formats by their first bytes --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "features"),
+    [
+        ("1 qid:1 1:2\n", ["1"]),
+        ("# a comment\n\n1 1:2\n", ["1"]),
+        ("0\n1 0:2\n", ["0"]),
+        ("grade,a\n1,2\n", ["a"]),
+        ("grade\ta b\n1\t2\n", ["a b"]),
+    ],
+)
+def test_formats_are_recognised(tmp_path, content, features):
+    plain = put(tmp_path / "data", content)
+    assert read(plain).feature_names == features
+    packed = put(tmp_path / "packed", gzip.compress(content.encode()))
+    assert read(packed).feature_names == features
+
+
+@pytest.mark.parametrize("content", ["", "\n\n", "hello", "1\n2\n", "\x00\x01"])
+def test_formats_that_nobody_knows(tmp_path, content):
+    with pytest.raises(ValueError, match=r"no known format|no line of data"):
+        read(put(tmp_path / "data", content))
+
+
+def read_or_refused(reader, path):
+    """What is read; a refusal must be a ValueError that names the file."""
+    refused = ""
+    try:
+        return reader(path)
+    except ValueError as error:
+        refused = str(error)
+    assert path.name in refused
+    return None
+
+
+@given(st.binary(max_size=200))
+def test_no_file_breaks_the_reader(tmp_path_factory, content):
+    folder = tmp_path_factory.mktemp("any")
+    for name in ("data", "data.csv", "data.tsv", "data.svm", "data.gz"):
+        path = put(folder / name, gzip.compress(content)[:-3] if name == "data.gz" else content)
+        for reader in (read, read_qrels, read_run):
+            read_or_refused(reader, path)
+
+
+@given(st.lists(st.sampled_from([*'gradeqidx,\t"\n1.5 ', "grade,qid,x\n", "1,2,3\n"]), max_size=30))
+def test_no_table_breaks_the_reader(tmp_path_factory, parts):
+    path = put(tmp_path_factory.mktemp("any") / "t.csv", "grade,qid,x\n" + "".join(parts))
+    data = read_or_refused(read, path)
+    assert data is None or data.X.shape[1] == 1
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path):
+    whole = gzip.compress(b"1 1:2\n" * 1000)
+    for content in (whole[:-10], whole[:20] + b"\x00" * 20 + whole[40:]):
+        with pytest.raises(ValueError, match=r"x\.gz is not a whole gzip file"):
+            read(put(tmp_path / "x.gz", content))
+
+
+# -- side files --------------------------------------------------------------------------------
+
+
+def test_side_files_are_found(tmp_path):
+    path = put(tmp_path / "rank.train", "1 1:2\n0 1:3\n2 1:1\n")
+    put(tmp_path / "rank.train.query", "2\n1\n")
+    put(tmp_path / "rank.train.weight", "1\n2\n0.5\n")
+    put(tmp_path / "rank.train.pairs", "0\t1\t2.5\n2\t0\t1\n")
+    data = read(path)
+    assert data.qid.tolist() == [0, 0, 1]
+    assert data.weight.tolist() == [1, 2, 0.5]
+    assert data.pairs.tolist() == [[0, 1], [2, 0]]
+    assert data.pair_weight.tolist() == [2.5, 1]
+    for side, writer in (
+        ("query", write_groups),
+        ("weight", write_weights),
+        ("pairs", write_pairs),
+    ):
+        writer(tmp_path / "again", data)
+        name = {"query": "groups", "weight": "weights", "pairs": "pairs"}[side]
+        for old in tmp_path.glob(f"rank.train.{side}"):
+            old.unlink()
+        again = read(path, **{name: tmp_path / "again"})
+        for field in ("qid", "weight", "pairs", "pair_weight"):
+            if getattr(again, field) is not None:
+                assert getattr(again, field).tolist() == getattr(data, field).tolist()
+        assert (again.qid, again.weight, again.pairs)[
+            ["query", "weight", "pairs"].index(side)
+        ] is not None
+
+
+def test_the_group_file_of_a_packed_file(tmp_path):
+    path = put(tmp_path / "train.gz", gzip.compress(b"1 1:2\n0 1:3\n"))
+    put(tmp_path / "train.group", "1\n1\n")
+    assert read(path).qid.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("groups", "2\n2\n", "add up to 4, but the data have 3 rows"),
+        ("groups", "1.5\n1.5\n", "whole numbers"),
+        ("groups", "-1\n4\n", "whole numbers"),
+        ("groups", "3 4\n", "lines of 1 numbers"),
+        ("groups", "", "lines of 1 numbers"),
+        ("weights", "1\n1\n", "has 2 lines"),
+        ("weights", "1\nnan\n1\n", "entry 2 of weights is missing"),
+        ("weights", "1\nx\n1\n", "line 2: 'x' is not a finite number"),
+        ("pairs", "0\t3\n", "pair 1 names row 3; rows are numbered 0 to 2"),
+        ("pairs", "0\t1\t1\t1\n", "lines of 2 or 3 numbers"),
+        ("pairs", "0\t0.5\n", "pair 1 names row 0.5"),
+    ],
+)
+def test_side_files_that_are_refused(tmp_path, option, content, message):
+    path = put(tmp_path / "t.txt", "1 1:2\n0 1:3\n2 1:1\n")
+    with pytest.raises(ValueError, match=message):
+        read(path, **{option: put(tmp_path / "side", content)})
+
+
+def test_two_sources_of_queries_or_weights_are_one_too_many(tmp_path):
+    path = put(tmp_path / "t.csv", "grade,qid,weight,a\n1,1,1,1\n0,1,1,2\n")
+    side = put(tmp_path / "side", "1\n1\n")
+    with pytest.raises(ValueError, match="query identifiers of its own"):
+        read(path, groups=side)
+    with pytest.raises(ValueError, match="weights of its own"):
+        read(path, weights=side)
+
+
+def test_groups_need_rows_that_stand_together(tmp_path):
+    with pytest.raises(ValueError, match="sort the data by query"):
+        write_groups(tmp_path / "g", example_data(qid=np.array([1, 2, 1])))
+    write_groups(tmp_path / "g", example_data(qid=None))
+    assert (tmp_path / "g").read_text() == "3\n"
+
+
+# -- data --------------------------------------------------------------------------------------
+
+
+def test_columns_are_found_by_name():
+    data = example_data(feature_names=["a", "b"])
+    turned = data.with_features(["b", "a"])
+    np.testing.assert_array_equal(turned.X, data.X[:, ::-1])
+    assert data.with_features(["a", "b"]) is data
+    assert data.with_features(["b"]).X.shape == (3, 1)
+    with pytest.raises(ValueError, match="have no column 'c'"):
+        data.with_features(["a", "c"])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_letor_file_leaves_zeros_out(sparse):
+    X = np.array([[1.0, 2.0]])
+    data = Data(scipy.sparse.csr_matrix(X) if sparse else X, feature_names=["1", "2"], zeros=True)
+    wider = data.with_features(["0", "1", "3"]).X
+    assert (wider.toarray() if sparse else wider).tolist() == [[0, 1, 0]]
+    with pytest.raises(ValueError, match="have no column"):
+        data.with_features(["price"])
+
+
+def test_rows_can_be_taken():
+    data = example_data(pairs=np.array([[0, 1], [2, 1]]), pair_weight=np.array([1.0, 2.0]))
+    some = data[data.qid == 7]
+    assert len(some) == 2
+    assert some.pairs.tolist() == [[0, 1]]
+    assert some.docid.tolist() == ["a", "b"]
+    assert repr(data) == "Data(3 rows, 2 features, 2 queries, 3 pairs)"
+    with pytest.raises(ValueError, match="no grades and no pairs"):
+        example_data(y=None).judgments  # noqa: B018
+
+
+def test_a_frame_has_the_names():
+    assert list(example_data(feature_names=["a", "b"]).frame().columns) == ["a", "b"]
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+def test_standard_streams(tmp_path):
+    code = (
+        "from precede.files import read, write\ndata = read('-')\nwrite('-', data, format='csv')\n"
+    )
+    for content in (b"1 qid:3 1:2 # a\n", gzip.compress(b"1 qid:3 1:2 # a\n")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], input=content, capture_output=True, check=True
+        )
+        assert done.stdout == b"grade,qid,docid,1\n1,3,a,2\n"
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = put(tmp_path / "old", "old")
+    with pytest.raises(AttributeError), writing(path) as file:
+        file.write(b"new").fails()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["old"]
+
+
+def test_links_and_devices_are_written_through(tmp_path):
+    path = put(tmp_path / "old", "old")
+    (tmp_path / "link").symlink_to(path)
+    with writing(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert path.read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
+    with writing(tmp_path / "pipe") as file:
+        file.write(b"through")
+    assert reader.communicate()[0] == b"through"
+    with pytest.raises(FileNotFoundError, match="does not exist"), writing(tmp_path / "a" / "b"):
+        pass
+
+
+def test_packed_files_do_not_depend_on_the_clock(tmp_path, monkeypatch):
+    for name, now in (("a.gz", 1.0), ("b.gz", 1e9)):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        with writing(tmp_path / name) as file:
+            file.write(b"same")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    with opened(tmp_path / "a.gz") as file:
+        assert file.read() == b"same"
+
+
+# -- TREC --------------------------------------------------------------------------------------
+
+
+def test_runs_and_qrels_go_round(tmp_path):
+    write_run(tmp_path / "r", [0.1, 0.3, 0.2], qid=["q2", "q1", "q2"], docid=["a", "b", "c"])
+    assert (tmp_path / "r").read_text() == (
+        "q2 Q0 c 1 0.2 precede\nq2 Q0 a 2 0.1 precede\nq1 Q0 b 1 0.3 precede\n"
+    )
+    run = read_run(tmp_path / "r")
+    assert run.score.tolist() == [0.2, 0.1, 0.3]
+    write_qrels(tmp_path / "q", [2, 0], qid=None, docid=None)
+    assert (tmp_path / "q").read_text() == "1 0 row0 2\n1 0 row1 0\n"
+    assert read_qrels(tmp_path / "q").grade.tolist() == [2, 0]
+
+
+def test_a_run_is_joined_to_what_was_judged():
+    run = Run(np.array([1, 1, 2, 3]), trec._objects(list("abcd")), np.array([5.0, 4.0, 1.0, 1.0]))
+    judged = Judged(
+        np.array([1, 1, 2, 4]), trec._objects(list("bxcy")), np.array([1.0, 2.0, 1.0, 1.0])
+    )
+    grades, scores, qid, counts = joined(run, judged)
+    assert grades.tolist() == [1, 2, 1, 1, 0]
+    assert scores.tolist() == [4, 3, 1, -1, 5]
+    assert qid.tolist() == [0, 0, 1, 2, 0]
+    assert counts == {"not in the run": 2, "not judged": 1, "queries not judged": 1}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 0 a\n", "line 1: the line has fewer .*query 0 document grade"),
+        ("1 0 a x\n", "line 1: 'x' is not a finite number"),
+        ("1 0 a nan\n", "number of entry 1 is missing"),
+        ("1 0 a 1\n1 0 a 2\n", "document 'a' of query 1 is there twice"),
+        ("", "holds no line of data"),
+    ],
+)
+def test_qrels_that_are_refused(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_qrels(put(tmp_path / "q", content))
+
+
+def test_names_with_blanks_do_not_fit_into_trec_files(tmp_path):
+    with pytest.raises(ValueError, match="cannot stand in a TREC file"):
+        write_run(tmp_path / "r", [1.0], qid=[1], docid=["a b"])
+    with pytest.raises(ValueError, match="whole grades"):
+        write_qrels(tmp_path / "r", [0.5], qid=[1], docid=["a"])
+
+
+@pytest.mark.shared
+def test_the_published_files_are_read_as_they_are():
+    from pathlib import Path
+
+    folder = Path(__file__).parents[1] / ".." / "shared" / "data" / "mq2008"
+    if not folder.exists():
+        pytest.skip("no data beside the repository")
+    stored = np.load(folder / "mq2008.npz", allow_pickle=True)
+    data = [read(folder / f"S{part}.txt.gz") for part in (1, 2, 3, 4, 5)]
+    np.testing.assert_array_equal(
+        np.vstack([each.X for each in data]).astype(np.float32), stored["X"]
+    )
+    np.testing.assert_array_equal(np.concatenate([each.qid for each in data]), stored["qid"])
+    np.testing.assert_array_equal(np.concatenate([each.y for each in data]), stored["y"])
+    documents = np.concatenate([each.docid for each in data])
+    assert documents.tolist() == [str(each) for each in stored["docid"]]

@@ -254,10 +254,10 @@ def read(
 
     Examples
     --------
-    >>> import os, tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = os.path.join(folder, "train.txt")
-    ...     _ = open(name, "w").write("1 qid:3 1:0.5 # a\n0 qid:3 2:2 # b\n")
+    ...     name = pathlib.Path(folder, "train.txt")
+    ...     _ = name.write_text("1 qid:3 1:0.5 # a\n0 qid:3 2:2 # b\n")
     ...     read(name)
     Data(2 rows, 2 features, 1 query, 1 pair)
     """
@@ -278,10 +278,10 @@ def read(
 def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> NDArray[np.float64]:
     r"""Read a file of lines of numbers, all of the same length, which is one of `columns`.
 
-    >>> import os, tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = os.path.join(folder, "scores.txt")
-    ...     _ = open(name, "w").write("0.5\n-1\n")
+    ...     name = pathlib.Path(folder, "scores.txt")
+    ...     _ = name.write_text("0.5\n-1\n")
     ...     read_numbers(name, "scores")
     array([[ 0.5],
            [-1. ]])

@@ -54,7 +54,7 @@ _REMEDIES = {
     _MIXED: "some lines have a qid and others have none; give every line one, or none",
     _LARGE: f"{{found}} has a feature number above {MOST_FEATURES - 1}; number features from 1",
     _FEW: "the line has fewer cells than there are columns",
-    _MANY: "the line has more cells than there are columns; quote text that holds the delimiter",
+    _MANY: "the line has more cells than there are columns; quote a delimiter inside a text",
     _NOT_NUMBER: "{found} is not a finite number; leave the column out, encode it as numbers, "
     "or write nothing where a value is missing",
     _OPEN: "a quotation mark is never closed",
@@ -110,11 +110,11 @@ def read_letor(
     Examples
     --------
     >>> import io
-    >>> text = b"2 qid:7 1:0.5 3:1e3 # a\n0 qid:7 2:-1 # b\n"
+    >>> text = b"2 qid:7 1:0.5 3:1e1 # a\n0 qid:7 2:-1 # b\n"
     >>> lines = read_letor(io.BufferedReader(io.BytesIO(text)))
     >>> lines.X
-    array([[   0.5,    0. , 1000. ],
-           [   0. ,   -1. ,    0. ]])
+    array([[ 0.5,  0. , 10. ],
+           [ 0. , -1. ,  0. ]])
     >>> lines.grade, lines.qid, lines.docid
     (array([2., 0.]), array([7, 7]), array(['a', 'b'], dtype=object))
     """
@@ -316,10 +316,7 @@ def _powers_of_five() -> NDArray[np.uint64]:
 _FIVES = _powers_of_five()
 _DOCID = np.frombuffer(b"docid", np.uint8)
 _TENS = np.array([10.0**power for power in range(23)])
-# Longer words come before their beginnings.
-_WORDS = np.zeros((6, 8), np.uint8)
-for _row, _word in enumerate(("nan", "na", "null", "none", "true", "false")):
-    _WORDS[_row, : len(_word)] = np.frombuffer(_word.encode(), np.uint8)
+_WORDS = np.array(["nan", "na", "null", "none", "true", "false"], "S8").view(np.uint8).reshape(6, 8)
 _MEANINGS = np.array([np.nan, np.nan, np.nan, np.nan, 1.0, 0.0])
 
 
@@ -409,7 +406,7 @@ def _digits(text, at, mantissa, digits):
             digits += mantissa > np.uint64(0)
         else:
             dropped += 1
-            lost = lost or digit > 0
+            lost = lost or bool(digit > 0)
         at += 1
         digit = np.int64(text[at]) - _ZERO
     return at, mantissa, digits, dropped, lost
@@ -696,12 +693,11 @@ def _spread(value, index, length, cells, width, first):
 @njit(cache=True, nogil=True)
 def _cell_lines(text, end, mark, kind, width, texts, final):
     """Read lines of cells; gives the place of the first line that is not complete."""
-    rows, at, state = 0, 0, np.zeros(7, np.int64)
+    rows, done, state = 0, 0, np.zeros(7, np.int64)
     for place in range(end):
         rows += text[place] == _NEWLINE
     values, spans = np.empty(rows * width), np.empty((rows, texts, 2), np.int64)
     hard = np.empty((rows * width, 3), np.int64)
-    done = 0
     while done < end:
         at = _after_blanks(text, done, mark)
         if text[at] != _NEWLINE:

@@ -40,10 +40,10 @@ class Run:
 def read_qrels(path: Name) -> Judged:
     r"""Read lines ``query 0 document grade``.
 
-    >>> import os, tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = os.path.join(folder, "qrels.txt")
-    ...     _ = open(name, "w").write("7 0 a 2\n7 0 b 0\n")
+    ...     name = pathlib.Path(folder, "qrels.txt")
+    ...     _ = name.write_text("7 0 a 2\n7 0 b 0\n")
     ...     read_qrels(name).grade
     array([2., 0.])
     """
@@ -56,11 +56,11 @@ def read_qrels(path: Name) -> Judged:
 def read_run(path: Name) -> Run:
     """Read lines ``query Q0 document rank score tag``; ranks are not looked at.
 
-    >>> import os, tempfile
+    >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = os.path.join(folder, "run.txt")
+    ...     name = pathlib.Path(folder, "run.txt")
     ...     write_run(name, [1.5, 2.5], qid=[7, 7], docid=["a", "b"], tag="mine")
-    ...     print(open(name).read(), read_run(name).score)
+    ...     print(name.read_text(), read_run(name).score)
     7 Q0 b 1 2.5 mine
     7 Q0 a 2 1.5 mine
      [2.5 1.5]

@@ -43,3 +43,67 @@ def mq2008(fold):
         return parts["X"][where], parts["y"][where], parts["qid"][where]
 
     return rows(train), rows([valid]), rows([test])
+
+
+def lightgbm_rank():
+    """(X, y, qid) of LightGBM's ranking sample: train, validation (a fifth of it), test."""
+    folder = SHARED / "lightgbm_rank"
+    if not folder.exists():
+        return None
+    data, test = (np.load(folder / f"{name}.npz", allow_pickle=False) for name in ("train", "test"))
+    held = data["qid"] % 5 == 0
+    train, valid = (tuple(data[name][rows] for name in ("X", "y", "qid")) for rows in (~held, held))
+    return train, valid, (test["X"], test["y"], test["qid"])
+
+
+def movielens(fold):
+    """(X, y, qid) of train, validation and test users of MovieLens 100K; None if absent.
+
+    Every user is a query. The earlier half of a user's ratings is history: it makes the
+    features of all users. The later half is to be ranked, graded 0 to 4 (one to five stars).
+    Users are dealt into five parts; three train, one validates, one tests.
+    """
+    path = SHARED / "movielens100k" / "ratings.npz"
+    if not path.exists():
+        return None
+    data = np.load(path, allow_pickle=False)
+    user, item = data["user"].astype(int), data["item"].astype(int)
+    user, item = user - user.min(), item - item.min()
+    rating, genres = data["rating"].astype(float), data["genres"].astype(float)
+    order = np.lexsort((item, data["timestamp"], user))
+    user, item, rating = user[order], item[order], rating[order]
+    first = np.searchsorted(user, user, side="left")
+    past = np.arange(user.size) - first < np.bincount(user)[user] // 2
+    X = _movie_features(user, item, rating, genres, past)
+    y, qid = (rating[~past] - 1).astype(int), user[~past]
+    part = np.random.default_rng(0).permutation(user.max() + 1)[qid] % 5 + 1
+    train, valid, test = FOLDS[fold]
+
+    def rows(chosen):
+        where = np.isin(part, chosen)
+        return X[where], y[where], qid[where]
+
+    return rows(train), rows([valid]), rows([test])
+
+
+def _movie_features(user, item, rating, genres, past):
+    """Genres, popularity, tastes by genre, neighbours and eight factors, from history alone."""
+    known = np.zeros((user.max() + 1, item.max() + 1))
+    known[user[past], item[past]] = rating[past]
+    seen = known > 0
+    overall = known[seen].mean()
+    of_user = (known.sum(1) + 5 * overall) / (seen.sum(1) + 5)
+    centred = np.where(seen, known - of_user[:, None], 0.0)
+    of_item = centred.sum(0) / (seen.sum(0) + 5)
+    rest = np.where(seen, centred - of_item, 0.0)
+    taste = rest @ genres / (seen @ genres + 3)
+    length = np.sqrt((rest**2).sum(0)) + 1e-9
+    alike = (rest.T @ rest) / np.outer(length, length) * (seen.T.astype(float) @ seen >= 3)
+    neighbours = rest @ alike / (seen @ np.abs(alike) + 1)
+    left, sizes, right = np.linalg.svd(rest, full_matrices=False)
+    factors = (left[:, :8] * sizes[:8]) @ right[:8]
+    u, i = user[~past], item[~past]
+    spread = np.sqrt((rest**2).sum(0) / (seen.sum(0) + 1))
+    columns = [of_item[i], np.log1p(seen.sum(0))[i], spread[i], of_user[u], seen.sum(1)[u]]
+    columns += [(taste[u] * genres[i]).sum(1), neighbours[u, i], factors[u, i]]
+    return np.column_stack([*columns, right[:8].T[i] * sizes[:8], genres[i], taste[u] * genres[i]])

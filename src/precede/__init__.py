@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Checkpoint": "checkpoint",
+    "BoostedRanker": "algorithms.boosted",
     "Columns": "rankers",
     "Constants": "rankers",
     "ConvexRisk": "algorithms.ball",
@@ -32,10 +33,13 @@ _HOME = {
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
     "Ranker": "rankers",
+    "ScoreRisk": "quadratic",
     "SmoothMargin": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
     "Stump": "stumps",
     "Stumps": "stumps",
+    "Tree": "trees",
+    "Trees": "trees",
     "best_margin": "margin",
     "export": "exports.write",
     "load": "estimator",
@@ -49,6 +53,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.push import PushRanker
+    from precede.algorithms.boosted import BoostedRanker
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin
@@ -69,9 +74,11 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from precede.margin import best_margin, margins
+    from precede.quadratic import ScoreRisk
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps
+    from precede.trees import Tree, Trees
     from precede.watch import pairs_in_order
 
 

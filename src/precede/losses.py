@@ -103,7 +103,8 @@ class PairLoss(_Value):
 
     Subclasses write `value` and `slope`, and `curvature` if quadratic bounds are wanted.
     Attributes: `form` (see the module), `gap` (True when the margin asked of a pair is its
-    difference of grades, in which case the loss sees the margin minus that gap).
+    difference of grades, in which case the loss sees the margin minus that gap),
+    `most_curvature` (the largest second derivative, None if there is none or none is known).
 
     Examples
     --------
@@ -121,6 +122,7 @@ class PairLoss(_Value):
     name: ClassVar[str] = ""
     form: Form = None
     gap: bool = False
+    most_curvature: float | None = None
 
     def value(self, margin: Floats) -> Floats:
         """Give the loss at each margin."""
@@ -172,6 +174,7 @@ class Logistic(PairLoss):
 
     name = "logistic"
     form = Smooth()
+    most_curvature = 0.25
 
     def value(self, margin: Floats) -> Floats:
         """``log(1 + exp(-m))`` without overflow."""
@@ -235,6 +238,7 @@ class SquaredHinge(Hinge):
 
     name = "squared_hinge"
     degree = 2
+    most_curvature = 2.0
 
     def value(self, margin: Floats) -> Floats:
         """``max(0, margin - m)²``."""
@@ -267,6 +271,7 @@ class SmoothedHinge(PairLoss):
         if not 0 < smoothing < np.inf:
             raise ValueError(f"smoothing={smoothing!r} is out of range; use more than 0")
         self.smoothing = float(smoothing)
+        self.most_curvature = 1.0 / self.smoothing
         half = 0.5 / self.smoothing
         self.form = Spline(((half, 1.0, 2), (-half, 1.0 - self.smoothing, 2)))
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from precede.rankers import Ranker, declared_kinds, ranker_from_dict
 from precede.stumps import Stump
 from precede.threads import Workers
+from precede.trees import Forest, Tree
 
 __all__ = ["FORMAT", "Ensemble", "number", "plain", "read_model", "write_file", "write_model"]
 
@@ -44,7 +45,7 @@ class Ensemble:
     Notes
     -----
     Scoring n rows takes O(n · features used · log thresholds) for stumps, whatever the
-    number of rounds, and O(n) for every other ranker.
+    number of rounds, O(n · depth) for a tree and O(n) for every other ranker.
 
     Examples
     --------
@@ -71,7 +72,7 @@ class Ensemble:
         """Add a ranker; what was derived from the others is derived anew when needed."""
         self.rankers.append(ranker)
         self.weights.append(float(weight))
-        for derived in ("_tables", "_others"):
+        for derived in ("_tables", "_forest", "_others"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
@@ -94,6 +95,8 @@ class Ensemble:
                 _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
                 tables.value, tables.missing, scores, small=X.shape[0] < 1 << 12,
             )  # fmt: skip
+        if self._forest is not None:
+            self._forest.add_to(scores, X, workers)
         for ranker, weight in self._others:
             scores += weight * ranker(X)
         return scores
@@ -113,6 +116,9 @@ class Ensemble:
             feature = getattr(ranker, "feature", None)
             if feature is not None:
                 total[feature] += abs(weight)
+            elif isinstance(ranker, Tree):
+                for each, part in ranker.importances().items():
+                    total[each] += abs(weight) * part
         return total / total.sum() if total.sum() > 0 else total
 
     @cached_property
@@ -120,11 +126,18 @@ class Ensemble:
         return _Tables.of(self)
 
     @cached_property
+    def _forest(self) -> Forest | None:
+        """The trees, laid out for scoring."""
+        parts = zip(self.rankers, self.weights, strict=True)
+        found = [(ranker, weight) for ranker, weight in parts if isinstance(ranker, Tree)]
+        return Forest([tree for tree, _ in found], [w for _, w in found]) if found else None
+
+    @cached_property
     def _others(self) -> list[tuple[Ranker, float]]:
-        """Rankers that are not stumps, equal ones together."""
+        """Rankers that are neither stumps nor trees, equal ones together."""
         total: dict[Ranker, float] = {}
         for ranker, weight in zip(self.rankers, self.weights, strict=True):
-            if not isinstance(ranker, Stump):
+            if not isinstance(ranker, Stump | Tree):
                 total[ranker] = total.get(ranker, 0.0) + weight
         return list(total.items())
 
@@ -200,6 +213,8 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
+    if fields.get("kind") == Tree.name:  # made of lists, which it checks itself
+        return _checked_tree(fields, n_features)
     kinds = declared_kinds(fields.get("kind"))
     values = {
         name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
@@ -209,6 +224,14 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     if not isinstance(feature, int) or not 0 <= feature < n_features:
         raise ValueError(f"a ranker uses feature {feature!r}, but there are {n_features}")
     return ranker
+
+
+def _checked_tree(fields: dict[str, Any], n_features: int) -> Ranker:
+    tree = ranker_from_dict(fields)
+    assert isinstance(tree, Tree)
+    if max(tree.features, default=0) >= n_features:
+        raise ValueError(f"a tree uses feature {tree.features[-1]}, but there are {n_features}")
+    return tree
 
 
 def _as_declared(value: Any, kind: str, name: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -210,12 +210,14 @@ class Found:
     """The best ranker of a search.
 
     `edge` is normalised (pulls of a total of 1); `decrease` is the share by which a full
-    step lowers the risk, where the search was for that.
+    step lowers the risk, where the search was for that; `values` are those of the ranker on
+    the table, where the search knows them.
     """
 
     ranker: Ranker
     edge: float
     decrease: float = 0.0
+    values: NDArray | None = field(default=None, repr=False, compare=False)
 
 
 class Search:
@@ -227,6 +229,15 @@ class Search:
         `allowed` says which features may be used in this round.
         """
         raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
+
+    def best_at(
+        self,
+        risk: Any,  # noqa: ARG002
+        state: Any,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Found | None:
+        """Give the best ranker at a state of a risk; most searches need the pull alone."""
+        return self.best(state.pull, allowed)
 
     def best_decrease(
         self,

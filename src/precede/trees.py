@@ -1,0 +1,850 @@
+"""Regression trees as weak rankers: grown by LightGBM, kept and scored by us.
+
+A `Tree` is plain numbers, saved as JSON and scored by a kernel of ours, so a fitted model
+needs LightGBM no more. `Trees` grows them: LightGBM bins the rows once, and each round is
+handed a gradient and a weight for every row through its public interface for custom
+objectives (Zheng et al. 2007, algorithm 1: a regression learner as black box).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.exact import exact_sum
+from precede.quadratic import diagonal
+from precede.rankers import Family, Found, Ranker, Search
+from precede.table import Table
+from precede.threads import Workers
+
+__all__ = [
+    "Fitted",
+    "Forest",
+    "RegressionSearch",
+    "Regressors",
+    "Tree",
+    "TreeSearch",
+    "Trees",
+    "tree_from_lightgbm",
+    "tree_from_sklearn",
+]
+
+Floats = NDArray[np.float64]
+
+# Rows scored at a time: their values of the features in use stay near the processor.
+BLOCK = 64
+# Below this many rows a second thread costs more than it brings.
+SMALL = 1 << 12
+# Gradients are rounded to this many steps up to the largest: float32 holds them exactly, and
+# sums of up to 2^29 of them are exact in double precision, in any order.
+GRID = 2.0**23
+# A round in which the rows or features drawn allow no split is tried again so many times.
+TRIES = 8
+
+
+# -- the ranker ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tree(Ranker):
+    """A binary regression tree: plain numbers, one entry for each split or leaf.
+
+    Split j sends a row to ``left[j]`` if ``x[split_feature[j]] <= threshold[j]``, to
+    ``right[j]`` otherwise; a missing value goes left if ``missing_left[j]``. A child of 0 or
+    more is a split, a negative child c is leaf ``-1 - c``. Splits are numbered so that
+    children come after their parents; split 0 is the root.
+
+    Attributes
+    ----------
+    split_feature, threshold, missing_left, left, right : one entry for each split
+    value, count : value of each leaf, and how many training rows it holds
+    gain : what each split gained while growing
+    categories : empty, or for each split the categories that go left (empty: by threshold).
+        A row whose value is none of them, missing or negative goes right.
+
+    Notes
+    -----
+    O(depth) for a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import Tree
+    >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
+    >>> tree(np.array([[1.0], [2.0], [np.nan]]))
+    array([10., 20., 10.])
+    """
+
+    split_feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    missing_left: tuple[bool, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    value: tuple[float, ...]
+    count: tuple[int, ...]
+    gain: tuple[float, ...]
+    categories: tuple[tuple[int, ...], ...] = ()
+
+    name: ClassVar[str] = "tree"
+
+    def __post_init__(self) -> None:
+        for field in ("split_feature", "left", "right", "count"):
+            object.__setattr__(self, field, _numbers_of(getattr(self, field), int, field))
+        for field in ("threshold", "value", "gain"):
+            object.__setattr__(self, field, _numbers_of(getattr(self, field), float, field))
+        flags = _numbers_of(self.missing_left, int, "missing_left")
+        object.__setattr__(self, "missing_left", tuple(bool(flag) for flag in flags))
+        sets = tuple(_numbers_of(each, int, "categories") for each in _listed(self.categories))
+        object.__setattr__(self, "categories", sets)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse anything but a tree: every split and leaf is reached once, from above."""
+        splits = len(self.split_feature)
+        sizes = {len(getattr(self, f)) for f in ("threshold", "missing_left", "left", "right",
+                                                 "gain")}  # fmt: skip
+        if sizes != {splits} or len(self.value) != splits + 1 or len(self.count) != splits + 1:
+            raise ValueError("a tree needs one entry for each split, and one leaf more than splits")
+        if self.categories and len(self.categories) != splits:
+            raise ValueError("a tree needs one set of categories for each split, or none at all")
+        children = sorted([*self.left, *self.right])
+        wanted = [*range(-splits - 1, 0), *range(1, splits)] if splits else []
+        upwards = any(
+            0 <= child <= j for j in range(splits) for child in (self.left[j], self.right[j])
+        )
+        if children != wanted or upwards:
+            raise ValueError("a tree must reach every split and every leaf once, from above")
+        if not all(map(math.isfinite, self.value)):
+            raise ValueError("a leaf of a tree has a value that is not finite")
+        if min(self.split_feature, default=0) < 0:
+            raise ValueError("a tree names a negative feature")
+        if any(category < 0 for each in self.categories for category in each):
+            raise ValueError("a tree names a negative category; categories are 0, 1, 2, ...")
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.value)
+
+    @cached_property
+    def features(self) -> tuple[int, ...]:
+        """Features that the tree reads, in rising order."""
+        return tuple(sorted(set(self.split_feature)))
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of splits on the longest way down."""
+        depth = [0] * len(self.split_feature)
+        for j in range(len(depth) - 1, -1, -1):
+            depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
+        return depth[0] if depth else 0
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Value of each row."""
+        return self._values(X, np.arange(X.shape[0]))
+
+    def on(self, table: Table) -> Floats:
+        """Value of each place, from the raw rows without copying them."""
+        return self._values(table.X, table.order)
+
+    def _values(self, X: Any, order: NDArray) -> Floats:
+        values = np.empty(order.size)
+        if not self.split_feature:
+            values[:] = self.value[0]
+            return values
+        arrays = self._arrays
+        if scipy.sparse.issparse(X):  # the columns in use alone, as a dense table
+            X = X[:, list(self.features)].toarray()
+            place = np.searchsorted(self.features, arrays[0])
+            arrays = (place.astype(np.int64), *arrays[1:])
+        _values_of_rows(X, order, values, *arrays)
+        return values
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray, ...]:
+        start, bits = _bitsets(self.categories, len(self.split_feature))
+        return (
+            np.array(self.split_feature, np.int64),
+            np.array(self.threshold),
+            np.array(self.missing_left, np.bool_),
+            np.array([self.left, self.right], np.int64),
+            np.array(self.value),
+            start,
+            bits,
+        )
+
+    def importances(self) -> dict[int, float]:
+        """How far the tree moves scores apart, shared among its features by gain."""
+        weight = np.array(self.count, float)
+        value = np.array(self.value)
+        if not self.gain or weight.sum() == 0:
+            return {}
+        mean = (weight * value).sum() / weight.sum()
+        spread = math.sqrt((weight * (value - mean) ** 2).sum() / weight.sum())
+        gain = np.maximum(np.array(self.gain), 0.0)
+        total = gain.sum()
+        share = gain / total if total > 0 else np.full(gain.size, 1 / gain.size)
+        found: dict[int, float] = {}
+        for feature, part in zip(self.split_feature, share, strict=True):
+            found[feature] = found.get(feature, 0.0) + spread * float(part)
+        return found
+
+    def __str__(self) -> str:
+        return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
+
+
+def _listed(values: Any) -> tuple:
+    if not isinstance(values, list | tuple | np.ndarray):
+        raise ValueError(f"a tree is made of lists, not {values!r}")
+    return tuple(values)
+
+
+def _numbers_of(values: Any, kind: type, name: str) -> tuple:
+    """A tuple of int or float; spelled-out infinities are numbers, anything else is refused."""
+    return tuple(_one_number(value, kind, name) for value in _listed(values))
+
+
+def _one_number(value: Any, kind: type, name: str) -> Any:
+    if isinstance(value, str) and value in ("inf", "-inf") and kind is float:
+        return float(value)
+    good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
+    if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
+        raise ValueError(f"{name} of a tree holds {value!r}, which is no number of its kind")
+    return kind(value)
+
+
+def _bitsets(categories: tuple[tuple[int, ...], ...], splits: int) -> tuple[NDArray, NDArray]:
+    """Sets of categories as bits; ``start[j] == start[j + 1]`` for a split by threshold."""
+    words = [np.zeros(max(each, default=-1) // 32 + 1, np.uint32) for each in categories]
+    for word, each in zip(words, categories, strict=True):
+        for category in each:
+            word[category // 32] |= np.uint32(1 << (category % 32))
+    sizes = [word.size for word in words] if words else [0] * splits
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return start, np.concatenate([*words, np.zeros(0, np.uint32)])
+
+
+# -- many trees at once ----------------------------------------------------------------------
+
+
+class Forest:
+    """Trees with their weights, laid out for scoring many rows: O(depth) for row and tree.
+
+    A block of rows goes through tree after tree. Leaves lead to themselves, so every row
+    takes as many steps as the tree is deep and the processor has no branch to guess.
+
+    >>> import numpy as np
+    >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
+    >>> scores = np.zeros(2)
+    >>> Forest([tree, tree], [1.0, 0.5]).add_to(scores, np.array([[1.0], [2.0]]))
+    >>> scores
+    array([15., 30.])
+    """
+
+    def __init__(self, trees: list[Tree], weights: list[float]):
+        self.features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
+        place = {int(feature): j for j, feature in enumerate(self.features)}
+        sizes = [2 * tree.n_leaves - 1 for tree in trees]
+        self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        total = int(self._start[-1])
+        self._depth = np.array([tree.depth for tree in trees], np.int64)
+        self._feature = np.zeros(total, np.int32)
+        self._threshold = np.full(total, np.inf)
+        self._child = np.zeros((total, 2), np.int32)
+        self._missing = np.zeros(total, np.uint8)  # which child takes a missing value
+        self._value = np.zeros(total)
+        sets: list[tuple[int, ...]] = []
+        for tree, weight, start in zip(trees, weights, self._start, strict=False):
+            self._lay_out(tree, weight, int(start), place)
+            sets += tree.categories or [()] * len(tree.split_feature)
+            sets += [()] * tree.n_leaves
+        self._any_set = any(sets)
+        self._set_start, self._bits = _bitsets(tuple(sets), total)
+
+    def _lay_out(self, tree: Tree, weight: float, start: int, place: dict[int, int]) -> None:
+        splits = len(tree.split_feature)
+        inner, leaves = slice(start, start + splits), slice(start + splits, start + 2 * splits + 1)
+        self._feature[inner] = [place[feature] for feature in tree.split_feature]
+        self._threshold[inner] = tree.threshold
+        for side, children in enumerate((tree.left, tree.right)):
+            self._child[inner, side] = [c if c >= 0 else splits - 1 - c for c in children]
+        self._child[leaves] = np.arange(splits, 2 * splits + 1)[:, None]
+        self._missing[inner] = 1 - np.array(tree.missing_left, np.uint8)
+        self._value[leaves] = weight * np.array(tree.value)
+
+    def add_to(self, scores: Floats, X: NDArray, workers: Workers | None = None) -> None:
+        """Add the weighted trees to the scores, in their order."""
+        (workers or Workers(1)).run(
+            _score_blocks, X.shape[0], X, self.features, self._start, self._depth, self._feature,
+            self._threshold, self._child, self._missing, self._value, self._any_set,
+            self._set_start, self._bits, scores, small=X.shape[0] < SMALL,
+        )  # fmt: skip
+
+
+# -- growing ---------------------------------------------------------------------------------
+
+
+class Trees(Family):
+    """Regression trees of a given number of leaves, grown by LightGBM.
+
+    A round fits a tree to ``target_i = pull_i / weight_i`` by weighted least squares, with
+    ``weight_i`` the curvature of the risk (or a bound of it) where the algorithm has one and
+    the item weight 1 otherwise; the algorithm then chooses the step.
+
+    Parameters
+    ----------
+    hessian : {"newton", "bound", "uniform"}
+        Weights: the diagonal of the second derivative of the risk, a bound of it, or the
+        item weights (see `precede.quadratic.diagonal`).
+    num_leaves : int
+        Most leaves of a tree; trees grow leaf by leaf, the best split first.
+    max_depth : int
+        Most splits on a way down; -1 for any number.
+    min_child_samples : int
+        Least number of rows in a leaf (estimated by LightGBM from the weights).
+    min_child_weight : float
+        Least sum of weights in a leaf, in units of the mean weight of a row.
+    reg_lambda : float
+        Added to the sum of weights of a leaf, in units of the mean weight of a row.
+    subsample, max_features : float in (0, 1]
+        Shares of the rows and of the features drawn anew for each tree.
+    categorical_features : list of int, optional
+        Columns of whole numbers from 0 that name categories.
+    monotone_constraints : list of -1, 0 and 1, one for each feature, optional
+        Scores must fall (-1) or rise (1) with a feature.
+    max_bins : int
+        Most bins of a feature.
+    random_state : int
+        For `subsample` and `max_features`.
+    lightgbm : dict, optional
+        Further parameters of LightGBM's tree learner, passed on as they are.
+
+    Notes
+    -----
+    Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
+    sums are exact: the trees do not depend on the number of threads or the order of the rows.
+    Memory is LightGBM's: about one byte a cell beside our own, and a copy of X while binning.
+
+    Examples
+    --------
+    >>> from precede import RankBoost, Trees
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = RankBoost(rankers=Trees(num_leaves=4), n_estimators=3, learning_rate=0.3)
+    >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.rankers[0].n_leaves
+    4
+    """
+
+    name = "trees"
+
+    def __init__(
+        self,
+        *,
+        hessian: str = "newton",
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 0.0,
+        subsample: float = 1.0,
+        max_features: float = 1.0,
+        categorical_features: Any = None,
+        monotone_constraints: Any = None,
+        max_bins: int = 255,
+        random_state: int = 0,
+        lightgbm: dict[str, Any] | None = None,
+    ):
+        self.hessian = hessian
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.subsample = subsample
+        self.max_features = max_features
+        self.categorical_features = categorical_features
+        self.monotone_constraints = monotone_constraints
+        self.max_bins = max_bins
+        self.random_state = random_state
+        self.lightgbm = lightgbm
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Grow one tree for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
+        """Bin the rows of the table."""
+        return TreeSearch(self, table, workers or Workers(1))
+
+    def __or__(self, other: Family) -> Any:
+        raise ValueError(
+            "trees cannot be joined with other families: their values, and so their edges, have "
+            "no common scale"
+        )
+
+    def __repr__(self) -> str:
+        given = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
+        return f"Trees({', '.join(given)})"
+
+    def parameters(self, n_features: int, threads: int) -> dict[str, Any]:
+        """The parameters that LightGBM is given."""
+        constraints = _constraints(self.monotone_constraints, n_features)
+        return {
+            "objective": "none",
+            "metric": "None",
+            "verbosity": -1,
+            "num_threads": threads,
+            "learning_rate": 1.0,
+            "boost_from_average": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "min_data_in_bin": 1,
+            "num_leaves": self.num_leaves,
+            "max_depth": self.max_depth,
+            "min_data_in_leaf": self.min_child_samples,
+            "min_sum_hessian_in_leaf": self.min_child_weight,
+            "lambda_l2": self.reg_lambda,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1),
+            "feature_fraction": self.max_features,
+            "max_bin": self.max_bins,
+            "data_random_seed": 1,
+            "bagging_seed": self.random_state,
+            "feature_fraction_seed": self.random_state,
+            "extra_seed": self.random_state,
+            **({} if constraints is None else {"monotone_constraints": constraints}),
+            **(self.lightgbm or {}),
+        }
+
+
+_DEFAULTS = {
+    "hessian": "newton",
+    "num_leaves": 31,
+    "max_depth": -1,
+    "min_child_samples": 20,
+    "min_child_weight": 1e-3,
+    "reg_lambda": 0.0,
+    "subsample": 1.0,
+    "max_features": 1.0,
+    "max_bins": 255,
+    "random_state": 0,
+}
+
+
+def _constraints(given: Any, n_features: int) -> list[int] | None:
+    if given is None:
+        return None
+    signs = [int(sign) for sign in given]
+    if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
+        raise ValueError(
+            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} features"
+        )
+    return signs
+
+
+class RegressionSearch(Search):
+    """Rankers fitted to a quadratic model of the risk by weighted least squares."""
+
+    hessian: str = "newton"
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Fit a ranker to the pull, every row weighing the same."""
+        return self.fit(pull, np.ones(pull.size), allowed)
+
+    def best_at(
+        self, risk: Any, state: Any, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Fit a ranker to the quadratic model of the risk."""
+        return self.fit(state.pull, diagonal(risk, state, self.hessian), allowed)
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps."""
+        raise NotImplementedError(f"{type(self).__name__} must define fit(pull, weight)")
+
+
+class TreeSearch(RegressionSearch):
+    """LightGBM on one table: a tree a round, its output read from consecutive score vectors."""
+
+    def __init__(self, family: Trees, table: Table, workers: Workers):
+        import lightgbm  # noqa: PLC0415  (only for those who grow trees)
+
+        self._family, self._table, self.hessian = family, table, family.hessian
+        parameters = family.parameters(table.n_features, workers.jobs)
+        data = lightgbm.Dataset(
+            _rows_of(table),
+            label=np.zeros(table.n_places),
+            categorical_feature=self._categories(),
+            params=parameters,
+        )
+        self._booster = lightgbm.Booster(parameters, data)
+        self._scores = np.zeros(table.n_places)
+        self._grown = 0
+        self._sampled = family.subsample < 1 or family.max_features < 1
+
+    def _categories(self) -> list[int]:
+        features = [int(feature) for feature in self._family.categorical_features or ()]
+        bins = self._table.bins
+        for feature in features:
+            if not 0 <= feature < bins.n_features:
+                raise ValueError(
+                    f"categorical_features names column {feature}, but there are {bins.n_features}"
+                )
+            if bins.low[feature] < 0 or bins.high[feature] > 2**31 - 1:
+                raise ValueError(
+                    f"column {feature} is a categorical feature with values from "
+                    f"{bins.low[feature]:g} to {bins.high[feature]:g}; number its categories "
+                    "0, 1, 2, ... (NaN is missing)"
+                )
+        return features
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Grow a tree for ``pull / weight``; None where no split helps."""
+        if allowed is not None and not allowed.all():
+            raise ValueError(
+                "max_features below 1 is for trees to draw; pass rankers=Trees(max_features=...)"
+            )
+        mean = exact_sum(weight) / max(weight.size, 1)
+        if not mean > 0:
+            return None
+        gradient, unit = _on_grid(-pull)
+        hessian, weight_unit = _on_grid(weight / mean)
+        before = self._booster.current_iteration()
+        for _ in range(TRIES if self._sampled else 1):
+            self._booster.update(fobj=lambda *_: (gradient, hessian))
+            if self._booster.current_iteration() > before:
+                break
+        else:
+            return None
+        return self._read(pull, unit / (mean * weight_unit))
+
+    def _read(self, pull: Floats, unit: float) -> Found | None:
+        """The last tree, its values on the training rows, and its edge."""
+        last = self._booster.current_iteration() - 1
+        dump = self._booster.dump_model(start_iteration=last, num_iteration=1)
+        grown = tree_from_lightgbm(dump["tree_info"][0]["tree_structure"])
+        scores: list[Floats] = []
+
+        def look(seen: Floats, _: Any) -> tuple[str, float, bool]:
+            scores.append(seen)
+            return "seen", 0.0, True
+
+        self._booster.eval_train(look)
+        tree = _scaled(grown, unit)
+        if tree.n_leaves == 1:
+            return None
+        rising = np.argsort(grown.value, kind="stable")
+        values = np.empty(pull.size)
+        _nearest_leaves(
+            scores[0], self._scores, np.array(grown.value)[rising], np.array(tree.value)[rising],
+            values,
+        )  # fmt: skip
+        edge = exact_sum(pull * values)
+        return Found(tree, edge, values=values) if edge != 0 else None
+
+
+def _rows_of(table: Table) -> Any:
+    """Rows in the order of the places; sparse ones stay sparse."""
+    if scipy.sparse.issparse(table.X):
+        return table.X.tocsr()[table.order]
+    rows = table.X[table.order]
+    return np.ascontiguousarray(rows)
+
+
+def _on_grid(values: Floats) -> tuple[NDArray[np.float32], float]:
+    """Values divided by a power of two and rounded, so that sums of them are exact."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0:
+        return values.astype(np.float32), 1.0
+    exponent = int(np.frexp(largest)[1])
+    return (np.rint(np.ldexp(values, -exponent) * GRID) / GRID).astype(np.float32), math.ldexp(
+        1.0, exponent
+    )
+
+
+def _scaled(tree: Tree, unit: float) -> Tree:
+    """The tree with its values in other units."""
+    fields = {name: getattr(tree, name) for name in tree.__dataclass_fields__ if name != "name"}
+    return Tree(**{**fields, "value": tuple(unit * value for value in tree.value)})
+
+
+# -- any regressor ---------------------------------------------------------------------------
+
+
+class Fitted(Ranker):
+    """A fitted regressor of scikit-learn's kind: any function of a row, but not plain numbers."""
+
+    name: ClassVar[str] = "regressor"
+
+    def __init__(self, regressor: Any):
+        self.regressor = regressor
+
+    def __call__(self, X: NDArray) -> Floats:
+        """What the regressor predicts."""
+        return np.asarray(self.regressor.predict(X), np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a model file holds plain numbers and executes nothing."""
+        raise ValueError(
+            f"a fitted {type(self.regressor).__name__} is not plain numbers and cannot be saved; "
+            "use rankers='trees' or a DecisionTreeRegressor, or pickle the model at your own risk"
+        )
+
+    def __repr__(self) -> str:
+        return f"Fitted({self.regressor!r})"
+
+
+class Regressors(Family):
+    """A regressor of scikit-learn's kind as black box: it must accept `sample_weight`.
+
+    The regressor is cloned and fitted anew on all rows in every round, which costs whatever
+    it costs; a `DecisionTreeRegressor` becomes a `Tree`, anything else a `Fitted`, which
+    cannot be saved as JSON. scikit-learn's trees read features as float32: values that
+    differ by less are one.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from precede import BoostedRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = BoostedRanker(rankers=LinearRegression(), n_estimators=5)
+    >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.rankers[0]
+    Fitted(LinearRegression())
+    """
+
+    def __init__(self, regressor: Any, *, hessian: str = "newton"):
+        if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
+            raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
+        self.regressor = regressor
+        self.hessian = hessian
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Fit the regressor once."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Copy the rows once."""
+        return _RegressorSearch(self, table)
+
+    def __repr__(self) -> str:
+        return f"Regressors({self.regressor!r})"
+
+
+class _RegressorSearch(RegressionSearch):
+    def __init__(self, family: Regressors, table: Table):
+        self._regressor, self.hessian = family.regressor, family.hessian
+        self._rows = np.asarray(table.rows())
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        from sklearn.base import clone  # noqa: PLC0415  (scikit-learn's, for its regressors)
+
+        if allowed is not None and not allowed.all():
+            raise ValueError("max_features below 1 is not for regressors; give them a share")
+        mean = exact_sum(weight) / weight.size
+        fitted = clone(self._regressor).fit(self._rows, pull / weight, sample_weight=weight / mean)
+        ranker: Ranker = Fitted(fitted)
+        if type(fitted).__name__ == "DecisionTreeRegressor":
+            ranker = tree_from_sklearn(fitted)
+        values = ranker(self._rows)
+        edge = exact_sum(pull * values)
+        return Found(ranker, edge, values=values) if edge > 0 else None
+
+
+# -- from others -----------------------------------------------------------------------------
+
+
+def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
+    """Turn LightGBM's dump of a tree (``tree_info[t]["tree_structure"]``) into a `Tree`.
+
+    Where training saw no missing value LightGBM takes a missing one for 0, and so do we.
+
+    >>> tree_from_lightgbm({"leaf_value": 0.5}).value
+    (0.5,)
+    """
+    splits: dict[int, dict[str, Any]] = {}
+    leaves: dict[int, dict[str, Any]] = {}
+    waiting = [structure]
+    while waiting:
+        node = waiting.pop()
+        if "split_index" in node:
+            splits[node["split_index"]] = node
+            waiting += [node["left_child"], node["right_child"]]
+        else:
+            leaves[node.get("leaf_index", 0)] = node
+    inner = [splits[j] for j in sorted(splits)]
+    outer = [leaves[j] for j in sorted(leaves)]
+    sets = tuple(_categories_of(node) for node in inner)
+    return Tree(
+        split_feature=tuple(node["split_feature"] for node in inner),
+        threshold=tuple(0.0 if sets[j] else node["threshold"] for j, node in enumerate(inner)),
+        missing_left=tuple(_missing_left(node) for node in inner),
+        left=tuple(_child(node["left_child"]) for node in inner),
+        right=tuple(_child(node["right_child"]) for node in inner),
+        value=tuple(float(node["leaf_value"]) for node in outer),
+        count=tuple(int(node.get("leaf_count", 0)) for node in outer),
+        gain=tuple(float(node["split_gain"]) for node in inner),
+        categories=sets if any(sets) else (),
+    )
+
+
+def _child(node: dict[str, Any]) -> int:
+    return node["split_index"] if "split_index" in node else -1 - node["leaf_index"]
+
+
+def _categories_of(node: dict[str, Any]) -> tuple[int, ...]:
+    if node["decision_type"] != "==":
+        return ()
+    return tuple(sorted(int(category) for category in str(node["threshold"]).split("||")))
+
+
+def _missing_left(node: dict[str, Any]) -> bool:
+    if node["decision_type"] == "==":
+        return False
+    if node["missing_type"] == "Zero":
+        raise ValueError("zero_as_missing=True is not supported; use NaN for missing values")
+    if node["missing_type"] == "NaN":
+        return bool(node["default_left"])
+    return bool(node["threshold"] >= 0)
+
+
+def tree_from_sklearn(regressor: Any) -> Tree:
+    """Turn a fitted scikit-learn `DecisionTreeRegressor` into a `Tree`.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> fitted = DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [5.0, 7.0])
+    >>> tree_from_sklearn(fitted)(np.array([[0.2], [0.8]]))
+    array([5., 7.])
+    """
+    grown = regressor.tree_
+    inner = np.flatnonzero(grown.children_left >= 0)
+    outer = np.flatnonzero(grown.children_left < 0)
+    number = np.empty(grown.node_count, np.int64)
+    number[inner], number[outer] = np.arange(inner.size), -1 - np.arange(outer.size)
+    weight = grown.weighted_n_node_samples * grown.impurity
+    left, right = grown.children_left[inner], grown.children_right[inner]
+    return Tree(
+        split_feature=tuple(grown.feature[inner].tolist()),
+        # scikit-learn compares float32 values; ours are compared as they are.
+        threshold=tuple(grown.threshold[inner].tolist()),
+        missing_left=tuple(grown.missing_go_to_left[inner].astype(bool).tolist()),
+        left=tuple(number[left].tolist()),
+        right=tuple(number[right].tolist()),
+        value=tuple(grown.value[outer, 0, 0].tolist()),
+        count=tuple(grown.n_node_samples[outer].tolist()),
+        gain=tuple((weight[inner] - weight[left] - weight[right]).tolist()),
+    )
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _goes_right(x, threshold, missing_right, set_first, set_last, bits):
+    """Which way a value goes; a split with bits sends the categories in them left."""
+    if set_first < set_last:
+        if not x >= 0.0 or x >= 32.0 * (set_last - set_first):
+            return 1
+        category = np.int64(x)
+        word = bits[set_first + category // 32]
+        return 1 - np.int64((word >> np.uint32(category % 32)) & np.uint32(1))
+    if np.isnan(x):
+        return 1 if missing_right else 0
+    return 1 if x > threshold else 0
+
+
+@njit(cache=True, nogil=True)
+def _values_of_rows(
+    X, order, values, feature, threshold, missing_left, child, value, set_start, bits
+):
+    for place in range(order.size):
+        row, node = order[place], 0
+        while node >= 0:
+            side = _goes_right(
+                np.float64(X[row, feature[node]]), threshold[node], not missing_left[node],
+                set_start[node], set_start[node + 1], bits,
+            )  # fmt: skip
+            node = child[side, node]
+        values[place] = value[-1 - node]
+
+
+@njit(cache=True, nogil=True)
+def _score_blocks(
+    low, high, X, features, start, depth, feature, threshold, child, missing, value, any_set,
+    set_start, bits, scores,
+):  # fmt: skip
+    """Block of rows by block of rows, tree by tree, level by level."""
+    x = np.empty((max(features.size, 1), 64), X.dtype)
+    node = np.empty(64, np.int32)
+    for first in range(low, high, 64):
+        rows = min(64, high - first)
+        plain = not any_set
+        for row in range(rows):
+            for j in range(features.size):
+                x[j, row] = X[first + row, features[j]]
+                plain = plain and x[j, row] == x[j, row]
+        for tree in range(depth.size):
+            begin = start[tree]
+            node[:] = 0
+            if plain:
+                _walk(x, rows, depth[tree], feature[begin:], threshold[begin:], child[begin:], node)
+            else:
+                _walk_any(
+                    x, rows, depth[tree], feature[begin:], threshold[begin:], child[begin:],
+                    missing[begin:], set_start[begin:], bits, node,
+                )  # fmt: skip
+            for row in range(rows):
+                scores[first + row] += value[begin + node[row]]
+
+
+@njit(cache=True, nogil=True)
+def _walk(x, rows, depth, feature, threshold, child, node):
+    """One step down for every row, as often as the tree is deep; no value is missing."""
+    for _ in range(depth):
+        for row in range(rows):
+            at = node[row]
+            node[row] = child[at, np.int64(x[feature[at], row] > threshold[at])]
+
+
+@njit(cache=True, nogil=True)
+def _walk_any(x, rows, depth, feature, threshold, child, missing, set_start, bits, node):
+    for _ in range(depth):
+        for row in range(rows):
+            at = node[row]
+            side = _goes_right(
+                np.float64(x[feature[at], row]), threshold[at], missing[at] == 1, set_start[at],
+                set_start[at + 1], bits,
+            )  # fmt: skip
+            node[row] = child[at, side]
+
+
+@njit(cache=True, nogil=True)
+def _nearest_leaves(now, before, grown, ours, values):
+    """Which leaf every row fell into, from what it added to the score; rising values.
+
+    Adding to a score rounds, so the nearest value is the one; `before` becomes `now`.
+    """
+    for place in range(now.size):
+        added = now[place] - before[place]
+        before[place] = now[place]
+        low, high = 0, grown.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if added > 0.5 * (grown[middle] + grown[middle + 1]):
+                low = middle + 1
+            else:
+                high = middle
+        values[place] = ours[low]

@@ -1,0 +1,55 @@
+"""Trees and quadratic models again, slow and obvious: the twins of trees.py, quadratic.py."""
+
+import math
+
+
+def tree_value(tree, row):
+    """Follow one row down a tree, split by split."""
+    if not tree.split_feature:
+        return tree.value[0]
+    node = 0
+    while node >= 0:
+        x = float(row[tree.split_feature[node]])
+        named = tree.categories[node] if tree.categories else ()
+        if named:
+            left = not math.isnan(x) and x >= 0 and int(x) in named
+        elif math.isnan(x):
+            left = tree.missing_left[node]
+        else:
+            left = x <= tree.threshold[node]
+        node = tree.left[node] if left else tree.right[node]
+    return tree.value[-1 - node]
+
+
+def pairs_of(judgments, balance):
+    """Every pair (winner, loser, weight, gap), listed one by one."""
+    found = []
+    n = len(judgments)
+    weight = [1.0] * n if judgments.weight is None else list(judgments.weight)
+    qid = [0] * n if judgments.qid is None else list(judgments.qid)
+    if judgments.grade is not None:
+        for i in range(n):
+            for k in range(n):
+                if qid[i] == qid[k] and judgments.grade[i] > judgments.grade[k]:
+                    gap = judgments.grade[i] - judgments.grade[k]
+                    found.append((i, k, weight[i] * weight[k], gap))
+    if judgments.pairs is not None:
+        listed = judgments.pair_weight
+        for j, (i, k) in enumerate(judgments.pairs.tolist()):
+            own = 1.0 if listed is None else listed[j]
+            found.append((i, k, own * weight[i] * weight[k], 1.0))
+    if balance == "queries":
+        total = {}
+        for _, k, w, _ in found:
+            total[qid[k]] = total.get(qid[k], 0.0) + w
+        found = [(i, k, w / total[qid[k]], gap) for i, k, w, gap in found if w > 0]
+    return [each for each in found if each[2] > 0]
+
+
+def pair_totals(judgments, balance):
+    """Total weight of the pairs of every row."""
+    total = [0.0] * len(judgments)
+    for i, k, w, _ in pairs_of(judgments, balance):
+        total[i] += w
+        total[k] += w
+    return total

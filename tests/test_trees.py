@@ -1,0 +1,427 @@
+"""Trees: conversion, scoring, growing, and what a model file may hold."""
+
+import copy
+import json
+import math
+import pickle
+
+import lightgbm
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
+from sklearn.tree import DecisionTreeRegressor
+
+import naive_trees
+import strategies
+from precede import BoostedRanker, Judgments, RankBoost, Tree, Trees, load
+from precede.datasets import search_results
+from precede.model import Ensemble, plain
+from precede.pairwise import DensePairRisk, EnumeratedRisk
+from precede.quadratic import diagonal, pair_totals
+from precede.rankers import ranker_from_dict
+from precede.risk import GeneralRisk, PairRisk
+from precede.table import Table
+from precede.threads import Workers
+from precede.trees import Forest, Regressors, tree_from_lightgbm, tree_from_sklearn
+
+SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
+AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.0, 7.0, 31.0, 32.0, 33.0, 64.0, 0.5, 1e300, -1e300, math.nan]
+
+
+@st.composite
+def trees(draw, features=3):
+    """Trees grown by splitting a leaf drawn at random, by threshold or by categories."""
+    splits = draw(st.integers(0, 6))
+    left, right = [], []
+    open_ends = [(None, None)]  # (parent, side) of the leaves so far
+    for split in range(splits):
+        parent, side = open_ends.pop(draw(st.integers(0, len(open_ends) - 1)))
+        if parent is not None:
+            (left, right)[side][parent] = split
+        left.append(None)
+        right.append(None)
+        open_ends += [(split, 0), (split, 1)]
+    for leaf, (parent, side) in enumerate(open_ends):
+        if parent is not None:
+            (left, right)[side][parent] = -1 - leaf
+    numbers = st.sampled_from([v for v in AWKWARD if not math.isnan(v)])
+    sets = st.lists(st.sampled_from([0, 1, 2, 7, 31, 32, 33, 64]), max_size=3, unique=True)
+    return Tree(
+        tuple(draw(st.integers(0, features - 1)) for _ in range(splits)),
+        tuple(draw(numbers) for _ in range(splits)),
+        tuple(draw(st.booleans()) for _ in range(splits)),
+        tuple(left),
+        tuple(right),
+        tuple(draw(st.floats(-10, 10)) for _ in range(splits + 1)),
+        (1,) * (splits + 1),
+        tuple(draw(st.floats(0, 5)) for _ in range(splits)),
+        tuple(tuple(sorted(draw(sets))) for _ in range(splits)) if draw(st.booleans()) else (),
+    )
+
+
+def rows(features=3):
+    cells = st.sampled_from(AWKWARD)
+    row = st.lists(cells, min_size=features, max_size=features)
+    return st.lists(row, min_size=1, max_size=12).map(lambda found: np.array(found))
+
+
+@given(trees(), rows())
+def test_a_tree_scores_as_by_hand(tree, X):
+    expected = [naive_trees.tree_value(tree, row) for row in X]
+    np.testing.assert_array_equal(tree(X), expected)
+    np.testing.assert_array_equal(tree.on(Table.build(X)), expected)
+    sparse = scipy.sparse.csc_array(X)
+    np.testing.assert_array_equal(tree.on(Table(sparse, None, None, np.arange(len(X)))), expected)
+
+
+@given(st.lists(trees(), min_size=1, max_size=4), rows(), st.sampled_from([np.float64, np.float32]))
+def test_a_forest_is_the_sum_of_its_trees(grown, X, dtype):
+    with np.errstate(over="ignore"):
+        X = X.astype(dtype)
+    weights = [0.3, -1.0, 2.0, 1e-3][: len(grown)]
+    expected = np.zeros(len(X))
+    for tree, weight in zip(grown, weights, strict=True):
+        expected += weight * tree(X)
+    scores = np.zeros(len(X))
+    Forest(grown, weights).add_to(scores, X)
+    np.testing.assert_array_equal(scores, expected)
+    ensemble = Ensemble(list(grown), weights, 3)
+    np.testing.assert_array_equal(ensemble.predict(X), expected)
+    np.testing.assert_array_equal(list(ensemble.staged_predict(X))[-1], expected)
+
+
+def test_blocks_and_threads_leave_no_trace():
+    model = BoostedRanker(n_estimators=7, min_child_samples=5).fit(
+        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid
+    )
+    X = np.repeat(SAMPLE.X, 6, axis=0).astype(np.float64)  # enough rows for a second thread
+    X[5, :] = np.nan
+    with Workers(3) as workers:
+        many = model.ensemble_.predict(X, workers)
+    by_hand = sum(
+        weight * ranker(X)
+        for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True)
+    )
+    np.testing.assert_array_equal(many, model.ensemble_.predict(X))
+    np.testing.assert_allclose(many, by_hand, rtol=1e-13, atol=1e-13)
+
+
+# -- files -----------------------------------------------------------------------------------
+
+
+@given(trees())
+def test_a_tree_survives_json_and_pickle(tree):
+    text = json.dumps(plain(tree.to_dict()))
+    assert ranker_from_dict(json.loads(text)) == tree
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    assert hash(copy.deepcopy(tree)) == hash(tree)
+
+
+GOOD = plain(
+    Tree((0, 1), (1.5, 0.0), (True, False), (1, -1), (-2, -3), (1.0, 2.0, 3.0), (5, 5, 5), (1.0, 2.0))
+    .to_dict()
+)  # fmt: skip
+BAD = [
+    ("left", [0, -1], "from above"),  # a loop
+    ("left", [-1, -1], "from above"),  # a leaf twice
+    ("left", [1, -9], "from above"),
+    ("left", [1], "one entry for each split"),
+    ("left", [1.5, -1], "no number of its kind"),
+    ("right", "ab", "made of lists"),
+    ("value", [1.0, 2.0], "one leaf more"),
+    ("value", [1.0, 2.0, "inf"], "not finite"),
+    ("value", [1.0, 2.0, "__import__('os')"], "no number"),
+    ("split_feature", [0, 5], "uses feature 5"),
+    ("split_feature", [0, -1], "negative feature"),
+    ("threshold", [None, 1.0], "no number"),
+    ("threshold", ["nan", 1.0], "no number"),
+    ("categories", [[1]], "one set of categories"),
+    ("categories", [[1], [-4]], "negative category"),
+    ("categories", [1, 2], "made of lists"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "message"), BAD, ids=lambda x: str(x)[:20])
+def test_a_file_that_holds_no_tree_is_refused(field, value, message):
+    model = {"n_features": 2, "rankers": [{**GOOD, field: value}], "weights": [1.0]}
+    with pytest.raises(ValueError, match=message):
+        Ensemble.from_dict(model)
+
+
+def test_a_file_without_a_field_is_refused():
+    fields = {name: value for name, value in GOOD.items() if name != "gain"}
+    with pytest.raises(ValueError, match="lacks gain"):
+        Ensemble.from_dict({"n_features": 2, "rankers": [fields], "weights": [1.0]})
+
+
+def test_a_model_of_trees_is_saved_and_loaded(tmp_path):
+    X = SAMPLE.X.astype(float).copy()
+    X[::7, 0] = np.nan
+    model = BoostedRanker(n_estimators=6, num_leaves=7).fit(X, SAMPLE.y, qid=SAMPLE.qid)
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+    assert again.get_params() == model.get_params()
+
+
+# -- the same as LightGBM ----------------------------------------------------------------------
+
+
+def grown_by_lightgbm(X, target, **parameters):
+    settings = {"objective": "regression", "verbosity": -1, "min_data_in_leaf": 5, **parameters}
+    data = lightgbm.Dataset(X, label=target, params=settings)
+    return lightgbm.train(settings, data, num_boost_round=8)
+
+
+@pytest.mark.parametrize("kind", ["plain", "missing", "categories", "monotone", "float32"])
+def test_converted_trees_score_as_lightgbm_does(kind):
+    generator = np.random.default_rng(0)
+    X = generator.normal(0, 1, (600, 4))
+    target = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2])
+    options = {}
+    if kind == "missing":
+        X[generator.random(X.shape) < 0.2] = np.nan
+    if kind == "categories":
+        X[:, 3] = generator.integers(0, 70, 600)
+        target = target + (X[:, 3] % 3)
+        options = {"categorical_feature": [3], "min_data_per_group": 5, "cat_smooth": 1.0}
+    if kind == "monotone":
+        options = {"monotone_constraints": [1, 0, 0, 0]}
+    if kind == "float32":
+        X = X.astype(np.float32)
+    booster = grown_by_lightgbm(X, target, **options)
+    grown = [
+        tree_from_lightgbm(each["tree_structure"]) for each in booster.dump_model()["tree_info"]
+    ]
+    assert kind != "categories" or any(tree.categories for tree in grown)
+    fresh = generator.normal(0, 2, (200, 4)).astype(X.dtype)
+    fresh[::5, 1] = np.nan  # missing where training may have seen none
+    fresh[:, 3] = generator.integers(-2, 90, 200)
+    for rows_ in (X, fresh):
+        scores = np.zeros(len(rows_))
+        Forest(grown, [1.0] * len(grown)).add_to(scores, rows_)
+        np.testing.assert_array_equal(scores, booster.predict(rows_))
+
+
+def test_zero_as_missing_is_refused():
+    X = np.abs(np.random.default_rng(0).normal(0, 1, (200, 1))) * (np.arange(200)[:, None] % 2)
+    booster = grown_by_lightgbm(X, X[:, 0], zero_as_missing=True)
+    with pytest.raises(ValueError, match="zero_as_missing"):
+        tree_from_lightgbm(booster.dump_model()["tree_info"][0]["tree_structure"])
+
+
+def test_a_tree_of_scikit_learn_becomes_ours():
+    X = SAMPLE.X.astype(np.float32)
+    X[::9, 2] = np.nan
+    fitted = DecisionTreeRegressor(max_leaf_nodes=12).fit(X, SAMPLE.truth)
+    np.testing.assert_array_equal(tree_from_sklearn(fitted)(X), fitted.predict(X))
+
+
+# -- growing -----------------------------------------------------------------------------------
+
+
+def training_table(seed=0, n=300):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(0, 1, (n, 4))
+    pull = generator.normal(0, 1, n) + X[:, 0]
+    pull -= pull.mean()
+    return Table.build(X), pull / np.maximum(pull, 0).sum()
+
+
+def test_the_output_read_from_the_scores_is_that_of_the_tree():
+    table, pull = training_table()
+    search = Trees(min_child_samples=3).start(table)
+    for _ in range(40):  # scores of LightGBM's own pile up meanwhile
+        found = search.best(pull)
+        np.testing.assert_array_equal(found.values, found.ranker.on(table))
+        pull = pull - 0.02 * pull.std() * found.values / found.values.std()
+
+
+def test_leaves_hold_weighted_means_of_the_targets():
+    table, pull = training_table()
+    weight = np.random.default_rng(1).random(len(pull)) + 0.5
+    found = Trees(num_leaves=6, reg_lambda=0.0).start(table).fit(pull, weight)
+    for value in set(found.ranker.value):
+        inside = found.values == value
+        assert value == pytest.approx(pull[inside].sum() / weight[inside].sum(), rel=1e-5)
+    assert sum(found.ranker.count) == len(pull)
+
+
+def test_the_first_split_is_the_best_by_brute_force():
+    table, pull = training_table(n=120)
+    weight = np.random.default_rng(1).random(len(pull)) + 0.5
+    family = Trees(num_leaves=2, min_child_samples=1)
+    found = family.start(table).fit(pull, weight).ranker
+    X = table.X
+
+    def gain(feature, threshold):
+        left = X[:, feature] <= threshold
+        parts = [(pull[side].sum() ** 2) / weight[side].sum() for side in (left, ~left)]
+        return sum(parts)
+
+    cuts = [(f, t) for f in range(4) for t in np.unique(X[:, f])[:-1]]
+    best = max(cuts, key=lambda cut: gain(*cut))
+    assert gain(*best) == pytest.approx(gain(found.split_feature[0], found.threshold[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"subsample": 0.6, "max_features": 0.5, "random_state": 3}]
+)
+def test_threads_and_the_order_of_rows_leave_no_trace(options):
+    models = []
+    for jobs, seed in ((1, None), (2, 0), (3, 1)):
+        order = np.arange(len(SAMPLE.y))
+        if seed is not None:
+            order = np.random.default_rng(seed).permutation(order)
+        model = BoostedRanker(n_estimators=15, min_child_samples=5, n_jobs=jobs, **options)
+        models.append(model.fit(SAMPLE.X[order], SAMPLE.y[order], qid=SAMPLE.qid[order]))
+    assert models[0].ensemble_.rankers == models[1].ensemble_.rankers == models[2].ensemble_.rankers
+    assert models[0].ensemble_.weights == models[1].ensemble_.weights == models[2].ensemble_.weights
+
+
+def test_monotone_constraints_and_categories_reach_the_learner():
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.normal(0, 1, 2000), generator.integers(0, 9, 2000)])
+    y = (X[:, 0] ** 2 + (X[:, 1] % 2) * 2 + generator.normal(0, 0.3, 2000)).round()
+    model = BoostedRanker(
+        n_estimators=20, categorical_features=[1], monotone_constraints=[1, 0]
+    ).fit(X, y)
+    assert any(any(tree.categories) for tree in model.ensemble_.rankers)
+    line = np.column_stack([np.linspace(-3, 3, 200), np.zeros(200)])
+    assert (np.diff(model.predict(line)) >= 0).all()
+    assert (np.diff(BoostedRanker(n_estimators=20).fit(X, y).predict(line)) < 0).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"categorical_features": [9]}, "column 9"),
+        ({"categorical_features": [0]}, "number its categories"),
+        ({"monotone_constraints": [1]}, "for each of the 8 features"),
+        ({"monotone_constraints": [2] * 8}, "-1, 0 or 1"),
+        ({"num_leaves": 1}, "num_leaves=1"),
+        ({"hessian": "gauss"}, "hessian='gauss'"),
+        ({"subsample": 0.0}, "subsample=0.0"),
+        ({"reg_lambda": -1.0}, "reg_lambda=-1.0"),
+        ({"rankers": 3}, "rankers=3"),
+        ({"loss": "huber"}, "loss='huber'"),
+    ],
+)
+def test_senseless_options_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        BoostedRanker(n_estimators=2, **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+
+
+def test_other_algorithms_boost_trees_too():
+    model = RankBoost(rankers="trees", n_estimators=5, learning_rate=0.3)
+    model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    assert all(isinstance(ranker, Tree) for ranker in model.ensemble_.rankers)
+    assert (np.diff(model.history_["log_risk"]) < 0).all()
+    with pytest.raises(ValueError, match=r"Trees\(max_features"):
+        model.set_params(max_features=0.5).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    with pytest.raises(ValueError, match="no common scale"):
+        Trees() | Trees()
+
+
+def test_a_table_without_a_split_ends_the_fit():
+    model = BoostedRanker(n_estimators=5, min_child_samples=1).fit(np.ones((6, 2)), [0, 1] * 3)
+    assert model.n_estimators_ == 0
+    assert model.stop_reason_ == "no weak ranker improves the risk"
+    np.testing.assert_array_equal(model.predict(np.ones((2, 2))), [0.0, 0.0])
+
+
+def test_sparse_rows_grow_the_same_trees():
+    X = np.where(np.abs(SAMPLE.X) > 0.8, SAMPLE.X, 0.0).astype(float)
+    dense = BoostedRanker(n_estimators=6).fit(X, SAMPLE.y, qid=SAMPLE.qid)
+    sparse = BoostedRanker(n_estimators=6).fit(
+        scipy.sparse.csr_array(X), SAMPLE.y, qid=SAMPLE.qid,
+        eval_set=(scipy.sparse.csr_array(X), SAMPLE.y), eval_qid=SAMPLE.qid,
+    )  # fmt: skip
+    assert dense.ensemble_.rankers == sparse.ensemble_.rankers
+    np.testing.assert_array_equal(sparse.predict(scipy.sparse.csr_array(X)), dense.predict(X))
+
+
+def test_any_regressor_is_a_black_box(tmp_path):
+    model = BoostedRanker(rankers=LinearRegression(), n_estimators=4).fit(
+        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid
+    )
+    assert (np.diff(model.history_["log_risk"]) < 0).all()
+    with pytest.raises(ValueError, match="LinearRegression is not plain numbers"):
+        model.save(tmp_path / "model.json")
+    tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
+    model = BoostedRanker(rankers=tree, n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    model.save(tmp_path / "model.json")
+    with pytest.warns(UserWarning, match="rankers"):
+        again = load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(SAMPLE.X), model.predict(SAMPLE.X))
+    with pytest.raises(ValueError, match="lacks fit or predict"):
+        Regressors(3)
+
+
+# -- quadratic models and dense pairs ------------------------------------------------------------
+
+
+@given(strategies.judgments(), st.sampled_from(["pairs", "queries"]))
+def test_pair_totals_equal_a_list_of_pairs(judgments, balance):
+    arrangement = judgments.arrange(balance)
+    expected = np.array(naive_trees.pair_totals(judgments, balance))
+    found = np.zeros(len(judgments))
+    found[arrangement.order] = pair_totals(arrangement)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(st.data(), st.sampled_from(["logistic", "squared_hinge", "gap"]),
+       st.sampled_from(["pairs", "queries"]))  # fmt: skip
+@settings(max_examples=200)
+def test_enumerated_sums_equal_the_general_ones(data, name, balance):
+    from precede import SquaredHinge
+
+    judgments = data.draw(strategies.judgments())
+    loss = SquaredHinge("gap") if name == "gap" else name
+    spread = data.draw(st.sampled_from([1.0, 8.0, 150.0]))
+    arrangement = judgments.arrange(balance)
+    if not arrangement.n_places:
+        return
+    scores = data.draw(strategies.scores(arrangement.n_places, spread=spread))
+    quick = DensePairRisk(loss).bind(arrangement)
+    plain_ = PairRisk(loss).bind(arrangement)
+    assert isinstance(quick, EnumeratedRisk)
+    assert isinstance(plain_, GeneralRisk)
+    ours, theirs = quick.state(scores), plain_.state(scores)
+    for field in ("log_value", "log_mass", "pull"):
+        np.testing.assert_allclose(
+            getattr(ours, field), getattr(theirs, field), rtol=1e-9, atol=1e-10
+        )
+    np.testing.assert_allclose(
+        quick.curvature(ours), plain_.curvature(theirs), rtol=1e-7, atol=1e-9
+    )
+
+
+def test_long_queries_are_left_to_the_other_sums():
+    grade = np.repeat([0, 1], 3000)
+    assert isinstance(DensePairRisk("squared_hinge").bind(Judgments(grade)), GeneralRisk)
+    assert isinstance(DensePairRisk("logistic", 2).bind(Judgments([0, 1])), GeneralRisk)
+
+
+@given(st.data(), st.sampled_from(["logistic", "squared_hinge"]))
+@settings(max_examples=60)
+def test_the_bound_lies_above_the_second_derivative(data, loss):
+    """``R(s + g) <= R(s) - pull·g + sum W g² / 2`` for any g, with the global bound."""
+    judgments = data.draw(strategies.judgments(most=8))
+    arrangement = judgments.arrange()
+    if not arrangement.n_places:
+        return
+    risk = DensePairRisk(loss).bind(arrangement)
+    state = risk.state(data.draw(strategies.scores(arrangement.n_places, spread=3.0)))
+    if state.log_mass == -np.inf:
+        return
+    move = data.draw(strategies.scores(arrangement.n_places, spread=3.0))
+    weight = diagonal(risk, state, "bound")
+    after = np.exp(risk.log_value(state.scores + move) - state.log_mass)
+    before = np.exp(state.log_value - state.log_mass)
+    most = before - state.pull @ move + 0.5 * (weight * move**2).sum()
+    assert after <= most * (1 + 1e-9) + 1e-9

@@ -65,7 +65,7 @@ def trees(draw, features=3):
 def rows(features=3):
     cells = st.sampled_from(AWKWARD)
     row = st.lists(cells, min_size=features, max_size=features)
-    return st.lists(row, min_size=1, max_size=12).map(lambda found: np.array(found))
+    return st.lists(row, min_size=1, max_size=12).map(np.array)
 
 
 @given(trees(), rows())
@@ -120,10 +120,10 @@ def test_a_tree_survives_json_and_pickle(tree):
     assert hash(copy.deepcopy(tree)) == hash(tree)
 
 
-GOOD = plain(
-    Tree((0, 1), (1.5, 0.0), (True, False), (1, -1), (-2, -3), (1.0, 2.0, 3.0), (5, 5, 5), (1.0, 2.0))
-    .to_dict()
-)  # fmt: skip
+SMALL_TREE = Tree(
+    (0, 1), (1.5, 0.0), (True, False), (1, -1), (-2, -3), (1.0, 2.0, 3.0), (5, 5, 5), (1.0, 2.0)
+)
+GOOD = plain(SMALL_TREE.to_dict())
 BAD = [
     ("left", [0, -1], "from above"),  # a loop
     ("left", [-1, -1], "from above"),  # a leaf twice
@@ -172,8 +172,9 @@ def test_a_model_of_trees_is_saved_and_loaded(tmp_path):
 
 
 def grown_by_lightgbm(X, target, **parameters):
+    named = parameters.pop("categories", [])
     settings = {"objective": "regression", "verbosity": -1, "min_data_in_leaf": 5, **parameters}
-    data = lightgbm.Dataset(X, label=target, params=settings)
+    data = lightgbm.Dataset(X, label=target, params=settings, categorical_feature=named)
     return lightgbm.train(settings, data, num_boost_round=8)
 
 
@@ -188,7 +189,7 @@ def test_converted_trees_score_as_lightgbm_does(kind):
     if kind == "categories":
         X[:, 3] = generator.integers(0, 70, 600)
         target = target + (X[:, 3] % 3)
-        options = {"categorical_feature": [3], "min_data_per_group": 5, "cat_smooth": 1.0}
+        options = {"categories": [3], "min_data_per_group": 5, "cat_smooth": 1.0}
     if kind == "monotone":
         options = {"monotone_constraints": [1, 0, 0, 0]}
     if kind == "float32":

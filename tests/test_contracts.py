@@ -5,6 +5,7 @@ import pkgutil
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 import precede.algorithms
 import precede.losses
@@ -19,10 +20,12 @@ from precede import (
     Price,
     SquaredHinge,
     Stumps,
+    Trees,
 )
 from precede.estimator import BaseRanker
 from precede.rankers import Family
 from precede.testing import check_algorithm, check_family, check_loss, check_price
+from precede.trees import Regressors
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered
@@ -39,7 +42,15 @@ def below(base):
 
 LOSSES = [*(loss() for loss in below(PairLoss)), Hinge(0.5), Hinge("gap"), SquaredHinge("gap")]
 PRICES = [*(price() for price in below(Price)), Power(2), Power(4.5), Exp()]
-FAMILIES = [Stumps(), Stumps(lazy=False), Features(), Columns(), Stumps() | Features()]
+FAMILIES = [
+    Stumps(),
+    Stumps(lazy=False),
+    Features(),
+    Columns(),
+    Stumps() | Features(),
+    Trees(min_child_samples=3),
+    Regressors(DecisionTreeRegressor(max_depth=2, random_state=0)),
+]
 ALGORITHMS = below(BaseRanker)
 
 
@@ -76,6 +87,7 @@ def test_every_algorithm_is_discovered():
         "RankBoost",
         "RankBoostPlus",
         "SmoothMargin",
+        "BoostedRanker",
     }
 
 

@@ -16,26 +16,31 @@ from precede.quadratic import HESSIANS, ScoreRisk
 from precede.rankers import Family, family
 from precede.trees import Regressors, Trees
 
-__all__ = ["BoostedRanker", "TreeParameters"]
+__all__ = ["BoostedRanker", "TreeLearner"]
 
 
-class TreeParameters(BaseRanker):
-    """What rankers that grow trees share: the learner, its parameters and their checks."""
+class TreeLearner:
+    """What estimators that grow trees share: the learner, its parameters and their checks."""
 
-    rankers: Any = "trees"
-    hessian: str = "newton"
-    line_search: bool = True
-    num_leaves: int = 31
-    max_depth: int = -1
-    min_child_samples: int = 20
-    min_child_weight: float = 1e-3
-    reg_lambda: float = 0.0
-    subsample: float = 1.0
-    categorical_features: Any = None
-    monotone_constraints: Any = None
+    rankers: Any
+    hessian: str
+    line_search: bool
+    learning_rate: float
+    num_leaves: int
+    max_depth: int
+    min_child_samples: int
+    min_child_weight: float
+    reg_lambda: float
+    subsample: float
+    max_features: float
+    categorical_features: Any
+    monotone_constraints: Any
+    max_bins: int
+    random_state: Any
+    _feature_draw: Callable
 
     def _check_parameters(self) -> None:
-        super()._check_parameters()
+        super()._check_parameters()  # type: ignore[misc]
         if self.hessian not in HESSIANS:
             raise ValueError(f"hessian={self.hessian!r} is unknown; use one of {HESSIANS}")
         whole_number("num_leaves", self.num_leaves, least=2, most=131072)
@@ -90,7 +95,7 @@ class TreeParameters(BaseRanker):
         )
 
 
-class BoostedRanker(TreeParameters):
+class BoostedRanker(TreeLearner, BaseRanker):
     """Boosted regression trees for any risk of the scores; the strongest ranker here.
 
     Minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your

@@ -5,7 +5,6 @@ import pkgutil
 
 import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeRegressor
 
 import precede.algorithms
 import precede.losses
@@ -25,7 +24,6 @@ from precede import (
 from precede.estimator import BaseRanker
 from precede.rankers import Family
 from precede.testing import check_algorithm, check_family, check_loss, check_price
-from precede.trees import Regressors
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered
@@ -49,7 +47,6 @@ FAMILIES = [
     Columns(),
     Stumps() | Features(),
     Trees(min_child_samples=3),
-    Regressors(DecisionTreeRegressor(max_depth=2, random_state=0)),
 ]
 ALGORITHMS = below(BaseRanker)
 
@@ -71,8 +68,9 @@ def test_families(family):
 
 def test_every_family_is_listed_here():
     tested = {type(family).__name__ for family in FAMILIES}
-    # The constant has no edge under a pair risk; it is tested with the rankers.
-    assert {cls.__name__ for cls in below(Family)} - {"Constants"} == tested
+    # The constant has no edge under a pair risk, and a regressor need not find the largest;
+    # both are tested elsewhere.
+    assert {cls.__name__ for cls in below(Family)} - {"Constants", "Regressors"} == tested
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda cls: cls.__name__)

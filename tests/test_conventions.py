@@ -36,6 +36,7 @@ ORDER = [
     "pair_weights",
     "candidates",
     "trees",
+    "learners",
     "model",
     "shapley",
     "explain",

@@ -18,14 +18,16 @@ import naive_trees
 import strategies
 from precede import BoostedRanker, Judgments, RankBoost, Tree, Trees, load
 from precede.datasets import search_results
+from precede.general import GeneralRisk
+from precede.learners import Regressors
 from precede.model import Ensemble, plain
 from precede.pairwise import DensePairRisk, EnumeratedRisk
 from precede.quadratic import diagonal, pair_totals
 from precede.rankers import ranker_from_dict
-from precede.risk import GeneralRisk, PairRisk
+from precede.risk import PairRisk
 from precede.table import Table
 from precede.threads import Workers
-from precede.trees import Forest, Regressors, tree_from_lightgbm, tree_from_sklearn
+from precede.trees import Forest, tree_from_lightgbm, tree_from_sklearn
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.0, 7.0, 31.0, 32.0, 33.0, 64.0, 0.5, 1e300, -1e300, math.nan]

@@ -39,7 +39,7 @@ _HOME = {
     "Stump": "stumps",
     "Stumps": "stumps",
     "Tree": "trees",
-    "Trees": "trees",
+    "Trees": "learners",
     "best_margin": "margin",
     "export": "exports.write",
     "load": "estimator",
@@ -52,8 +52,8 @@ __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
 if TYPE_CHECKING:
     from precede.algorithms.ball import ConvexRisk
-    from precede.algorithms.push import PushRanker
     from precede.algorithms.boosted import BoostedRanker
+    from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from precede.estimator import load
     from precede.exports.write import export
     from precede.judgments import Judgments
+    from precede.learners import Trees
     from precede.losses import (
         Exp,
         Exponential,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps
-    from precede.trees import Tree, Trees
+    from precede.trees import Tree
     from precede.watch import pairs_in_order
 
 

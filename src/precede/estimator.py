@@ -47,6 +47,7 @@ from precede.inputs import (
     whole_number,
 )
 from precede.judgments import Judgments
+from precede.learners import Trees  # noqa: F401  (so that rankers="trees" is known)
 from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
 from precede.progress import ProgressBar
 from precede.rankers import Family, family

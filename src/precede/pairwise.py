@@ -12,10 +12,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.bound import BoundRisk, Masses, State
 from precede.exact import exact_sum
+from precede.general import GeneralRisk
 from precede.judgments import Arrangement, Judgments
 from precede.losses import Logistic, PairLoss, Power, Price, SquaredHinge, pair_loss, price
-from precede.risk import BoundRisk, GeneralRisk, Masses, PairRisk, State
+from precede.risk import PairRisk
 from precede.threads import Workers
 
 __all__ = ["DensePairRisk", "EnumeratedRisk"]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precede.bound import BoundRisk, Masses, State
 from precede.exact import exact_sum
 from precede.judgments import Arrangement, Judgments
 from precede.losses import Power
-from precede.risk import BoundRisk, Masses, State
 from precede.threads import Workers
 
 __all__ = ["HESSIANS", "BoundScoreRisk", "ScoreRisk", "diagonal", "pair_totals", "places_of"]
@@ -113,8 +113,9 @@ class ScoreRisk:
     >>> from precede.datasets import search_results
     >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
     >>> model = BoostedRanker(loss=Squares(), n_estimators=20)
-    >>> model.fit(sample.X, sample.y, qid=sample.qid).history_["risk"].argmin()
-    19
+    >>> risk = model.fit(sample.X, sample.y, qid=sample.qid).history_["risk"]
+    >>> bool(risk[-1] < 0.8 * risk[0])
+    True
     """
 
     def value(self, judgments: Judgments, scores: Floats) -> float:
@@ -154,6 +155,10 @@ class BoundScoreRisk(BoundRisk):
         mass = 0.5 * exact_sum(np.abs(pull))
         log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
         return State(scores, log_value, log_mass, pull / mass if mass > 0 else np.zeros_like(pull))
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """The risk as the user gives it: nothing is known of a scale."""
+        return log_value
 
     def curvature(self, state: State) -> Floats:
         """Divide the user's curvature by the mass."""

@@ -1,0 +1,432 @@
+"""Regression learners as families of weak rankers: LightGBM's trees, or any regressor.
+
+A learner is given a pull and a weight for every row and fits ``pull / weight`` by weighted
+least squares: the best step under a quadratic model of the risk (Zheng et al. 2007, algorithm
+1). LightGBM bins the rows once and is handed gradients through its public interface for custom
+objectives; the trees it grows become ours (`precede.trees`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.exact import exact_sum
+from precede.quadratic import diagonal
+from precede.rankers import Family, Found, Ranker, Search
+from precede.table import Table
+from precede.threads import Workers
+from precede.trees import Tree, tree_from_lightgbm, tree_from_sklearn
+
+__all__ = ["Fitted", "RegressionSearch", "Regressors", "TreeSearch", "Trees"]
+
+Floats = NDArray[np.float64]
+
+# Gradients are rounded to this many steps up to the largest: float32 holds them exactly, and
+# sums of up to 2^29 of them are exact in double precision, in any order.
+GRID = 2.0**23
+# A round in which the rows or features drawn allow no split is tried again so many times.
+TRIES = 8
+
+
+# -- growing ---------------------------------------------------------------------------------
+
+
+class Trees(Family):
+    """Regression trees of a given number of leaves, grown by LightGBM.
+
+    A round fits a tree to ``target_i = pull_i / weight_i`` by weighted least squares, with
+    ``weight_i`` the curvature of the risk (or a bound of it) where the algorithm has one and
+    the item weight 1 otherwise; the algorithm then chooses the step.
+
+    Parameters
+    ----------
+    hessian : {"newton", "bound", "uniform"}
+        Weights: the diagonal of the second derivative of the risk, a bound of it, or the
+        item weights (see `precede.quadratic.diagonal`).
+    num_leaves : int
+        Most leaves of a tree; trees grow leaf by leaf, the best split first.
+    max_depth : int
+        Most splits on a way down; -1 for any number.
+    min_child_samples : int
+        Least number of rows in a leaf (estimated by LightGBM from the weights).
+    min_child_weight : float
+        Least sum of weights in a leaf, in units of the mean weight of a row.
+    reg_lambda : float
+        Added to the sum of weights of a leaf, in units of the mean weight of a row.
+    subsample, max_features : float in (0, 1]
+        Shares of the rows and of the features drawn anew for each tree.
+    categorical_features : list of int, optional
+        Columns of whole numbers from 0 that name categories.
+    monotone_constraints : list of -1, 0 and 1, one for each feature, optional
+        Scores must fall (-1) or rise (1) with a feature.
+    max_bins : int
+        Most bins of a feature.
+    random_state : int
+        For `subsample` and `max_features`.
+    lightgbm : dict, optional
+        Further parameters of LightGBM's tree learner, passed on as they are.
+
+    Notes
+    -----
+    Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
+    sums are exact: the trees do not depend on the number of threads or the order of the rows.
+    Memory is LightGBM's: about one byte a cell beside our own, and a copy of X while binning.
+
+    Examples
+    --------
+    >>> from precede import RankBoost, Trees
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = RankBoost(rankers=Trees(num_leaves=4), n_estimators=3, learning_rate=0.3)
+    >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.rankers[0].n_leaves
+    4
+    """
+
+    name = "trees"
+
+    def __init__(
+        self,
+        *,
+        hessian: str = "newton",
+        num_leaves: int = 31,
+        max_depth: int = -1,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 0.0,
+        subsample: float = 1.0,
+        max_features: float = 1.0,
+        categorical_features: Any = None,
+        monotone_constraints: Any = None,
+        max_bins: int = 255,
+        random_state: int = 0,
+        lightgbm: dict[str, Any] | None = None,
+    ):
+        self.hessian = hessian
+        self.num_leaves = num_leaves
+        self.max_depth = max_depth
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.subsample = subsample
+        self.max_features = max_features
+        self.categorical_features = categorical_features
+        self.monotone_constraints = monotone_constraints
+        self.max_bins = max_bins
+        self.random_state = random_state
+        self.lightgbm = lightgbm
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Grow one tree for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
+        """Bin the rows of the table."""
+        return TreeSearch(self, table, workers or Workers(1))
+
+    def __or__(self, other: Family) -> Any:
+        raise ValueError(
+            "trees cannot be joined with other families: their values, and so their edges, have "
+            "no common scale"
+        )
+
+    def __repr__(self) -> str:
+        given = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
+        return f"Trees({', '.join(given)})"
+
+    def parameters(self, n_features: int, threads: int) -> dict[str, Any]:
+        """The parameters that LightGBM is given."""
+        constraints = _constraints(self.monotone_constraints, n_features)
+        return {
+            "objective": "none",
+            "metric": "None",
+            "verbosity": -1,
+            "num_threads": threads,
+            "learning_rate": 1.0,
+            "boost_from_average": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "min_data_in_bin": 1,
+            "num_leaves": self.num_leaves,
+            "max_depth": self.max_depth,
+            "min_data_in_leaf": self.min_child_samples,
+            "min_sum_hessian_in_leaf": self.min_child_weight,
+            "lambda_l2": self.reg_lambda,
+            "bagging_fraction": self.subsample,
+            "bagging_freq": int(self.subsample < 1),
+            "feature_fraction": self.max_features,
+            "max_bin": self.max_bins,
+            "data_random_seed": 1,
+            "bagging_seed": self.random_state,
+            "feature_fraction_seed": self.random_state,
+            "extra_seed": self.random_state,
+            **({} if constraints is None else {"monotone_constraints": constraints}),
+            **(self.lightgbm or {}),
+        }
+
+
+_DEFAULTS = {
+    "hessian": "newton",
+    "num_leaves": 31,
+    "max_depth": -1,
+    "min_child_samples": 20,
+    "min_child_weight": 1e-3,
+    "reg_lambda": 0.0,
+    "subsample": 1.0,
+    "max_features": 1.0,
+    "max_bins": 255,
+    "random_state": 0,
+}
+
+
+def _constraints(given: Any, n_features: int) -> list[int] | None:
+    if given is None:
+        return None
+    signs = [int(sign) for sign in given]
+    if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
+        raise ValueError(
+            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} features"
+        )
+    return signs
+
+
+class RegressionSearch(Search):
+    """Rankers fitted to a quadratic model of the risk by weighted least squares."""
+
+    hessian: str = "newton"
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Fit a ranker to the pull, every row weighing the same."""
+        return self.fit(pull, np.ones(pull.size), allowed)
+
+    def best_at(
+        self, risk: Any, state: Any, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Fit a ranker to the quadratic model of the risk."""
+        return self.fit(state.pull, diagonal(risk, state, self.hessian), allowed)
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps."""
+        raise NotImplementedError(f"{type(self).__name__} must define fit(pull, weight)")
+
+
+class TreeSearch(RegressionSearch):
+    """LightGBM on one table: a tree a round, its output read from consecutive score vectors."""
+
+    def __init__(self, family: Trees, table: Table, workers: Workers):
+        import lightgbm  # noqa: PLC0415  (only for those who grow trees)
+
+        self._family, self._table, self.hessian = family, table, family.hessian
+        parameters = family.parameters(table.n_features, workers.jobs)
+        data = lightgbm.Dataset(
+            _rows_of(table),
+            label=np.zeros(table.n_places),
+            categorical_feature=self._categories(),
+            params=parameters,
+        )
+        self._booster = lightgbm.Booster(parameters, data)
+        self._scores = np.zeros(table.n_places)
+        self._grown = 0
+        self._sampled = family.subsample < 1 or family.max_features < 1
+
+    def _categories(self) -> list[int]:
+        features = [int(feature) for feature in self._family.categorical_features or ()]
+        bins = self._table.bins
+        for feature in features:
+            if not 0 <= feature < bins.n_features:
+                raise ValueError(
+                    f"categorical_features names column {feature}, but there are {bins.n_features}"
+                )
+            if bins.low[feature] < 0 or bins.high[feature] > 2**31 - 1:
+                raise ValueError(
+                    f"column {feature} is a categorical feature with values from "
+                    f"{bins.low[feature]:g} to {bins.high[feature]:g}; number its categories "
+                    "0, 1, 2, ... (NaN is missing)"
+                )
+        return features
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        """Grow a tree for ``pull / weight``; None where no split helps."""
+        if allowed is not None and not allowed.all():
+            raise ValueError(
+                "max_features below 1 is for trees to draw; pass rankers=Trees(max_features=...)"
+            )
+        mean = exact_sum(weight) / max(weight.size, 1)
+        if not mean > 0:
+            return None
+        gradient, unit = _on_grid(-pull)
+        hessian, weight_unit = _on_grid(weight / mean)
+        before = self._booster.current_iteration()
+        for _ in range(TRIES if self._sampled else 1):
+            self._booster.update(fobj=lambda *_: (gradient, hessian))
+            if self._booster.current_iteration() > before:
+                break
+        else:
+            return None
+        return self._read(pull, unit / (mean * weight_unit))
+
+    def _read(self, pull: Floats, unit: float) -> Found | None:
+        """The last tree, its values on the training rows, and its edge."""
+        last = self._booster.current_iteration() - 1
+        dump = self._booster.dump_model(start_iteration=last, num_iteration=1)
+        grown = tree_from_lightgbm(dump["tree_info"][0]["tree_structure"])
+        scores: list[Floats] = []
+
+        def look(seen: Floats, _: Any) -> tuple[str, float, bool]:
+            scores.append(seen)
+            return "seen", 0.0, True
+
+        self._booster.eval_train(look)
+        tree = _scaled(grown, unit)
+        if tree.n_leaves == 1:
+            return None
+        rising = np.argsort(grown.value, kind="stable")
+        values = np.empty(pull.size)
+        _nearest_leaves(
+            scores[0], self._scores, np.array(grown.value)[rising], np.array(tree.value)[rising],
+            values,
+        )  # fmt: skip
+        edge = exact_sum(pull * values)
+        return Found(tree, edge, values=values) if edge != 0 else None
+
+
+def _rows_of(table: Table) -> Any:
+    """Rows in the order of the places; sparse ones stay sparse."""
+    if scipy.sparse.issparse(table.X):
+        return table.X.tocsr()[table.order]
+    rows = table.X[table.order]
+    return np.ascontiguousarray(rows)
+
+
+def _on_grid(values: Floats) -> tuple[NDArray[np.float32], float]:
+    """Values divided by a power of two and rounded, so that sums of them are exact."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0:
+        return values.astype(np.float32), 1.0
+    exponent = int(np.frexp(largest)[1])
+    return (np.rint(np.ldexp(values, -exponent) * GRID) / GRID).astype(np.float32), math.ldexp(
+        1.0, exponent
+    )
+
+
+def _scaled(tree: Tree, unit: float) -> Tree:
+    """The tree with its values in other units."""
+    fields = {name: getattr(tree, name) for name in tree.__dataclass_fields__ if name != "name"}
+    return Tree(**{**fields, "value": tuple(unit * value for value in tree.value)})
+
+
+# -- any regressor ---------------------------------------------------------------------------
+
+
+class Fitted(Ranker):
+    """A fitted regressor of scikit-learn's kind: any function of a row, but not plain numbers."""
+
+    name: ClassVar[str] = "regressor"
+
+    def __init__(self, regressor: Any):
+        self.regressor = regressor
+
+    def __call__(self, X: NDArray) -> Floats:
+        """What the regressor predicts."""
+        return np.asarray(self.regressor.predict(X), np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a model file holds plain numbers and executes nothing."""
+        raise ValueError(
+            f"a fitted {type(self.regressor).__name__} is not plain numbers and cannot be saved; "
+            "use rankers='trees' or a DecisionTreeRegressor, or pickle the model at your own risk"
+        )
+
+    def __repr__(self) -> str:
+        return f"Fitted({self.regressor!r})"
+
+
+class Regressors(Family):
+    """A regressor of scikit-learn's kind as black box: it must accept `sample_weight`.
+
+    The regressor is cloned and fitted anew on all rows in every round, which costs whatever
+    it costs; a `DecisionTreeRegressor` becomes a `Tree`, anything else a `Fitted`, which
+    cannot be saved as JSON. scikit-learn's trees read features as float32: values that
+    differ by less are one.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LinearRegression
+    >>> from precede import BoostedRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = BoostedRanker(rankers=LinearRegression(), n_estimators=5)
+    >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.rankers[0]
+    Fitted(LinearRegression())
+    """
+
+    def __init__(self, regressor: Any, *, hessian: str = "newton"):
+        if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
+            raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
+        self.regressor = regressor
+        self.hessian = hessian
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Fit the regressor once."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Copy the rows once."""
+        return _RegressorSearch(self, table)
+
+    def __repr__(self) -> str:
+        return f"Regressors({self.regressor!r})"
+
+
+class _RegressorSearch(RegressionSearch):
+    def __init__(self, family: Regressors, table: Table):
+        self._regressor, self.hessian = family.regressor, family.hessian
+        self._rows = np.asarray(table.rows())
+
+    def fit(
+        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+    ) -> Found | None:
+        from sklearn.base import clone  # noqa: PLC0415  (scikit-learn's, for its regressors)
+
+        if allowed is not None and not allowed.all():
+            raise ValueError("max_features below 1 is not for regressors; give them a share")
+        mean = exact_sum(weight) / weight.size
+        fitted = clone(self._regressor).fit(self._rows, pull / weight, sample_weight=weight / mean)
+        ranker: Ranker = Fitted(fitted)
+        if type(fitted).__name__ == "DecisionTreeRegressor":
+            ranker = tree_from_sklearn(fitted)
+        values = ranker(self._rows)
+        edge = exact_sum(pull * values)
+        return Found(ranker, edge, values=values) if edge > 0 else None
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _nearest_leaves(now, before, grown, ours, values):
+    """Which leaf every row fell into, from what it added to the score; rising values.
+
+    Adding to a score rounds, so the nearest value is the one; `before` becomes `now`.
+    """
+    for place in range(now.size):
+        added = now[place] - before[place]
+        before[place] = now[place]
+        low, high = 0, grown.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if added > 0.5 * (grown[middle] + grown[middle + 1]):
+                low = middle + 1
+            else:
+                high = middle
+        values[place] = ours[low]

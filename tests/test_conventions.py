@@ -30,6 +30,7 @@ ORDER = [
     "line",
     "quadratic",
     "pairwise",
+    "smooth_line",
     "table",
     "rankers",
     "stumps",

@@ -26,6 +26,7 @@ from precede.model import Ensemble
 from precede.rankers import Family, Found, Search
 from precede.risk import PairRisk
 from precede.separable import SeparableRisk
+from precede.smooth_line import SmoothLine
 from precede.table import Table
 from precede.threads import Workers
 
@@ -222,7 +223,11 @@ class LineSearch(StepRule):
         found: Found,  # noqa: ARG002
         values: NDArray,
     ) -> Step:
-        """Search the line."""
+        """Search the line: on a few points that stand for many rows, or on all rows."""
+        if values.dtype == np.uint8 and SmoothLine.fits(risk, state):
+            least = SmoothLine(risk, state, values).least()  # type: ignore[arg-type]
+            if least is not None:
+                return Step(least)
         size, smoothed = risk.line_search(state, values, ghost=ghost_mass(risk.arrangement))
         perfect = smoothed and orders_every_pair(risk.arrangement, np.sign(size) * values)
         return Step(size, smoothed and not perfect, perfect)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from precede.exact import exact_sum, log_total
 from precede.judgments import Arrangement
-from precede.losses import PairLoss, Power, Price
+from precede.losses import PairLoss, Polynomial, Power, Price, Spline
 from precede.threads import Workers
 
 __all__ = ["BoundRisk", "Masses", "State"]
@@ -135,7 +135,9 @@ class BoundRisk:
             fall = sign * self.edge(at, values) * np.exp(at.log_mass - state.log_mass)
             return fall - ghost * width * 2 * np.sinh(min(step * width, 700.0))
 
-        step, smoothed = _zero_beyond(falling, 1.0 / width), False
+        # Hinges are flat from some step on; other losses fall for ever, if ever less.
+        ends = isinstance(self.loss.form, Polynomial | Spline)
+        step, smoothed = _zero_beyond(falling, 1.0 / width, flat_is_least=ends), False
         if step is None:
             step, smoothed = _zero_beyond(falling_with_ghosts, 1.0 / width), True
         # On kinks a derivative is worth its sign at best: never end higher than the start.
@@ -153,13 +155,15 @@ class BoundRisk:
         return rows
 
 
-def _zero_beyond(falling: Callable[[float], float], reach: float) -> float | None:
+def _zero_beyond(
+    falling: Callable[[float], float], reach: float, *, flat_is_least: bool = False
+) -> float | None:
     """Where a falling function, positive at 0, crosses zero; None if it only tends to it."""
     for _ in range(DOUBLINGS):
         here = falling(reach)
         if here < -1e-15:
             return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
         if abs(here) <= 1e-15:  # flat: nothing is left to gain, or nothing is left at all
-            return None if here > 0 else reach
+            return None if here > 0 and not flat_is_least else reach
         reach *= 2
     return None

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from precede.bound import BoundRisk, Masses, State
 from precede.exact import exact_sum
 from precede.judgments import Arrangement
-from precede.losses import PairLoss, Price
+from precede.losses import PairLoss, Power, Price
 from precede.sums import PairSums, log_sum
 from precede.threads import Workers
 
 __all__ = ["GeneralRisk"]
 
 Floats = NDArray[np.float64]
+
+# Below this many places a second thread costs more than it brings.
+SMALL = 1 << 14
 
 
 class GeneralRisk(BoundRisk):
@@ -32,9 +37,14 @@ class GeneralRisk(BoundRisk):
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(arrangement.weight)
             self._log_outer = np.log(arrangement.outer)
+        self._heaviest = float(arrangement.weight.max(initial=0.0))
+        self._share = arrangement.weight / self._heaviest
+        self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
+        if self._sums.by_levels_only:
+            return self._state_of_levels(scores)
         log_paid, log_slope = self._sums.over_winners(scores, self._log_weight, ("value", "slope"))
         involved = self._sums.is_loser
         log_price = np.full(scores.size, -np.inf)
@@ -49,6 +59,57 @@ class GeneralRisk(BoundRisk):
             return State(scores, log_value, log_mass, np.zeros(scores.size))
         pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
         return State(scores, log_value, log_mass, pull, (log_paid, log_tax))
+
+    def _state_of_levels(self, scores: Floats) -> State:
+        """The same without listed pairs, in plain numbers relative to the largest.
+
+        It spares the logarithms of sums that are turned back at once.
+        """
+        sums, unit = self._sums, np.log(self._heaviest)
+        paid, slope = sums.linear(scores, self._share, ("value", "slope"), winners=True)
+        log_tax = self._taxes(paid)
+        most = float(log_tax.max())
+        if most == -np.inf:  # nobody pays anything
+            return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
+        tax = self._exp(log_tax, most)
+        (won,) = sums.linear(scores, tax, ("slope",), winners=False)
+        loss = np.multiply(tax, slope, out=slope)
+        mass = float(loss.sum())
+        if isinstance(self.price, Power):  # u^p is its slope times u / p
+            value = float(np.multiply(tax, paid, out=paid).sum()) / self.price.power
+            log_value = float(_log(value)) + most + unit
+        else:
+            log_price = self.price.log_value(_log(paid) + unit) + self._log_outer_of_losers
+            log_value = log_sum(log_price)
+        if mass == 0:  # every pair is beyond its margin: nothing pulls
+            return State(scores, log_value, -np.inf, np.zeros(scores.size))
+        won *= self._share
+        won -= loss
+        won /= mass
+        return State(scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_tax))
+
+    def _taxes(self, paid: Floats) -> Floats:
+        """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere."""
+        if isinstance(self.price, Power) and self.price.power == 1:
+            return self._log_outer_of_losers
+        log_tax = np.empty_like(paid)
+        unit = np.log(self._heaviest)
+
+        def chunk(first: int, last: int) -> None:
+            part = _log(paid[first:last]) + unit
+            log_tax[first:last] = self.price.log_slope(part) + self._log_outer_of_losers[first:last]
+
+        self.workers.run(chunk, paid.size, small=paid.size < SMALL)
+        return log_tax
+
+    def _exp(self, values: Floats, most: float) -> Floats:
+        result = np.empty_like(values)
+
+        def chunk(first: int, last: int) -> None:
+            np.exp(values[first:last] - most, out=result[first:last])
+
+        self.workers.run(chunk, values.size, small=values.size < SMALL)
+        return result
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass, by the same sweeps.
@@ -90,3 +151,8 @@ class GeneralRisk(BoundRisk):
         right = exact_sum(np.exp(paid_up[values == 0]))
         wrong = exact_sum(np.exp(paid_down[values == 1]))
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+
+
+def _log(values: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return np.log(values)

@@ -25,7 +25,7 @@ from precede.judgments import Arrangement
 from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline
 from precede.threads import Workers
 
-__all__ = ["PairSums", "log_sum"]
+__all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +33,8 @@ TILE = 2048  # side of the tiles in which a loss without a form is summed
 SMALL = 1 << 12
 # Beyond this many cells of the score axis interpolation is no longer worth its matrices.
 MOST_CELLS = 4096
+# Up to this many cells their matrices cost less than the polynomials they save.
+FEW_CELLS = 400
 
 
 class PairSums:
@@ -65,6 +67,20 @@ class PairSums:
     ) -> list[Floats]:
         """``log sum_{k below i} exp(log_source_k) K(s_i - s_k)`` for every place i."""
         return self._over(scores, log_source, kernels, winners=False)
+
+    @property
+    def by_levels_only(self) -> bool:
+        """Whether there is no listed pair, and the sums are plain numbers before their log."""
+        return not self.arrangement.winner.size and isinstance(self._graded, _Blocks)
+
+    def linear(
+        self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> NDArray:
+        """The sums themselves, where `by_levels_only`; sources should be at most 1 or so."""
+        assert isinstance(self._graded, _Blocks)
+        if self.loss.gap:
+            scores = scores - self.arrangement.grade
+        return self._graded.linear(scores, source, kernels, winners=winners)
 
     def squared_slopes(self, scores: Floats, log_source: Floats) -> Floats:
         """``log sum_k exp(log_source_k) (d/ds_i of what k pays because of i)²``.
@@ -285,21 +301,27 @@ class _SmoothBlocks(_Blocks):
     ) -> NDArray:
         form = self.loss.form
         assert isinstance(form, Smooth)
-        origin = float(scores.min())
-        cells = int((float(scores.max()) - origin) / form.width) + 1
-        if cells > MOST_CELLS:
+        origin, end = float(scores.min()), float(scores.max())
+        if (end - origin) / form.width > MOST_CELLS:
             return self._as_tiles().linear(scores, source, kernels, winners=winners)
+        parts = next((p for p in (8, 4, 2) if p * (end - origin) / form.width <= FEW_CELLS), 1)
+        form = finer(form, parts)
+        cells = int((end - origin) / form.width) + 1
         functions = [_kernel_of(self.loss, name) for name in kernels]
-        far = np.stack([_cell_matrices(k, form, cells) for k in functions])
-        near = np.stack([_piecewise(k, form, cells) for k in functions])
         totals = np.zeros((len(kernels), scores.size))
         small, large = self._by_size(cells, form.nodes)
-        self.workers.run(
-            _enumerated_queries, self.split_start.size - 1, self.split_start, self.split, small,
-            scores, source, winners, form.width, near, totals, small=self.small,
-        )  # fmt: skip
-        for low, middle, high in self.split[large]:
-            self._interpolated(scores, source, (low, middle, high), winners, origin, far, totals)
+        if small.any():
+            near = np.stack([_piecewise(k, form, cells) for k in functions])
+            self.workers.run(
+                _enumerated_queries, self.split_start.size - 1, self.split_start, self.split,
+                small, scores, source, winners, form.width, near, totals, small=self.small,
+            )  # fmt: skip
+        if large.size:
+            far = np.stack([_cell_matrices(k, form, cells) for k in functions])
+            where = (origin, form.width)
+            for low, middle, high in self.split[large]:
+                split = (low, middle, high)
+                self._interpolated(scores, source, split, winners, where, far, totals)
         return totals
 
     def _by_size(self, cells: int, nodes: int) -> tuple[NDArray, NDArray]:
@@ -312,12 +334,11 @@ class _SmoothBlocks(_Blocks):
 
     def _interpolated(
         self, scores: Floats, source: Floats, split: tuple[int, int, int], winners: bool,
-        origin: float, far: NDArray, totals: NDArray,
+        where: tuple[float, float], far: NDArray, totals: NDArray,
     ) -> None:  # fmt: skip
         low, middle, high = split
         from_, to = ((middle, high), (low, middle)) if winners else ((low, middle), (middle, high))
-        form = self.loss.form
-        assert isinstance(form, Smooth)
+        origin, width = where
         nodes = far.shape[-1]
         cells = (far.shape[1] + 1) // 2
         # Moments are added in blocks of fixed size, in order: any number of threads gives
@@ -327,18 +348,36 @@ class _SmoothBlocks(_Blocks):
         moments = np.zeros((blocks, cells, nodes))
         self.workers.run(
             _moments_of_blocks, blocks, 1 << 15, scores[from_[0] : from_[1]],
-            source[from_[0] : from_[1]], origin, form.width, moments,
+            source[from_[0] : from_[1]], origin, width, moments,
         )  # fmt: skip
         local = _meet(moments.sum(axis=0), far, winners)
         self.workers.run(
-            _read_locals, to[1] - to[0], scores[to[0] : to[1]], origin, form.width, local,
+            _read_locals, to[1] - to[0], scores[to[0] : to[1]], origin, width, local,
             totals[:, to[0] : to[1]],
         )  # fmt: skip
 
 
+def finer(form: Smooth, parts: int) -> Smooth:
+    """Cells cut into `parts`, with the fewer polynomials each that are as exact.
+
+    Interpolation on a cell errs like ``rho^-nodes``, where ``rho - 1/rho`` is in proportion to
+    ``1 / width``; the nodes declared are taken to reach 1e-15 on the width declared.
+
+    >>> from precede.losses import Smooth
+    >>> finer(Smooth(width=1.0, nodes=14), parts=8)
+    Smooth(width=0.125, nodes=8)
+    """
+    if parts == 1:
+        return form
+    digits = 15 * np.log(10)
+    rho = np.exp(digits / form.nodes)
+    nodes = digits / np.arcsinh(parts * (rho - 1 / rho) / 2)
+    return Smooth(form.width / parts, int(np.ceil(nodes)))
+
+
 def _cell_matrices(kernel: Callable, form: Smooth, cells: int) -> NDArray:
     """Chebyshev coefficients of ``K(x - y)`` for cells 1-cells .. cells-1 apart."""
-    points, to_coefficients = _chebyshev(form.nodes)
+    points, to_coefficients = chebyshev(form.nodes)
     half = form.width / 2
     apart = np.arange(1 - cells, cells) * form.width
     margin = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
@@ -347,12 +386,12 @@ def _cell_matrices(kernel: Callable, form: Smooth, cells: int) -> NDArray:
 
 def _piecewise(kernel: Callable, form: Smooth, cells: int) -> NDArray:
     """Chebyshev coefficients of ``K(m)`` on cells that cover every possible margin."""
-    points, to_coefficients = _chebyshev(form.nodes)
+    points, to_coefficients = chebyshev(form.nodes)
     centre = (np.arange(-cells - 1, cells + 1) + 0.5) * form.width
     return kernel(centre[:, None] + form.width / 2 * points[None, :]) @ to_coefficients.T
 
 
-def _chebyshev(nodes: int) -> tuple[Floats, NDArray]:
+def chebyshev(nodes: int) -> tuple[Floats, NDArray]:
     """Chebyshev points, and the matrix from values there to coefficients."""
     angle = (np.arange(nodes) + 0.5) * np.pi / nodes
     matrix = np.cos(np.outer(np.arange(nodes), angle)) * 2.0 / nodes

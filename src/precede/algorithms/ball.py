@@ -319,9 +319,11 @@ class _Solver:
             began = time.perf_counter()
             found = self._search.best(self.state.pull)
             self._certify(found, radius)
-            if self.gap <= tolerance or found is None:
+            if self.gap <= tolerance or (found is None and self._smoothing is None):
                 self.reason = "the gap is within the tolerance"
                 return
+            if found is None:  # solved for this rounding of the kink, which was now halved
+                continue
             moved = self._move(found, radius)
             self.state = self._risk.state(self._scores)
             self._record(found, moved, time.perf_counter() - began)

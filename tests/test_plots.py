@@ -4,15 +4,40 @@ import matplotlib as mpl
 
 mpl.use("agg")
 
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+
+from precede import RankBoost, Stump, margins
+from precede.datasets import search_results, two_normals
 from precede.inference import friedman
-from precede.plots import draw_critical_difference
+from precede.margin import margin_distribution
+from precede.model import Ensemble
+from precede.plots import (
+    calibration_info,
+    draw_calibration,
+    draw_critical_difference,
+    draw_importances,
+    draw_learning,
+    draw_margins,
+    draw_precision,
+    draw_shape,
+    importance_info,
+    learning_info,
+    margin_info,
+    precision_info,
+    shape_info,
+)
+from precede.rankers import Column, Feature
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
 TABLE = [[0.9, 0.8, 0.7, 0.1], [0.9, 0.8, 0.7, 0.2], [0.9, 0.7, 0.8, 0.1], [0.8, 0.9, 0.7, 0.1]]
 
 
 def test_the_diagram_names_every_ranker_with_its_rank_and_bars_the_groups():
-    import matplotlib.pyplot as plt
-
     result = friedman(TABLE, names=["one", "two", "three", "four"])
     ax = draw_critical_difference(result)
     told = [text.get_text().strip() for text in ax.texts if text.get_gid() == "name"]
@@ -25,8 +50,6 @@ def test_the_diagram_names_every_ranker_with_its_rank_and_bars_the_groups():
 
 
 def test_it_draws_on_the_axes_it_is_given():
-    import matplotlib.pyplot as plt
-
     figure, ax = plt.subplots()
     assert draw_critical_difference(friedman(TABLE), ax) is ax
     plt.close(figure)
@@ -36,3 +59,206 @@ def test_importing_plots_does_not_import_matplotlib():
     from test_conventions import loaded_by
 
     assert "matplotlib" not in loaded_by("import precede.plots")
+
+
+# -- shape functions -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def ranked():
+    sample = search_results(25, features=5, informative=3, per_query=12, random_state=0)
+    X = sample.X.astype(np.float64)
+    X[::5, 1] = np.nan
+    held = search_results(10, features=5, informative=3, per_query=12, random_state=1)
+    model = RankBoost(n_estimators=60, learning_rate=0.3, early_stopping_rounds=10)
+    model.fit(X, sample.y, qid=sample.qid, eval_set=(held.X, held.y), eval_qid=held.qid)
+    return model, X, sample
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def of(rankers, weights, n_features=1):
+    model = RankBoost()
+    model.ensemble_ = Ensemble(rankers, weights, n_features)
+    model.n_features_in_ = n_features
+    return model
+
+
+def test_the_line_runs_through_the_shape_and_the_bars_count_the_data(ranked):
+    model, X, _ = ranked
+    info = shape_info(model, 1, X, bins=7)
+    shape = model.shape_function(1)
+    middle = (info.x[::2] + info.x[1::2]) / 2  # every piece is a line from one corner to the next
+    assert_allclose(np.repeat(shape(middle), 2), info.y + info.offset, atol=1e-12)
+    assert info.offset == pytest.approx(shape(X[:, 1]).mean())
+    assert info.missing == pytest.approx(shape.missing - info.offset)
+    assert info.missing_share == pytest.approx(np.isnan(X[:, 1]).mean())
+    assert info.counts.sum() + info.beyond == np.count_nonzero(~np.isnan(X[:, 1]))
+    assert len(info.counts) == 7
+    ax = draw_shape(info)
+    (line,) = [each for each in ax.lines if each.get_gid() == "shape"]
+    assert_array_equal(line.get_xdata(), info.x)
+    assert_array_equal(line.get_ydata(), info.y)
+    heights = np.array([bar.get_height() for bar in ax.patches])
+    assert_allclose(heights / heights.max(), info.counts / info.counts.max())
+    assert "missing (20 %)" in [text.get_text() for text in ax.get_legend().get_texts()]
+    assert shape_info(model, 1, scipy.sparse.csr_array(X), bins=7).to_dict() == info.to_dict()
+
+
+def test_slopes_and_jumps_have_their_corners():
+    model = of([Feature(0, 1.0, 3.0), Stump(0, 2.0)], [2.0, 1.0])
+    info = shape_info(model, 0, [[0.0], [4.0]], within=1.0)
+    assert_allclose(info.x, [0, 1, 1, 2, 2, 3, 3, 4])
+    assert_allclose(info.y + info.offset, [0, 0, 0, 1, 2, 3, 3, 3])
+
+
+def test_shapes_without_data_or_without_pieces():
+    info = shape_info(of([Stump(0, 2.0), Stump(0, 4.0)], [1.0, 1.0]), 0)
+    assert_allclose(info.x[[0, -1]], [1.8, 4.2])
+    assert info.counts.sum() == 0
+    draw_shape(info)
+    flat = shape_info(of([Stump(1, 0.0)], [1.0], 2), 0, [[3.0, 1.0], [3.0, 2.0]])
+    assert_allclose(flat.x, [2.5, 3.5])
+    assert_array_equal(flat.y, 0.0)
+    all_missing = shape_info(of([Stump(0, 0.0, missing=1)], [2.0]), 0, [[np.nan], [np.nan]])
+    assert all_missing.missing_share == 1.0
+    draw_shape(all_missing)
+    assert np.isnan(shape_info(of([Column(0)], [1.0]), 0, [[1.0], [2.0]]).missing)
+    with pytest.raises(ValueError, match="within=0 is out of range"):
+        shape_info(of([Column(0)], [1.0]), 0, within=0)
+
+
+# -- importances, learning, margins ----------------------------------------------------------
+
+
+def test_importances_are_sorted_and_named(ranked):
+    import pandas as pd
+
+    model, X, sample = ranked
+    info = importance_info(model, top=3)
+    shares = np.sort(model.feature_importances_)[::-1][:3]
+    assert_array_equal(info.values, shares[shares > 0])
+    assert model.feature_importances_[int(info.names[0][1:])] == shares[0]
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    named = RankBoost(n_estimators=10).fit(frame, sample.y, qid=sample.qid)
+    told = importance_info(named, frame)
+    rows = np.unique(np.linspace(0, len(X) - 1, 100).astype(int))
+    expected = named.explain(frame, background=frame.iloc[rows]).importances()
+    assert dict(zip(told.names, told.values, strict=True)) == {
+        name: value for name, value in zip("abcde", expected, strict=True) if value > 0
+    }
+    ax = draw_importances(told)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(told.names)
+    assert [bar.get_width() for bar in ax.patches] == told.values.tolist()
+    assert ax.get_xlabel() == "mean absolute contribution"
+
+
+def test_learning_curves_are_columns_of_the_history(ranked):
+    model, _, _ = ranked
+    info = learning_info(model)
+    assert list(info.curves) == ["valid_0 pairs_in_order"]
+    assert_array_equal(
+        info.curves["valid_0 pairs_in_order"], model.history_["valid_0 pairs_in_order"]
+    )
+    assert info.best == model.best_iteration_ < len(model.history_)
+    ax = draw_learning(info)
+    assert [line.get_label() for line in ax.lines] == [*info.curves, f"best: {info.best}"]
+    assert list(learning_info(model, ["risk", "step"]).curves) == ["risk", "step"]
+    with pytest.raises(ValueError, match="no column 'loss'"):
+        learning_info(model, ["loss"])
+
+
+def test_margins_from_the_least_to_the_largest(ranked):
+    model, X, sample = ranked
+    distribution = margins(model, X, sample.y, qid=sample.qid)
+    info = margin_info({"train": distribution}, points=50)
+    assert info.theta[0] == distribution.minimum
+    assert info.shares["train"][-1] == 1.0
+    assert distribution.at(info.theta[-1] - 1e-4 * np.ptp(info.theta)) < 1
+    assert_array_equal(info.shares["train"], distribution.at(info.theta))
+    assert draw_margins(info).lines[0].get_label().startswith("train, least -")
+    equal = margin_info(margin_distribution([0, 1], [1.0, 1.0]), points=3)
+    assert equal.shares["margin"][-1] == 1.0
+
+
+# -- precision, calibration ------------------------------------------------------------------
+
+
+def test_precision_at_percent_is_that_of_the_metrics(ranked):
+    from precede.metrics import evaluate
+
+    model, X, sample = ranked
+    scores = {"model": model.predict(X), "feature": X[:, 0]}
+    for measure, name in (
+        ("precision_at_percent", "precision_at_percent@20"),
+        ("recall", "recall@20%"),
+    ):
+        info = precision_info(sample.y, scores, sample.qid, percent=[20, 100], measure=measure)
+        for each, values in info.values.items():
+            expected = evaluate(sample.y, scores[each], sample.qid, metrics=name).mean[name]
+            assert values[0] == expected
+    ax = draw_precision(info)
+    assert [line.get_label() for line in ax.lines] == ["model", "feature"]
+    with pytest.raises(ValueError, match="measure='ndcg' is unknown"):
+        precision_info(sample.y, X[:, 0], measure="ndcg")
+
+
+def test_calibration_groups_rows_of_equal_size():
+    rng = np.random.default_rng(0)
+    p = rng.random(20_000)
+    y = rng.random(20_000) < p
+    info = calibration_info(y, p)
+    assert info.count.sum() == 20_000
+    assert np.ptp(info.count) <= 2
+    assert info.error < 0.02
+    assert info.brier == pytest.approx(1 / 6, abs=0.01)
+    assert np.all((info.low < info.share) & (info.share < info.high))
+    inside = (info.low <= info.predicted) & (info.predicted <= info.high)
+    assert inside.sum() >= 8
+    assert draw_calibration(info).get_title().startswith("mean difference 0.0")
+
+
+def test_calibration_of_a_classifier_with_ties_and_text():
+    sample = two_normals(400, separation=2.0, random_state=0)
+    y = np.where(sample.y == 1, "yes", "no")
+    model = RankBoost(n_estimators=5, step="bound").fit(sample.X, y)
+    info = calibration_info(y, model.predict_proba(sample.X), groups=10)
+    assert info.count.sum() == 400
+    assert info.predicted.tolist() == sorted(info.predicted)
+    same = calibration_info([0, 1, 1], [0.5, 0.5, 0.5])
+    assert same.count.tolist() == [3]
+    assert same.share.tolist() == [pytest.approx(2 / 3)]
+
+
+@pytest.mark.parametrize(
+    ("y", "p", "message"),
+    [
+        ([0, 1, 2], [0.1, 0.2, 0.3], "needs two classes"),
+        ([0, 1], [0.1, 0.2, 0.3], "needs two classes"),
+        ([0, 1], [0.1, 1.2], "not between 0 and 1"),
+        ([0, 1], [0.1, np.nan], "not between 0 and 1"),
+    ],
+)
+def test_calibration_refuses_what_it_cannot_judge(y, p, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_info(y, p)
+
+
+def test_every_drawing_takes_axes(ranked):
+    model, X, sample = ranked
+    drawings = [
+        (draw_shape, shape_info(model, 0, X)),
+        (draw_importances, importance_info(model)),
+        (draw_learning, learning_info(model, ["risk"])),
+        (draw_margins, margin_info(margins(model, X, sample.y, qid=sample.qid), points=5)),
+        (draw_precision, precision_info(sample.y, X[:, 0], sample.qid, percent=[10, 50])),
+        (draw_calibration, calibration_info([0, 1], [0.2, 0.7])),
+    ]
+    for draw, info in drawings:
+        ax = plt.subplots()[1]
+        assert draw(info, ax) is ax
+        assert isinstance(info.to_dict(), dict)

@@ -1,18 +1,479 @@
-"""Figures: what is drawn is a result object computed elsewhere; drawing adds nothing to it.
+"""Figures: what is drawn is a result object computed before; drawing adds nothing to it.
 
-Functions take and return a matplotlib Axes.
+``..._info`` functions compute, ``draw_...`` functions draw. The latter take and return a
+matplotlib Axes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike, NDArray
+
+from precede.metrics import evaluate, metric
+from precede.model import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from precede.explain import ShapeFunction
     from precede.inference import RankComparison
+    from precede.margin import MarginDistribution
 
-__all__ = ["draw_critical_difference"]
+__all__ = [
+    "CalibrationInfo",
+    "ImportanceInfo",
+    "LearningInfo",
+    "MarginInfo",
+    "PrecisionInfo",
+    "ShapeInfo",
+    "calibration_info",
+    "draw_calibration",
+    "draw_critical_difference",
+    "draw_importances",
+    "draw_learning",
+    "draw_margins",
+    "draw_precision",
+    "draw_shape",
+    "importance_info",
+    "learning_info",
+    "margin_info",
+    "precision_info",
+    "shape_info",
+]
+
+Floats = NDArray[np.float64]
+
+
+class _Info:
+    """A result to be drawn: a frozen dataclass that turns into plain data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return plain({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
+
+
+# -- shape functions -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeInfo(_Info):
+    """A shape function over the range of the data, and how the data lie there.
+
+    `x` and `y` are the corners of the line, jumps being two corners of the same x; `y` counts
+    from the mean over the data, if there are any (`offset` was taken off). `edges` and
+    `counts` are a histogram of the values inside the range, `beyond` how many lie outside,
+    `missing` the value for missing ones and `missing_share` how many these are.
+    """
+
+    name: str
+    x: Floats
+    y: Floats
+    offset: float
+    missing: float
+    missing_share: float
+    edges: Floats
+    counts: NDArray[np.int64]
+    beyond: int
+
+
+def shape_info(
+    model: Any, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
+) -> ShapeInfo:
+    """Compute the shape function of a feature of a fitted model, to be drawn over data.
+
+    Parameters
+    ----------
+    model : fitted ranker that is a sum of functions of single features
+    feature : name or number
+    X : the data to show, optional; the line then covers the middle `within` of the values
+    within : share of the values to show, in (0, 1]; long tails make the rest unreadable
+    bins : of the histogram
+
+    Examples
+    --------
+    >>> from precede import RankBoost
+    >>> X = [[0.0], [1.0], [2.0], [3.0]]
+    >>> model = RankBoost(n_estimators=1, step="bound").fit(X, [0, 1, 0, 1])
+    >>> info = shape_info(model, 0, X, within=1.0, bins=3)
+    >>> info.x.tolist(), info.counts.tolist()
+    ([0.0, 0.5, 0.5, 3.0], [1, 1, 2])
+    """
+    if not 0 < within <= 1:
+        raise ValueError(f"within={within!r} is out of range; use more than 0, up to 1")
+    shape: ShapeFunction = model.shape_function(feature)
+    column = _column(X, shape.feature)
+    present = column[~np.isnan(column)]
+    if present.size:
+        low, high = np.quantile(present, [(1 - within) / 2, (1 + within) / 2])
+    elif shape.breakpoints.size:
+        pad = 0.1 * (float(np.ptp(shape.breakpoints)) or 1.0)
+        low, high = shape.breakpoints[0] - pad, shape.breakpoints[-1] + pad
+    else:
+        low, high = 0.0, 1.0
+    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+    x, y = _corners(shape, float(low), float(high))
+    added = shape(column)
+    offset = float(np.mean(added)) if column.size and np.isfinite(added).all() else 0.0
+    inside = present[(present >= low) & (present <= high)]
+    counts, edges = np.histogram(inside, bins, (low, high))
+    share = 1 - present.size / column.size if column.size else 0.0
+    missing = shape.missing - offset
+    beyond = present.size - inside.size
+    return ShapeInfo(shape.name, x, y - offset, offset, missing, share, edges, counts, beyond)
+
+
+def _column(X: Any, feature: int) -> Floats:
+    """One column of an array, a sparse matrix, a data frame or nothing."""
+    if X is None:
+        return np.zeros(0)
+    if scipy.sparse.issparse(X):
+        return X.tocsc()[:, [feature]].toarray().ravel().astype(np.float64)
+    return np.asarray(X, np.float64)[:, feature]
+
+
+def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Floats]:
+    """Corners of the line from low to high; just right of a breakpoint is the next piece."""
+    inner = shape.breakpoints[(shape.breakpoints > low) & (shape.breakpoints < high)]
+    left, right = np.concatenate([[low], inner]), np.concatenate([inner, [high]])
+    middle = left / 2 + right / 2
+    piece = np.searchsorted(shape.breakpoints, middle, side="left")
+    value, slope, reference = (a[piece] for a in (shape.values, shape.slopes, shape.references))
+    x = np.stack([left, right], axis=1)
+    y = value[:, None] + slope[:, None] * (x - reference[:, None])
+    return x.ravel(), y.ravel()
+
+
+def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
+    """Draw a shape function as a line, the data as bars along the foot, missing as a cross.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from precede import RankBoost
+    >>> model = RankBoost(n_estimators=1, step="bound").fit([[0.0], [1.0], [2.0]], [0, 1, 0])
+    >>> draw_shape(shape_info(model, 0)).get_xlabel()
+    'x0'
+    """
+    ax = _new_axes() if ax is None else ax
+    ax.plot(info.x, info.y, color="C0", lw=2, gid="shape")
+    ax.axhline(0, color="0.7", lw=0.8, zorder=0)
+    if info.counts.sum() > 0:
+        foot = ax.get_xaxis_transform()  # the bars' heights are shares of the axes
+        heights = 0.16 * info.counts / info.counts.max()
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(bottom - 0.2 * (top - bottom), top)  # room for the bars below the line
+        ax.bar(
+            info.edges[:-1], heights, np.diff(info.edges), align="edge", color="0.85",
+            transform=foot, zorder=-1, gid="data",
+        )  # fmt: skip
+    if info.missing_share > 0 and math.isfinite(info.missing):
+        label = f"missing ({100 * info.missing_share:.0f} %)"
+        ax.plot([info.x[-1]], [info.missing], "x", color="C3", ms=8, label=label, clip_on=False)
+        ax.legend(frameon=False)
+    ax.set(xlabel=info.name, ylabel="added to the score")
+    return ax
+
+
+# -- importances -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ImportanceInfo(_Info):
+    """Features by importance, the largest first; `measure` says what the number is."""
+
+    names: tuple[str, ...]
+    values: Floats
+    measure: str
+
+
+def importance_info(model: Any, X: Any = None, *, top: int = 15) -> ImportanceInfo:
+    """Compute which features matter most.
+
+    Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
+    absolute contribution to the scores of its rows, against its own rows as background (at
+    most a hundred of them, evenly spaced); this also counts how often a feature speaks.
+
+    >>> from precede import RankBoost
+    >>> model = RankBoost(n_estimators=3).fit([[0.0, 0], [1, 1], [2, 5]], [0, 1, 1])
+    >>> importance_info(model).names
+    ('x0',)
+    """
+    names = getattr(model, "feature_names_in_", None)
+    names = [f"x{j}" for j in range(model.n_features_in_)] if names is None else names
+    if X is None:
+        values, measure = model.feature_importances_, "share of the weight"
+    else:
+        rows = X.tocsr() if scipy.sparse.issparse(X) else X
+        chosen = np.unique(np.linspace(0, _n_rows(rows) - 1, 100).astype(int))
+        told = model.explain(rows, background=_take(rows, chosen))
+        values, measure = told.importances(), "mean absolute contribution"
+    order = np.argsort(-values, kind="stable")[:top]
+    order = order[values[order] > 0]
+    return ImportanceInfo(tuple(str(names[j]) for j in order), values[order], measure)
+
+
+def _n_rows(X: Any) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _take(X: Any, rows: NDArray) -> Any:
+    """Rows of an array, a sparse matrix or a data frame."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
+
+
+def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
+    """Draw one bar for each feature, the most important on top."""
+    ax = _new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
+    places = np.arange(len(info.names))
+    ax.barh(places, info.values, color="C0", height=0.7)
+    ax.set_yticks(places, info.names)
+    ax.invert_yaxis()
+    ax.set_xlabel(info.measure)
+    return ax
+
+
+# -- learning curves -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LearningInfo(_Info):
+    """Columns of the history of a fit, and the round that was best (None: all were kept)."""
+
+    rounds: NDArray[np.int64]
+    curves: dict[str, Floats]
+    best: int | None
+
+
+def learning_info(model: Any, columns: Sequence[str] | None = None) -> LearningInfo:
+    """Read learning curves from the history of a fitted model.
+
+    Without `columns`: what was evaluated on `eval_set`, or the risk if nothing was.
+
+    >>> from precede import RankBoost
+    >>> model = RankBoost(n_estimators=2, step="bound").fit([[0.0], [1], [2]], [0, 1, 0])
+    >>> list(learning_info(model).curves)
+    ['risk']
+    """
+    history = model.history_
+    evaluated = [name for name in history.columns if name.startswith("valid_")]
+    wanted = list(columns) if columns is not None else evaluated or ["risk"]
+    absent = [name for name in wanted if name not in history.columns]
+    if absent:
+        raise ValueError(f"there is no column {absent[0]!r}; there are {history.columns}")
+    curves = {name: np.asarray(history[name], np.float64) for name in wanted}
+    best = model.best_iteration_ if model.best_iteration_ < len(history) else None
+    return LearningInfo(np.arange(1, len(history) + 1), curves, best)
+
+
+def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
+    """Draw learning curves over the rounds, and where the best round was."""
+    ax = _new_axes() if ax is None else ax
+    for name, values in info.curves.items():
+        ax.plot(info.rounds, values, lw=1.5, label=name)
+    if info.best is not None:
+        ax.axvline(info.best, color="0.4", lw=1, ls="--", label=f"best: {info.best}")
+    ax.set(xlabel="round", ylabel=next(iter(info.curves)) if len(info.curves) == 1 else "")
+    ax.legend(frameon=False)
+    return ax
+
+
+# -- margins ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MarginInfo(_Info):
+    """Share of the crucial pairs with a margin of at most theta, ranking by ranking."""
+
+    theta: Floats
+    shares: dict[str, Floats]
+    minimum: dict[str, float]
+
+
+def margin_info(
+    distributions: MarginDistribution | Mapping[str, MarginDistribution], *, points: int = 200
+) -> MarginInfo:
+    """Evaluate margin distributions on an even grid from the least margin to the largest.
+
+    `distributions` is what `precede.margins` returns, or several of them by name. O(n log n)
+    for each point.
+
+    >>> from precede.margin import margin_distribution
+    >>> info = margin_info(margin_distribution([0, 1, 1], [0.0, 0.25, 1.0]), points=4)
+    >>> info.theta.tolist(), info.shares["margin"].tolist()
+    ([0.25, 0.5, 0.75, 1.0], [0.5, 0.5, 0.5, 1.0])
+    """
+    named = distributions if isinstance(distributions, Mapping) else {"margin": distributions}
+    low = min(each.minimum for each in named.values())
+    high = max(_largest(each) for each in named.values())
+    theta = np.linspace(low, high, points)
+    return MarginInfo(
+        theta,
+        {name: each.at(theta) for name, each in named.items()},
+        {name: each.minimum for name, each in named.items()},
+    )
+
+
+def _largest(distribution: MarginDistribution) -> float:
+    """The largest margin, by halving: where the share of margins up to it reaches 1."""
+    low, reach = distribution.minimum, max(abs(distribution.minimum), 1e-3)
+    while distribution.at(low + reach) < 1:
+        reach *= 2
+    first, last = 0.0, 1.0  # shares of the reach
+    for _ in range(20):
+        middle = (first + last) / 2
+        first, last = (
+            (first, middle) if distribution.at(low + middle * reach) == 1 else (middle, last)
+        )
+    return low + last * reach
+
+
+def draw_margins(info: MarginInfo, ax: Axes | None = None) -> Axes:
+    """Draw the cumulative distribution of the margins; left of 0 are the pairs out of order."""
+    ax = _new_axes() if ax is None else ax
+    for name, share in info.shares.items():
+        ax.plot(info.theta, share, lw=1.5, label=f"{name}, least {info.minimum[name]:.3g}")
+    ax.axvline(0, color="0.6", lw=0.8)
+    ax.set(xlabel="margin θ", ylabel="share of pairs with margin ≤ θ", ylim=(0, 1.02))
+    ax.legend(frameon=False)
+    return ax
+
+
+# -- precision at K% -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionInfo(_Info):
+    """A precision for each percentage K, ranking by ranking; mean over the queries."""
+
+    percent: Floats
+    values: dict[str, Floats]
+    measure: str
+
+
+def precision_info(
+    y: Any,
+    scores: ArrayLike | Mapping[str, ArrayLike],
+    qid: Any = None,
+    *,
+    percent: Sequence[float] = tuple(range(5, 101, 5)),
+    measure: str = "precision_at_percent",
+) -> PrecisionInfo:
+    """Compute precision at K% for many K.
+
+    `measure` is "precision_at_percent", the share in order among the K% of pairs whose scores
+    differ most (Zheng et al. 2007), or "precision" or "recall", of the first K% of the items.
+
+    >>> info = precision_info([1, 0, 1, 0], [4.0, 3.0, 2.0, 1.0], percent=[25, 50, 100],
+    ...                       measure="precision")
+    >>> info.values["scores"].tolist()
+    [1.0, 0.5, 0.5]
+    """
+    if measure not in ("precision_at_percent", "precision", "recall"):
+        raise ValueError(
+            f"measure={measure!r} is unknown; use 'precision_at_percent', 'precision' or 'recall'"
+        )
+    sign = "" if measure == "precision_at_percent" else "%"
+    wanted = [metric(f"{measure}@{k}{sign}") for k in percent]
+    named = scores if isinstance(scores, Mapping) else {"scores": scores}
+    values = {}
+    for name, each in named.items():
+        mean = evaluate(y, each, qid, metrics=wanted).mean
+        values[name] = np.array([mean[str(one)] for one in wanted])
+    return PrecisionInfo(np.array(percent, np.float64), values, measure)
+
+
+def draw_precision(info: PrecisionInfo, ax: Axes | None = None) -> Axes:
+    """Draw precision over K, one line for each ranking."""
+    ax = _new_axes() if ax is None else ax
+    for name, values in info.values.items():
+        ax.plot(info.percent, values, marker="o", ms=3, lw=1.5, label=name)
+    unit = "pairs" if info.measure == "precision_at_percent" else "items"
+    ax.set(xlabel=f"K, % of the {unit}", ylabel=info.measure.replace("_", " "))
+    ax.legend(frameon=False)
+    return ax
+
+
+# -- calibration -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationInfo(_Info):
+    """Predicted probability against the share of positives, in groups of about equal size.
+
+    `low` and `high` are Wilson's 95 % interval of the share; `error` is the mean absolute
+    difference between the two, each group counting by its size; `brier` the mean squared
+    error of the probabilities.
+    """
+
+    predicted: Floats
+    share: Floats
+    low: Floats
+    high: Floats
+    count: NDArray[np.int64]
+    error: float
+    brier: float
+
+
+def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) -> CalibrationInfo:
+    """Compare the probabilities of a two-class model with what happened.
+
+    Rows are sorted by probability and cut into groups of about equal size; rows of equal
+    probability stay together. `y` holds two classes, of which the greater is the positive.
+
+    >>> info = calibration_info([0, 0, 1, 1], [0.1, 0.1, 0.6, 0.6], groups=2)
+    >>> info.share.tolist(), round(info.error, 3)
+    ([0.0, 1.0], 0.25)
+    """
+    classes, positive = np.unique(np.asarray(y), return_inverse=True)
+    p = np.asarray(probability, np.float64)
+    p = p[:, -1] if p.ndim == 2 else p
+    if classes.size != 2 or p.shape != positive.shape:
+        raise ValueError(
+            f"calibration needs two classes and a probability for each row, not {classes.size} "
+            f"classes and shapes {positive.shape} and {p.shape}"
+        )
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("a probability is not between 0 and 1; pass what predict_proba returns")
+    if groups < 1:
+        raise ValueError(f"groups={groups!r} is out of range; use a whole number from 1")
+    cuts = np.unique(np.quantile(p, np.linspace(0, 1, groups + 1)[1:-1], method="lower"))
+    group = np.unique(np.searchsorted(cuts, p, side="left"), return_inverse=True)[1]
+    count = np.bincount(group)
+    predicted = np.bincount(group, p) / count
+    share = np.bincount(group, positive) / count
+    low, high = _wilson(share, count)
+    error = float(np.average(np.abs(predicted - share), weights=count))
+    brier = float(np.mean((p - positive) ** 2))
+    return CalibrationInfo(predicted, share, low, high, count, error, brier)
+
+
+def _wilson(share: Floats, count: NDArray) -> tuple[Floats, Floats]:
+    """Wilson's interval of a share at 95 %."""
+    z = 1.959963984540054
+    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    reach = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
+    return np.maximum(middle - reach, 0), np.minimum(middle + reach, 1)
+
+
+def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
+    """Draw the share of positives over the predicted probability; honest is the diagonal."""
+    ax = _new_axes() if ax is None else ax
+    ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
+    reach = np.maximum([info.share - info.low, info.high - info.share], 0)
+    ax.errorbar(info.predicted, info.share, reach, fmt="o-", ms=4, lw=1.5, capsize=2)
+    ax.set(xlabel="predicted probability", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1))
+    ax.set_title(f"mean difference {info.error:.3f}, Brier score {info.brier:.3f}", fontsize=10)
+    return ax
+
+
+# -- comparisons -----------------------------------------------------------------------------
 
 
 def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None) -> Axes:
@@ -39,7 +500,7 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     >>> [text.get_text().strip() for text in ax.texts if text.get_gid() == "name"]
     ['a  1.33', 'b  1.67', 'c  3.00']
     """
-    ax = _axes(len(comparison.names)) if ax is None else ax
+    ax = _new_axes(1.4 + 0.3 * len(comparison.names)) if ax is None else ax
     names, ranks = comparison.names, comparison.average_ranks
     lowest, highest = 1, len(names)
     half = (len(names) + 1) // 2
@@ -67,7 +528,7 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     return ax
 
 
-def _axes(rows: int) -> Axes:
+def _new_axes(height: float = 4.0) -> Axes:
     import matplotlib.pyplot as plt  # noqa: PLC0415  (only for those who draw)
 
-    return plt.subplots(figsize=(7, 1.4 + 0.3 * rows), layout="constrained")[1]
+    return plt.subplots(figsize=(7, height), layout="constrained")[1]

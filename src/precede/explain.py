@@ -21,6 +21,7 @@ from precede.model import Ensemble, plain
 from precede.rankers import Column, Constant, Feature, Ranker
 from precede.shapley import Nodes, Paths
 from precede.threads import Workers
+from precede.trees import Tree
 
 __all__ = [
     "Explanation",
@@ -324,9 +325,9 @@ class _Parts:
 
 def nodes_of(ranker: Ranker) -> Nodes | None:
     """The nodes of a ranker that is a tree; None for any other."""
-    if ranker.name != "tree":
+    if not isinstance(ranker, Tree):
         return None
-    tree: Any = ranker
+    tree = ranker
     splits, leaves = len(tree.split_feature), len(tree.value)
     nothing = [0] * leaves
     left, right = (

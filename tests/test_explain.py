@@ -18,6 +18,7 @@ from precede.datasets import search_results
 from precede.explain import explain, explain_pair, feature_index, shape_function
 from precede.model import Ensemble
 from precede.rankers import Column, Constant, Feature, Features
+from precede.trees import Tree
 from test_model import ensembles, some_rows
 from test_shapley import trees
 
@@ -208,7 +209,6 @@ def test_rankers_of_strangers():
 
 def as_tree(nodes):
     """The same tree as a ranker: splits first, in the order in which they are met."""
-    Tree = pytest.importorskip("precede.trees").Tree
     order, waiting = [], [0]
     while waiting:
         node = waiting.pop(0)

@@ -5,7 +5,7 @@ import json
 import math
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -25,7 +25,10 @@ from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
 from precede.rankers import Column, Constant, Feature, Features
+from precede.trees import Tree
+from test_explain import as_tree
 from test_model import ensembles, some_rows
+from test_shapley import trees
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -248,7 +251,7 @@ def in_single(tree):
     return np.float32(tree) if isinstance(tree, float) else tree
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(stump_models(st.floats(-3, 3) | st.just(-math.inf)), SINGLE_ROWS)
 def test_xgboost_predicts_the_same(ensemble, rows):
     X, parts = np.array(rows), Parts.of(fitted(ensemble, ["a", "b", "c"]))
@@ -274,7 +277,7 @@ def run_onnx(content, X):
     return score
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(ensembles(), st.booleans(), SINGLE_ROWS)
 def test_onnx_predicts_the_same(ensemble, stumps_only, rows):
     pytest.importorskip("onnx")
@@ -388,6 +391,84 @@ def test_rankers_of_strangers_are_refused():
     for write in (python_text, c_text, Parts.of):
         with pytest.raises(ValueError, match="a ranker of kind 'odd' cannot be exported"):
             write(model)
+
+
+# -- trees -----------------------------------------------------------------------------------
+
+
+@st.composite
+def tree_models(draw, *, categories=False):
+    """Ensembles of trees and stumps of four features."""
+    grown = draw(st.lists(trees(), max_size=3))
+    if not categories:
+        grown = [replace(nodes, categories=()) for nodes in grown]
+    stumps = draw(stump_models())
+    weights = [0.5 - 0.3 * j for j in range(len(grown))]
+    return Ensemble([*map(as_tree, grown), *stumps.rankers], [*weights, *stumps.weights], 4)
+
+
+FOUR = st.lists(st.lists(SINGLES, min_size=4, max_size=4), min_size=1, max_size=5)
+
+
+@settings(max_examples=25)
+@given(tree_models(), FOUR)
+def test_trees_in_every_format_of_trees(ensemble, rows):
+    X, parts = np.array(rows), Parts.of(fitted(ensemble))
+    X = np.where(np.abs(X) < 1e-4, 0.0, X)
+    filled, expected = np.nan_to_num(X), ensemble.predict(X)
+    as_zero = ensemble.predict(filled)
+    close(read.ranklib(ranklib_text(parts, missing="zero"), X), as_zero, ensemble)
+    dump = xgboost_dump_text(parts, missing="zero")
+    close(read.xgboost_dump(dump, X, parts.names, missing=False), as_zero, ensemble)
+    close(read.xgboost_dump(dump, X, parts.names, missing=True), expected, ensemble)
+    if all(abs(r.threshold) > 1e-4 for r in ensemble.rankers if isinstance(r, Stump)):
+        close(read.solr(solr_text(parts), X), expected, ensemble)
+    xgboost, booster = booster_of(xgboost_text(parts))
+    data = xgboost.DMatrix(X, feature_names=list(parts.names))
+    close(booster.predict(data), expected, ensemble)
+
+
+@settings(max_examples=20)
+@given(tree_models(), FOUR)
+def test_trees_in_onnx(ensemble, rows):
+    pytest.importorskip("onnx")
+    X, parts = np.array(rows), Parts.of(fitted(ensemble))
+    close(run_onnx(onnx_bytes(parts), X.astype(np.float32)), ensemble.predict(X), ensemble)
+    exact = run_onnx(onnx_bytes(parts, dtype="float64"), X)
+    assert_allclose(exact, ensemble.predict(X), rtol=1e-13, atol=1e-12)
+
+
+@given(tree_models(categories=True), FOUR)
+def test_trees_in_python_with_categories(ensemble, rows):
+    X = np.array(rows)
+    module = run_python(python_text(fitted(ensemble)))
+    assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
+
+
+CATEGORICAL = Tree(
+    (1, 0, 1), (0.0, 0.5, 0.0), (False, True, False), (1, -1, -3), (2, -2, -4),
+    (0.1, -0.2, 0.3, 0.7), (3, 1, 2, 5), (1.0, 1.0, 1.0), ((0, 40), (), (3, 33)),
+)  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_trees_in_c_with_categories(tmp_path):
+    rankers = [CATEGORICAL, Stump(0, 0.2), CATEGORICAL, Constant()]
+    ensemble = Ensemble(rankers, [0.3, 1.0, 2.0, 0.1], 2)
+    values = [-1.0, 0.0, 0.5, 0.6, 3.0, 3.9, 33.0, 40.0, 41.0, 1e300, np.nan]
+    X = np.array([[a, b] for a in values for b in values])
+    scores = compiled(c_text(fitted(ensemble)), tmp_path)
+    assert_array_equal(scores(X), ensemble.predict(X))
+    assert len(set(ensemble.predict(X))) > 4
+
+
+@pytest.mark.parametrize(
+    "write", [ranklib_text, xgboost_dump_text, solr_text, xgboost_text, onnx_bytes]
+)
+def test_splits_by_category_are_refused_elsewhere(write):
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match="cannot hold splits by category"):
+        write(Parts.of(fitted(Ensemble([CATEGORICAL], [1.0], 2))))
 
 
 # -- the door --------------------------------------------------------------------------------

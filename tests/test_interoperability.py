@@ -1,0 +1,198 @@
+"""precede among others: frames, PyTerrier, shap, Optuna, joblib, pickles, callbacks."""
+
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from precede import BoostedRanker, RankBoost, Trees
+from precede.datasets import search_results
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+NAMES = ["bm25", "title", "links", "age"]
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return search_results(30, features=4, informative=3, per_query=12, random_state=0)
+
+
+# -- frames ----------------------------------------------------------------------------------
+
+FRAMES = {
+    "pandas": lambda X: pd.DataFrame(X, columns=NAMES),
+    "polars": lambda X: pl.DataFrame(X, schema=NAMES),
+    "arrow": lambda X: pa.table(dict(zip(NAMES, X.T, strict=True))),
+}
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_names_come_out_as_they_went_in(sample, make, tmp_path):
+    from precede import export, load
+
+    frame = make(sample.X)
+    model = RankBoost(n_estimators=20).fit(frame, sample.y, qid=sample.qid)
+    same = RankBoost(n_estimators=20).fit(sample.X, sample.y, qid=sample.qid)
+    assert_array_equal(model.predict(frame), same.predict(sample.X))
+    assert list(model.feature_names_in_) == NAMES
+    told = model.explain(frame, background=frame)
+    assert told.names == tuple(NAMES)
+    assert_array_equal(told.total(), model.predict(frame))
+    assert set(model.explain_pair(frame, 0, 1).names) <= set(NAMES)
+    assert model.shape_function("links").feature == 2
+    model.save(tmp_path / "a.json")
+    assert list(load(tmp_path / "a.json").feature_names_in_) == NAMES
+    export(model, tmp_path / "a.solr", "solr")
+    for name in NAMES:
+        assert f'"name": "{name}"' in (tmp_path / "a.solr").read_text()
+
+
+# -- PyTerrier -------------------------------------------------------------------------------
+
+
+def pyterrier_frame(sample, queries):
+    """What PyTerrier hands to a learner: one row a document, the features as arrays."""
+    rows = np.isin(sample.qid, queries)
+    return pd.DataFrame(
+        {
+            "qid": [f"q{q}" for q in sample.qid[rows]],
+            "docno": [f"d{j}" for j in np.flatnonzero(rows)],
+            "features": list(sample.X[rows].astype(np.float64)),
+            "label": sample.y[rows],
+        }
+    )
+
+
+def by_query(frame):
+    frame = frame.sort_values("qid")
+    return frame.groupby("qid", sort=False)["docno"].count().to_numpy(), frame
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [RankBoost(n_estimators=10, eval_metric="ndcg@10"), BoostedRanker(n_estimators=3)],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_the_calls_of_pyterrier(sample, learner):
+    """``apply_learned_model(learner, form="ltr")`` calls fit with groups, as LightGBM has it.
+
+    The number of importances must be that of the features, which it checks before predicting;
+    ``form="regression"`` calls fit without queries.
+    """
+    train, valid = pyterrier_frame(sample, range(20)), pyterrier_frame(sample, range(20, 30))
+    sizes, train = by_query(train)
+    valid_sizes, valid = by_query(valid)
+    learner = clone(learner)
+    learner.fit(
+        np.stack(train["features"].values), train["label"].values,
+        group=sizes,
+        eval_set=[(np.stack(valid["features"].values), valid["label"].values)],
+        eval_group=[valid_sizes],
+    )  # fmt: skip
+    assert len(learner.feature_importances_) == 4
+    scores = learner.predict(np.stack(valid["features"].values))
+    assert scores.shape == (len(valid),)
+    same = clone(learner).fit(
+        np.stack(train["features"].values), train["label"].values, qid=train["qid"].values
+    )
+    assert_array_equal(scores, same.predict(np.stack(valid["features"].values)))
+    assert len(learner.evals_result_["valid_0"]) == 1
+    clone(learner).fit(np.stack(train["features"].values), train["label"].values)
+
+
+# -- shap ------------------------------------------------------------------------------------
+
+
+def test_shap_agrees_on_additive_models(sample):
+    shap = pytest.importorskip("shap")
+    model = RankBoost(n_estimators=40).fit(sample.X, sample.y, qid=sample.qid)
+    X, background = sample.X[:20].astype(np.float64), sample.X[::7].astype(np.float64)
+    explainer = shap.explainers.Exact(
+        model.predict, shap.maskers.Independent(background, max_samples=len(background))
+    )
+    theirs, ours = explainer(X), model.explain(X, background=background)
+    assert_allclose(ours.contributions, theirs.values, atol=1e-10)
+    assert_allclose(ours.baseline, theirs.base_values, atol=1e-10)
+
+
+def lightgbm_twin(sample, rounds=25):
+    """A booster of LightGBM, and the same trees as a model of ours."""
+    import lightgbm
+
+    from precede.model import Ensemble
+    from precede.trees import tree_from_lightgbm
+
+    X = sample.X.astype(np.float64)
+    X[::6, 1] = np.nan
+    data = lightgbm.Dataset(X, sample.y.astype(float))
+    options = {"verbose": -1, "num_leaves": 12, "min_data_in_leaf": 5, "boost_from_average": False}
+    booster = lightgbm.train(options, data, rounds)
+    trees = [
+        tree_from_lightgbm(info["tree_structure"]) for info in booster.dump_model()["tree_info"]
+    ]
+    model = BoostedRanker()
+    model.ensemble_ = Ensemble(trees, [1.0] * len(trees), X.shape[1])
+    model.n_features_in_ = X.shape[1]
+    return booster, model, X
+
+
+def test_lightgbms_own_contributions_agree_on_trees(sample):
+    """Path-dependent values; LightGBM brings them with it, so this is always tested."""
+    booster, model, X = lightgbm_twin(sample)
+    theirs, ours = booster.predict(X, pred_contrib=True), model.explain(X)
+    assert_allclose(ours.contributions, theirs[:, :-1], atol=1e-10)
+    assert_allclose(ours.baseline, theirs[:, -1], atol=1e-10)
+    assert_array_equal(ours.total(), model.predict(X))
+
+
+def test_shap_agrees_on_trees_with_a_background(sample):
+    shap = pytest.importorskip("shap")
+    booster, model, X = lightgbm_twin(sample)
+    X, background = X[:15], X[::9]
+    explainer = shap.explainers.Exact(
+        model.predict, shap.maskers.Independent(background, max_samples=len(background))
+    )
+    theirs, ours = explainer(X), model.explain(X, background=background)
+    assert_allclose(ours.contributions, theirs.values, atol=1e-10)
+    assert_allclose(ours.baseline, theirs.base_values, atol=1e-10)
+    along = shap.TreeExplainer(booster).shap_values(X)
+    assert_allclose(model.explain(X).contributions, along, atol=1e-7)
+
+
+# -- scikit-learn, joblib, pickles -----------------------------------------------------------
+
+MODELS = {
+    "stumps": RankBoost(n_estimators=10),
+    "trees": RankBoost(rankers=Trees(num_leaves=4), n_estimators=3),
+    "boosted": BoostedRanker(n_estimators=3),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_pickles_and_clones_and_pipelines(sample, model):
+    fitted = clone(model).fit(sample.X, sample.y, qid=sample.qid)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_array_equal(again.predict(sample.X), fitted.predict(sample.X))
+    assert_array_equal(again.explain(sample.X).total(), fitted.predict(sample.X))
+    pipeline = make_pipeline(StandardScaler(), clone(model))
+    pipeline.fit(sample.X, sample.y, **{f"{type(model).__name__.lower()}__qid": sample.qid})
+    assert pipeline.predict(sample.X).shape == sample.y.shape
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_explanations_may_be_made_side_by_side(sample, backend):
+    model = RankBoost(n_estimators=10).fit(sample.X, sample.y, qid=sample.qid)
+    halves = [sample.X[::2], sample.X[1::2]]
+    jobs = [joblib.delayed(model.explain)(half, background=sample.X) for half in halves]
+    for half, told in zip(halves, joblib.Parallel(2, backend=backend)(jobs), strict=True):
+        same = model.explain(half, background=sample.X)
+        assert_array_equal(told.contributions, same.contributions)

@@ -26,8 +26,8 @@ Integers = NDArray[np.int64]
 SMALL = 1 << 19
 # Independence is decided in the field of this many numbers: exact, without a tolerance.
 PRIME = (1 << 31) - 1
-# Coordinates of a random sketch beyond the number of vectors: the chance that it hides an
-# independent vector is about one in PRIME to the power of this.
+# Coordinates of a random sketch beyond the number of vectors, besides an eighth of them: an
+# independent vector is hidden only if all that is left of it happens to be zero.
 SPARE = 64
 
 
@@ -164,8 +164,8 @@ class Span:
 
     Notes
     -----
-    O(n + vectors · coordinates) for each question. A rank over the rationals can be larger
-    than modulo a prime, and a sketch can hide a direction: both with a chance below 10^-9.
+    O(n + vectors · coordinates) for each question. Vectors can be independent over the
+    rationals and dependent modulo the prime; for given vectors the chance is about 10^-9.
     """
 
     def __init__(self, arrangement: Arrangement, most: int):
@@ -181,7 +181,7 @@ class Span:
     @staticmethod
     def width_needed(places: int, most: int) -> int:
         """Number of coordinates of a vector."""
-        return min(places, most + SPARE)
+        return min(places, most + most // 8 + SPARE)
 
     @staticmethod
     def bytes_needed(places: int, most: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -210,21 +211,26 @@ def _pieces(
 
     Gives also the first piece of every query, and the end.
     """
-    pieces, first_piece = [], [0]
     places = arrangement.level_start[arrangement.query_start]
-    for bottom, top in zip(places[:-1].tolist(), places[1:].tolist(), strict=True):
-        low = (
-            int(np.searchsorted(start[bottom : top + 1], start[bottom], side="right")) - 1 + bottom
-        )
-        # Every piece has sums by column of its own: they must stay few beside the pairs.
-        size = max(PIECE, 16 * int(count[top - 1]))
-        while low < top:
-            end = int(np.searchsorted(start[: top + 1], start[low] + size))
-            end = min(max(end, low + 1), top)
-            pieces.append((bottom, low, end, int(count[end - 1])))
-            low = end
-        first_piece.append(len(pieces))
-    return np.array(pieces, np.int64).reshape(-1, 4), np.array(first_piece, np.int64)
+    bottom, top = places[:-1], places[1:]
+    # The lowest level wins nothing; the highest place has the most losers.
+    low = arrangement.level_start[arrangement.query_start[:-1] + 1]
+    whole = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
+    # Every piece has sums by column of its own: they must stay few beside the pairs.
+    size = np.maximum(PIECE, 16 * whole[:, 3])
+    large = start[top] - start[bottom] > size
+    if not large.any():
+        return whole, np.arange(bottom.size + 1)
+    parts = [whole[q : q + 1] for q in range(bottom.size)]
+    for query in np.flatnonzero(large):
+        first, cut, end, _ = whole[query].tolist()
+        cuts = [cut]
+        while cut < end:
+            cut = int(np.searchsorted(start[: end + 1], start[cut] + size[query]))
+            cuts.append(min(cut, end))
+        parts[query] = np.array([(first, a, b, count[b - 1]) for a, b in pairwise(cuts)])
+    first_piece = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    return np.concatenate(parts), first_piece
 
 
 class DroppedWeights:

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 # A slope below this is what rounding leaves of 0.
 SETTLED = 1e-14
 # What rounding may add to a tie mass in one round.
-ROUNDING = 1e-13
+ROUNDING = 1e-12
 # Share of the free memory that a fit may take by itself.
 SHARE = 0.75
 # Coefficients of a linear combination below this are what rounding leaves of 0.
@@ -500,9 +500,10 @@ class _Loop:
         while True:
             best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
             places = np.argsort(-reach, kind="stable")[:8]
-            places = places[reach[places] >= max(best * (1 - 2 * TIE), 0.5 * SETTLED)]
-            if not places.size:
+            if reach[places[0]] < max(best * (1 - 2 * TIE), 0.5 * SETTLED):
                 return
+            # Eight cost as much as one, and what is known now need not be asked for later.
+            places = places[reach[places] >= 0]
             tied = self._weights.ties([self._values(int(place)) for place in places])
             exact[places] = own[places] - tied * curb[places]
             reach[places] = -1.0
@@ -548,6 +549,9 @@ class _Loop:
         self._add(place, step)
         if isinstance(self._weights, PairWeights):
             self._widen(place, move.edge, before, step)
+        else:  # new coins, new estimates
+            self._used.low.fill(0.0)
+            self._used.high.fill(1.0)
         return step, perfect
 
     def _enter(self, number: int, rest: NDArray[np.int64]) -> int:

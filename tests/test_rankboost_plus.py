@@ -555,6 +555,7 @@ def test_learning_rate_shortens_steps():
     half = fitted(X, Judgments(y, qid), 1, learning_rate=0.5)
     assert half.ensemble_.weights[0] == pytest.approx(0.5 * full.ensemble_.weights[0])
     assert 1 > half.history_["risk"][0] > full.history_["risk"][0]
+    assert np.isnan(half.history_["bound"][0])  # the theorem is about full steps
 
 
 # -- degenerate data --------------------------------------------------------------------------
@@ -656,11 +657,13 @@ def test_memory_is_predicted_and_refused_before_it_is_taken():
     X = np.random.default_rng(0).standard_normal((n, 2)).astype(np.float32)
     y = (np.arange(n) % 2).astype(float)
     tracemalloc.start()
+    refused = RankBoostPlus(memory_limit=1e9)
     with pytest.raises(ValueError, match=r"10,000,000,000 pairs and needs about 85.*estimate"):
-        RankBoostPlus(memory_limit=1e9).fit(X, y)
+        refused.fit(X, y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e8
+    assert not hasattr(refused, "memory_")
     model = RankBoostPlus(n_estimators=3, memory_limit="estimate", masks=4, random_state=0)
     model.fit(X, y)
     assert model.memory_ < 1e9

@@ -47,7 +47,8 @@ class RankBoostPlus(BaseRanker):
     and 1 and of accumulated weight eta_s has ``omega_s = exp(-eta_s)`` on pairs that it
     orders rightly, ``exp(eta_s)`` on pairs that it reverses and ``cosh(eta_s)``, the average
     of the two, on pairs that it ties. It bounds the training error with ties counting half,
-    and every round lowers it: ``E2 = prod_t sqrt(1 - delta_t²) <= exp(-sum_t delta_t² / 2)``.
+    and every round lowers it: after rounds of slopes delta_t and full steps
+    ``E2 = prod_t sqrt(1 - delta_t²) <= exp(-sum_t delta_t² / 2)``.
 
     A round takes the ranker of the largest absolute slope
     ``delta = d- - d+ + d0 tanh(eta)`` (d+, d-, d0: weights of the pairs that it orders
@@ -89,7 +90,8 @@ class RankBoostPlus(BaseRanker):
     history_ : History
         ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
         model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
-        error, ``["rankers"]`` the number of different rankers so far.
+        error (NaN with a learning rate, an estimate, or a step along a combination: the
+        theorem does not speak of them), ``["rankers"]`` the number of different rankers.
     memory_ : int
         Bytes that the fit was predicted to need.
 
@@ -182,6 +184,7 @@ class RankBoostPlus(BaseRanker):
         finally:
             for checkpoint in saved:
                 checkpoint.finish()
+        self.memory_ = loop.memory
         return Result(loop.ensemble, loop.history, loop.state, loop.reason)
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
@@ -260,28 +263,28 @@ class RankBoostPlus(BaseRanker):
                 "search='efficient' with memory_limit='estimate'"
             )
 
-    def _check_memory(self, task: Task, candidates: int) -> None:
-        """Predict the memory of the fit, and refuse before it is taken."""
+    def _predict_memory(self, task: Task, candidates: int) -> int:
+        """Bytes that the fit will need; too many are refused before any is taken."""
         arrangement, places = task.training.arrangement, task.training.arrangement.n_places
         most = min(self.n_estimators, candidates)
-        beside = Span.bytes_needed(places, most)
+        needed = Span.bytes_needed(places, most)
         if self.search == "optimal":
-            beside += 8 * candidates * Span.width_needed(places, most) + 8 * places * (most + 8)
+            needed += 8 * candidates * Span.width_needed(places, most) + 8 * places * (most + 8)
         if self.memory_limit == "estimate":
             features = task.training.table.n_features
-            self.memory_ = beside + DroppedWeights.bytes_needed(arrangement, self.masks, features)
-            return
-        self.memory_ = beside + PairWeights.bytes_needed(arrangement)
+            return needed + DroppedWeights.bytes_needed(arrangement, self.masks, features)
+        needed += PairWeights.bytes_needed(arrangement)
         limit: Any = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
-        if limit is not None and self.memory_ > limit:
+        if limit is not None and needed > limit:
             pairs = arrangement.count_graded_pairs() + arrangement.winner.size
             raise ValueError(
                 f"RankBoostPlus keeps a weight for each of the {pairs:,} pairs and needs about "
-                f"{self.memory_ / 1e9:.3g} GB, more than memory_limit={self.memory_limit!r} "
+                f"{needed / 1e9:.3g} GB, more than memory_limit={self.memory_limit!r} "
                 f"({limit / 1e9:.3g} GB); raise the limit, use fewer rows or shorter queries, "
                 "memory_limit='estimate' (random masks, linear memory), or RankBoost, which "
                 "keeps no pairs"
             )
+        return needed
 
 
 @dataclass
@@ -339,7 +342,7 @@ class _Loop:
         self._monitors = [monitor for monitor, _ in task.monitors]
         arrangement, table, workers = training.arrangement, training.table, training.workers
         self._candidates = Candidates(table, arrangement, family(settings.rankers), workers)
-        settings._check_memory(task, len(self._candidates))
+        self.memory = settings._predict_memory(task, len(self._candidates))
         self._alive = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
         self._span = Span(arrangement, most)
@@ -387,10 +390,8 @@ class _Loop:
 
     def _check_history(self) -> None:
         """Refuse rounds that were learnt from other data."""
-        was, now = (
-            self.history[-1]["log_risk"] if len(self.history) else 0.0,
-            self._weights.log_risk,
-        )
+        now = self._weights.log_risk
+        was = self.history[-1]["log_risk"] if len(self.history) else 0.0
         if was != now:
             raise ValueError(
                 f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
@@ -432,8 +433,12 @@ class _Loop:
 
     def _record(self, move: _Move, step: float, perfect: bool, seconds: float) -> None:
         log_total = float(np.log(self._training.arrangement.total))
-        # Theorem 2 speaks of steps along one ranker.
-        sure = move.combination is None
+        # Theorem 2 speaks of full steps along one ranker, and of slopes that are exact.
+        sure = (
+            move.combination is None
+            and self._settings.learning_rate == 1
+            and isinstance(self._weights, PairWeights)
+        )
         before = self.history[-1]["bound"] if len(self.history) else 1.0
         seen: dict[str, float] = {}
         for monitor in self._monitors:

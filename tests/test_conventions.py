@@ -61,6 +61,7 @@ ORDER = [
     "files",
     "trec",
     "demo",
+    "cli",
 ]
 
 

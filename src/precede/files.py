@@ -31,6 +31,7 @@ __all__ = [
     "FORMATS",
     "Data",
     "Roles",
+    "format_of_name",
     "identifiers",
     "plain_number",
     "read",
@@ -342,12 +343,22 @@ def identifiers(texts: list[str]) -> NDArray:
     return array
 
 
-def _format_of(path: Name, stream: io.BufferedReader) -> str:
-    """The format that the name tells, or the first bytes."""
+def format_of_name(path: Name) -> str | None:
+    """The format that the name of a file tells, if any.
+
+    >>> format_of_name("train.csv.gz"), format_of_name("train.txt")
+    ('csv', None)
+    """
     name = Path(path)
     suffix = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
-    if suffix.lower() in _SUFFIXES:
-        return _SUFFIXES[suffix.lower()]
+    return _SUFFIXES.get(suffix.lower())
+
+
+def _format_of(path: Name, stream: io.BufferedReader) -> str:
+    """The format that the name tells, or the first bytes."""
+    known = format_of_name(path)
+    if known is not None:
+        return known
     beginning = stream.peek(1 << 16)
     if beginning.startswith(b"PAR1"):
         return "parquet"
@@ -556,9 +567,7 @@ def write(path: Name, data: Data, *, format: str | None = None) -> None:
     LETOR has whole numbers for queries: others are numbered from 1 in the order in which they
     first occur.
     """
-    name = Path(path)
-    suffix = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
-    known = format or _SUFFIXES.get(suffix.lower(), "letor")
+    known = format or format_of_name(path) or "letor"
     if known not in FORMATS:
         raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
     with writing(path) as file:

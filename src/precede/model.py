@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import threading
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.rankers import Ranker, declared_kinds, ranker_from_dict
+from precede.streams import opened, writing
 from precede.stumps import Stump
 from precede.threads import Workers
 from precede.trees import Forest, Tree
@@ -291,25 +290,15 @@ def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
     """Write atomically: the file is either the old one or the new one, never half."""
-    target = Path(path).resolve()  # a link stays a link
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
-    temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with writing(path) as file:
+        file.write(content)
 
 
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read JSON and check the format; a file that is not a model is a ValueError."""
     try:
-        fields = json.loads(Path(path).read_text(encoding="utf-8"))
+        with opened(path) as file:
+            fields = json.loads(file.read())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a precede model: {error}") from error
     if not isinstance(fields, dict) or "format" not in fields:

@@ -1,0 +1,387 @@
+"""The commands of ``precede``. What they do is imported when they do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from precede.cli.options import (
+    Algorithm,
+    AsJson,
+    DataFile,
+    Jobs,
+    Metrics,
+    ModelFile,
+    Output,
+    Reading,
+    Seed,
+    Settings,
+    Source,
+    reads_data,
+)
+from precede.cli.talk import (
+    NOT_REACHED,
+    guarded,
+    say,
+    say_nothing,
+    shown,
+    write_json,
+    write_rows,
+)
+
+__all__ = ["app", "main"]
+
+_EPILOG = (
+    "Exit codes: 0 fine, 1 bad data or value, 2 wrong usage, 3 file not found or not writable, "
+    "4 package missing, 5 a value asked for was not reached, 130 interrupted."
+)
+
+app = typer.Typer(
+    name="precede",
+    help="Learning to rank by boosting: exact, pair-free, certified.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Level = Annotated[float, typer.Option("--level", help="Of the intervals.")]
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from precede import __version__  # noqa: PLC0415
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _every_command(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say errors only.")] = False,
+    version: Annotated[  # noqa: ARG001  (its callback has done what there is to do)
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")
+    ] = False,
+) -> None:
+    say_nothing(quiet)
+
+
+@app.command()
+@guarded
+def demo(
+    folder: Annotated[Path, typer.Argument(help="Where the model is saved.")] = Path("demo"),
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of boosting.")] = 200,
+) -> None:
+    """Take the embedded tour on data that scikit-learn ships."""
+    from precede.demo import main as tour  # noqa: PLC0415
+
+    tour(folder, rounds)
+
+
+@app.command()
+@guarded
+def algorithms(*, as_json: AsJson = False) -> None:
+    """List the algorithms and their parameters."""
+    from precede.cli import fitting  # noqa: PLC0415
+
+    rows = []
+    for name, each in fitting.algorithms().items():
+        parameters = each().get_params(deep=False)
+        about = (each.__doc__ or "").strip().split("\n")[0]
+        told = parameters if as_json else ", ".join(f"{k}={v}" for k, v in parameters.items())
+        rows.append({"algorithm": name, "what": about, "parameters": told})
+    write_rows(rows, as_json=as_json)
+
+
+@app.command()
+@reads_data
+@guarded
+def fit(
+    data: DataFile,
+    *,
+    output: Output = "model.json",
+    algorithm: Algorithm = "RankBoost",
+    settings: Settings = None,
+    valid: Annotated[
+        list[str] | None,
+        typer.Option("--valid", metavar="DATA", help="Looked at after every round; repeatable."),
+    ] = None,
+    metric: Metrics = None,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Learn to rank from DATA and write the model.
+
+    precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
+    """
+    from precede.cli import fitting  # noqa: PLC0415
+
+    parameters = fitting.settings(settings)
+    parameters |= {} if jobs is None else {"n_jobs": jobs}
+    parameters |= {"eval_metric": list(metric)} if metric else {}
+    model = fitting.made(algorithm, parameters)
+    train = reading.read(data)
+    say(f"{data}: {train!r}")
+    watched = [reading.read(name, beside=False) for name in valid or ()]
+    seconds = fitting.fit(model, train, watched)
+    model.save(output)
+    told: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
+    told |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
+    told |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": output}
+    say(f"{told['algorithm']}: {told['rounds']} rounds in {seconds:.1f} s ({told['stopped']})")
+    if model.best_score_ is not None:
+        say(f"best on validation: {model.best_score_:.4f} after {model.best_iteration_} rounds")
+    if output != "-":
+        say(f"written to {output}")
+        if as_json:
+            write_json(told)
+
+
+@app.command()
+@reads_data
+@guarded
+def predict(
+    model: ModelFile,
+    data: DataFile,
+    *,
+    output: Output = "-",
+    style: Annotated[
+        str,
+        typer.Option("--as", help="scores (one on a line), csv, tsv, or trec (a run)."),
+    ] = "scores",
+    tag: Annotated[str, typer.Option("--tag", help="Name of a TREC run.")] = "precede",
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Score every row of DATA; inside a query the higher stands first."""
+    from precede.cli import predicting  # noqa: PLC0415
+
+    wanted = "json" if as_json else style
+    predicting.predict(model, reading.read(data), output, style=wanted, tag=tag, jobs=jobs)
+
+
+@app.command()
+@reads_data
+@guarded
+def evaluate(
+    source: Source,
+    data: DataFile,
+    *,
+    metric: Metrics = None,
+    level: Level = 0.95,
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="Conventions of lightgbm, sklearn or trec."),
+    ] = None,
+    by_query: Annotated[bool, typer.Option("--by-query", help="A row for each query.")] = False,
+    at_least: Annotated[
+        list[str] | None,
+        typer.Option("--at-least", metavar="METRIC=VALUE", help="Exit with 5 if not reached."),
+    ] = None,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Metrics of a model, of scores or of a run on DATA (or qrels), with intervals."""
+    from precede.cli import judging, sources  # noqa: PLC0415
+
+    wanted = judging.requirements(at_least)
+    task = sources.read_task([source], data, reading)
+    asked = [*metric, *(name for name in wanted if name not in metric)] if metric else None
+    rows, result = judging.evaluated(task, asked, level=level, preset=preset)
+    if by_query:
+        if result is None:
+            raise ValueError("the data are a single list; there is no query to show")
+        write_rows(judging.by_query(result), as_json=as_json)
+    else:
+        write_rows(rows, as_json=as_json, title=f"{source} on {data}")
+    if result is not None:
+        say(f"{100 * level:g} % intervals over queries; {result.policy}")
+    missed = judging.unmet(rows, wanted)
+    for told in missed:
+        say(told)
+    if missed:
+        raise typer.Exit(NOT_REACHED)
+
+
+@app.command()
+@reads_data
+@guarded
+def compare(
+    a: Source,
+    b: Source,
+    data: DataFile,
+    *,
+    metric: Metrics = None,
+    level: Level = 0.95,
+    method: Annotated[
+        str, typer.Option("--method", help="asymptotic or randomization.")
+    ] = "asymptotic",
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Compare two models, files of scores or runs on the same DATA (or qrels), paired."""
+    from precede.cli import judging, sources  # noqa: PLC0415
+
+    task = sources.read_task([a, b], data, reading)
+    metrics = metric or (["ndcg@10", "pair_error"] if task.qid is not None else ["pair_error"])
+    rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
+    write_rows(rows, as_json=as_json, title=f"{a} against {b}")
+    say(f"difference is a minus b; {100 * level:g} % intervals, paired by {rows[0]['unit']}")
+
+
+@app.command()
+@reads_data
+@guarded
+def explain(
+    model: ModelFile,
+    data: DataFile,
+    *,
+    query: Annotated[
+        str | None, typer.Option("--query", help="Whose documents; the first if not said.")
+    ] = None,
+    pair: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--pair", help="Two documents: why the first stands above the second."),
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option("--shape", metavar="NAME", help="What one feature adds.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Features shown for each.")] = 5,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Say why documents stand where they stand, feature by feature."""
+    from precede import load  # noqa: PLC0415
+    from precede.cli import explaining  # noqa: PLC0415
+
+    fitted = load(model)
+    if shape is not None:
+        function = fitted.shape_function(shape)
+        write_json(function.to_dict()) if as_json else print(function)
+        return
+    rows = explaining.of_query(reading.read(data), query)
+    if pair is not None:
+        told = explaining.pair(fitted, rows, *pair)
+        write_json(told.to_dict()) if as_json else print(told)
+        return
+    found = explaining.documents(fitted, rows, top)
+    for row in found if not as_json else ():
+        parts = row.pop("contributions").items()
+        row["contributions"] = ", ".join(f"{name} {value:+.3g}" for name, value in parts)
+    write_rows(found, as_json=as_json)
+
+
+@app.command()
+@guarded
+def export(
+    model: ModelFile,
+    output: Annotated[str, typer.Argument(metavar="FILE", help="Where to write.")],
+    *,
+    style: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="json, onnx, xgboost, xgboost-dump, ranklib, solr, python or c; "
+            "seen from .onnx, .py and .c if not said.",
+        ),
+    ] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model for serving elsewhere; refused where the scores would differ."""
+    from precede import export as write  # noqa: PLC0415
+    from precede import load  # noqa: PLC0415
+    from precede.cli import fitting  # noqa: PLC0415
+
+    known = {".onnx": "onnx", ".py": "python", ".c": "c"}.get(Path(output).suffix)
+    chosen = style or known
+    if chosen is None:
+        raise ValueError(f"{output} does not say its format; say --to onnx, for example")
+    write(load(model), output, chosen, **fitting.settings(settings))
+    if output != "-":
+        say(f"written to {output}")
+        if as_json:
+            write_json({"model": model, "format": chosen, "file": output})
+
+
+@app.command()
+@reads_data
+@guarded
+def convert(
+    data: DataFile,
+    output: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is stdout.")],
+    *,
+    style: Annotated[
+        str | None,
+        typer.Option("--to", help="letor, csv, tsv, parquet or qrels; seen from FILE if not said."),
+    ] = None,
+    query_file: Annotated[
+        bool, typer.Option("--query-file", help="Sort by query and write FILE.query (LightGBM).")
+    ] = False,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Write DATA in another format, with pairs and weights in files beside it if need be."""
+    from precede.cli import predicting  # noqa: PLC0415
+
+    written = predicting.convert(reading.read(data), output, style, query_file=query_file)
+    for name in written:
+        say(f"written to {name}")
+    if as_json and output != "-":
+        write_json({"files": written})
+
+
+@app.command()
+@reads_data
+@guarded
+def tune(
+    data: DataFile,
+    *,
+    algorithm: Algorithm = "RankBoost",
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", "-g", metavar="NAME=A,B,...", help="Values to try; repeatable."),
+    ] = None,
+    settings: Settings = None,
+    metric: Annotated[str | None, typer.Option("--metric", "-m", help="What to tune for.")] = None,
+    cv: Annotated[int, typer.Option("--folds", min=2, help="Parts that queries fall into.")] = 5,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Fit the best on all and write it."),
+    ] = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Cross-validate over queries a grid of parameters, with standard errors.
+
+    precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
+    """
+    from precede.cli import fitting  # noqa: PLC0415
+
+    fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
+    base = fitting.made(algorithm, fixed)
+    values = fitting.values_to_try(base, grid)
+    train = reading.read(data)
+    say(f"{data}: {train!r}")
+    rows, best = fitting.tune(
+        base, train, values, metric_name=metric or fitting.default_metric(train), cv=cv, seed=seed
+    )
+    write_rows(rows, as_json=as_json)
+    say(f"best: {', '.join(f'{name}={shown(value)}' for name, value in best.items())}")
+    if output is not None:
+        model = fitting.made(algorithm, {**fixed, **best})
+        fitting.fit(model, train)
+        model.save(output)
+        say(f"written to {output}")

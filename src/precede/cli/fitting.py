@@ -1,0 +1,180 @@
+"""Algorithms by name, their parameters from words, fitting and tuning."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import precede
+from precede.cli.sources import features_for, name_features
+from precede.cli.talk import say
+from precede.estimator import BaseRanker
+from precede.files import Data
+from precede.folds import folds
+from precede.inference import compare
+from precede.metrics import Evaluation, evaluate, metric
+
+__all__ = ["algorithms", "default_metric", "fit", "made", "settings", "tune", "values_to_try"]
+
+
+def algorithms() -> dict[str, type[BaseRanker]]:
+    """Every ranker that the package offers, by name."""
+    found = {}
+    for name, home in precede._HOME.items():
+        if home.startswith("algorithms."):
+            thing = getattr(import_module(f"precede.{home}"), name)
+            if inspect.isclass(thing) and issubclass(thing, BaseRanker):
+                found[name] = thing
+    return found
+
+
+def settings(words: Sequence[str] | None) -> dict[str, Any]:
+    """Parameters from ``name=value``; a value that is no Python literal is text.
+
+    >>> settings(["n_estimators=500", "step=bound", "warm_start=false", "price=None"])
+    {'n_estimators': 500, 'step': 'bound', 'warm_start': False, 'price': None}
+    """
+    found = {}
+    for word in words or ():
+        name, sign, value = word.partition("=")
+        if not sign or not name.strip():
+            raise ValueError(f"{word!r} is not NAME=VALUE, such as n_estimators=500")
+        found[name.strip()] = _literal(value.strip())
+    return found
+
+
+def _literal(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def made(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
+    """An estimator by name, with parameters that it has."""
+    known = algorithms()
+    by_lower = {name.lower(): name for name in known}
+    if algorithm.lower() not in by_lower:
+        raise ValueError(f"there is no algorithm {algorithm!r}; there are {', '.join(known)}")
+    model = known[by_lower[algorithm.lower()]]()
+    accepted = model.get_params(deep=False)
+    for name in parameters:
+        if name not in accepted:
+            raise ValueError(
+                f"{type(model).__name__} has no parameter {name!r}; it has {', '.join(accepted)}"
+            )
+    return model.set_params(**parameters)
+
+
+def fit(
+    model: BaseRanker, data: Data, valid: Sequence[Data] = (), *, progress: bool = True
+) -> float:
+    """Fit a model on data from a file and keep the names; the seconds it took."""
+    if progress and sys.stderr.isatty() and model.get_params(deep=False).get("verbose") == 0:
+        model.set_params(verbose=1)
+    sets = [(each.with_features(data.feature_names).X, each.judgments) for each in valid]
+    begin = time.perf_counter()
+    if sets:
+        model.fit(data.X, data.judgments, eval_set=sets)
+    else:
+        model.fit(data.X, data.judgments)
+    name_features(model, data)
+    return time.perf_counter() - begin
+
+
+def default_metric(data: Data) -> str:
+    """What to tune for: NDCG at 10 inside queries, the pairs of a single list otherwise."""
+    return "pairwise_accuracy" if data.qid is None else "ndcg@10"
+
+
+def values_to_try(base: BaseRanker, words: Sequence[str] | None) -> dict[str, list[Any]]:
+    """Values of parameters from ``name=a,b,...``; three learning rates if nothing is said."""
+    accepted = base.get_params(deep=False)
+    if not words:
+        if "learning_rate" not in accepted:
+            raise ValueError(f"say what to try with --grid NAME=A,B,...; {', '.join(accepted)}")
+        return {"learning_rate": [0.1, 0.3, 1.0]}
+    found: dict[str, list[Any]] = {}
+    for name, value in settings(words).items():
+        if name not in accepted:
+            raise ValueError(
+                f"{type(base).__name__} has no parameter {name!r}; it has {', '.join(accepted)}"
+            )
+        listed = [_literal(each.strip()) for each in value.split(",")] if (
+            isinstance(value, str)
+        ) else list(value) if isinstance(value, tuple | list) else [value]  # fmt: skip
+        found[name] = listed
+    return found
+
+
+def tune(
+    base: BaseRanker,
+    data: Data,
+    grid: dict[str, list[Any]],
+    *,
+    metric_name: str,
+    cv: int,
+    seed: int,
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Cross-validate every combination; the table of results, and the best parameters.
+
+    Every query is held out once, so that all candidates have one score for every row. A row of
+    the table has the mean over queries with its standard error, and the difference to the best
+    with the standard error of that difference, which is paired and so much smaller. A single
+    list has no queries; there the folds take their place.
+    """
+    if data.y is None:
+        raise ValueError("tuning needs grades; the data have pairs only")
+    parts = list(folds(data.judgments, cv, random_state=seed))
+    qid = data.qid
+    if qid is None:
+        qid = np.empty(len(data), np.int64)
+        for number, (_, held_out) in enumerate(parts):
+            qid[held_out] = number
+    names = list(grid)
+    candidates = [dict(zip(names, each, strict=True)) for each in itertools.product(*grid.values())]
+    scores = []
+    for number, candidate in enumerate(candidates):
+        told = ", ".join(f"{name}={value}" for name, value in candidate.items())
+        say(f"{number + 1} of {len(candidates)}: {told or 'defaults'}")
+        scores.append(_held_out(base, candidate, data, parts))
+    results = [evaluate(data.y, each, qid, metrics=metric_name) for each in scores]
+    key = str(metric(metric_name))
+    sign = 1.0 if metric(metric_name).greater_is_better else -1.0
+    best = int(np.argmax([sign * result.mean[key] for result in results]))
+    rows = []
+    for number, (candidate, result) in enumerate(zip(candidates, results, strict=True)):
+        row = {**candidate, key: result.mean[key], "std_error": _standard_error(result, key)}
+        paired = compare(data.y, scores[number], scores[best], qid, metric=key)
+        row |= {"difference": paired.difference, "difference_std_error": paired.std_error}
+        rows.append({**row, "best": number == best})
+    return rows, candidates[best]
+
+
+def _held_out(
+    base: BaseRanker, candidate: dict[str, Any], data: Data, parts: list[tuple[NDArray, NDArray]]
+) -> NDArray[np.float64]:
+    scores = np.empty(len(data))
+    for learn, held_out in parts:
+        model = made(type(base).__name__, {**base.get_params(deep=False), **candidate})
+        fit(model, data[learn], progress=False)
+        scores[held_out] = model.predict(features_for(model, data[held_out]))
+    return scores
+
+
+def _standard_error(result: Evaluation, key: str) -> float | None:
+    values = result.per_query[key]
+    values = values[~np.isnan(values)]
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None

@@ -1,0 +1,160 @@
+"""Metrics with intervals, and paired comparisons, as rows of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from precede import inference
+from precede.cli.sources import Task
+from precede.cli.talk import say
+from precede.metrics import DEFAULT_METRICS, Evaluation, Evaluator, evaluate, metric
+
+__all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
+
+_LIST_METRICS = ("auc", "pair_error")  # of a single list, the item being the unit
+
+
+def evaluated(
+    task: Task, metrics: Sequence[str] | None, *, level: float, preset: str | None
+) -> tuple[list[dict[str, Any]], Evaluation | None]:
+    """One row for each metric: value, interval, and how many queries it rests on."""
+    if task.y is None:
+        return [_listed_pairs(task)], None
+    if task.qid is None:
+        return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
+    wanted = tuple(metrics) if metrics else _defined(task)
+    result = evaluate(
+        task.y, task.scores[0], task.qid, metrics=wanted, sample_weight=task.weight, preset=preset
+    )
+    rows = []
+    for name, mean in result.mean.items():
+        low, high = _ends(result.interval, name, level)
+        used = result.n_queries - result.skipped[name]
+        rows.append(
+            {"metric": name, "value": mean, "low": low, "high": high, "queries": used,
+             "skipped": result.skipped[name]}
+        )  # fmt: skip
+    return rows, result
+
+
+def _defined(task: Task) -> tuple[str, ...]:
+    """The usual metrics, without those that these grades leave undefined."""
+    defined = []
+    for name in DEFAULT_METRICS:
+        try:
+            Evaluator(task.y, task.qid, metrics=name, sample_weight=task.weight)
+        except ValueError:
+            continue
+        defined.append(name)
+    return tuple(defined) or ("pair_error",)  # which then says what is wrong
+
+
+def _for_a_list(task: Task, metrics: Sequence[str] | None) -> list[str]:
+    if metrics:
+        return [str(metric(name)) for name in metrics]
+    return list(_LIST_METRICS if np.unique(task.y).size == 2 else _LIST_METRICS[1:])
+
+
+def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
+    """A metric of a single list: with an interval over items where theory has one."""
+    if name in _LIST_METRICS and task.weight is None:
+        estimate = (
+            inference.auc(task.y, task.scores[0])
+            if name == "auc"
+            else inference.ranking_risk(task.y, task.scores[0], pairs="comparable")
+        )
+        low, high = _ends(lambda _, each: estimate.interval(each), name, level)
+        value = estimate.value
+    else:
+        value = evaluate(task.y, task.scores[0], metrics=name, sample_weight=task.weight).mean[name]
+        low = high = None
+    items = 0 if task.y is None else len(task.y)
+    return {"metric": name, "value": value, "low": low, "high": high, "items": items}
+
+
+def _listed_pairs(task: Task) -> dict[str, Any]:
+    from precede.watch import pairs_in_order  # noqa: PLC0415  (compiled only if asked for)
+
+    if task.data is None:
+        raise ValueError("there are no grades to judge by")
+    value = pairs_in_order(task.data.judgments, task.scores[0])
+    return {"metric": "pairs_in_order", "value": value, "pairs": task.data.judgments.n_pairs}
+
+
+def _ends(interval: Any, name: str, level: float) -> tuple[float | None, float | None]:
+    """The interval, or nothing where the data support none."""
+    if not 0 < level < 1:
+        raise ValueError(f"level={level} is not between 0 and 1; use 0.95")
+    try:
+        found = interval(name, level)
+    except ValueError:
+        return None, None
+    return found.low, found.high
+
+
+def by_query(result: Evaluation) -> list[dict[str, Any]]:
+    """One row for each query, one column for each metric."""
+    return [
+        {"qid": query, **{name: values[row].item() for name, values in result.per_query.items()}}
+        for row, query in enumerate(result.queries.tolist())
+    ]
+
+
+def compared(
+    task: Task, metrics: Sequence[str], *, level: float, method: str, seed: int
+) -> list[dict[str, Any]]:
+    """One row for each metric: both values, the paired difference, its interval and p value."""
+    if task.y is None:
+        raise ValueError("a comparison needs grades; the data have pairs only")
+    if task.weight is not None:
+        say("note: weights play no part in comparisons")
+    first, second = task.scores
+    rows: list[dict[str, Any]] = []
+    for name in metrics:
+        result = inference.compare(
+            task.y, first, second, task.qid, metric=name, method=method, random_state=seed
+        )
+        low, high = _ends(lambda _, each, r=result: r.interval(each), name, level)
+        rows.append(
+            {"metric": name, "a": result.value_a, "b": result.value_b,
+             "difference": result.difference, "low": low, "high": high,
+             "p_value": result.p_value, "units": result.n_units, "unit": result.unit}
+        )  # fmt: skip
+    if len(rows) > 1 and all(row["p_value"] is not None for row in rows):
+        for row, p_value in zip(rows, inference.holm([r["p_value"] for r in rows]), strict=True):
+            row["p_holm"] = float(p_value)
+    return rows
+
+
+def requirements(words: Sequence[str] | None) -> dict[str, float]:
+    """Values that metrics must reach, from ``ndcg@10=0.4``.
+
+    >>> requirements(["ndcg@10=0.4"])
+    {'ndcg@10': 0.4}
+    """
+    found = {}
+    for word in words or ():
+        name, sign, value = word.rpartition("=")
+        try:
+            found[str(metric(name))] = float(value)
+        except ValueError as error:
+            raise ValueError(f"{word!r} is not METRIC=VALUE, such as ndcg@10=0.4") from error
+        if not sign:
+            raise ValueError(f"{word!r} is not METRIC=VALUE, such as ndcg@10=0.4")
+    return found
+
+
+def unmet(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
+    """What was not reached, in words."""
+    value = {row["metric"]: row["value"] for row in rows}
+    told = []
+    for name, least in wanted.items():
+        greater = metric(name).greater_is_better
+        if name not in value:
+            raise ValueError(f"{name} was not evaluated; ask for it with --metric {name}")
+        if value[name] < least if greater else value[name] > least:
+            told.append(f"{name} is {value[name]:.4f}, {'below' if greater else 'above'} {least:g}")
+    return told

@@ -1,0 +1,149 @@
+"""Where scores come from: models, files of scores, runs; and what they are judged by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.cli.options import Reading
+from precede.cli.talk import say
+from precede.estimator import BaseRanker, load
+from precede.files import Data, read_numbers
+from precede.streams import STANDARD, opened
+from precede.trec import Judged, Run, joined, read_qrels, read_run
+
+__all__ = ["Task", "features_for", "name_features", "read_task"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Grades to judge by, and one vector of scores for each source."""
+
+    y: Any  # None where the data list pairs only
+    qid: NDArray | None
+    weight: Floats | None
+    scores: list[Floats]
+    data: Data | None
+
+
+def read_task(sources: list[str], path: str, reading: Reading) -> Task:
+    """Read what to judge by, and the scores of each source on it."""
+    if _is_qrels(path, reading):
+        return _from_runs(sources, read_qrels(path))
+    data = reading.read(path)
+    scores = [_scores(source, data) for source in sources]
+    return Task(data.y, data.qid, data.weight, scores, data)
+
+
+def features_for(model: BaseRanker, data: Data) -> Any:
+    """The columns that a model knows, in its order, found by name where it has names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None and data.zeros:
+        first = int(data.feature_names[0]) if data.feature_names else 1
+        names = [str(first + column) for column in range(model.n_features_in_)]
+    if names is None:
+        return data.X
+    known = set(map(str, names))
+    left = [name for name in data.feature_names if name not in known]
+    if left:
+        say(f"note: the model does not know {len(left)} columns, such as {left[0]!r}")
+    return data.with_features([str(name) for name in names]).X
+
+
+def name_features(model: BaseRanker, data: Data) -> None:
+    """Keep the names of the columns with a model that was fitted on an array."""
+    model.feature_names_in_ = np.array([str(name) for name in data.feature_names], object)
+
+
+def _scores(source: str, data: Data) -> Floats:
+    kind = _kind(source)
+    if kind == "model":
+        model = load(source)
+        return np.asarray(model.predict(features_for(model, data)), np.float64)
+    if kind == "run":
+        return _of_rows(read_run(source), data, source)
+    scores = read_numbers(source, "scores")[:, 0]
+    if scores.size != len(data):
+        raise ValueError(f"{source} has {scores.size} scores and the data have {len(data)} rows")
+    return scores
+
+
+def _of_rows(run: Run, data: Data, source: str) -> Floats:
+    """Scores of a run, found by query and document."""
+    if data.docid is None or data.qid is None:
+        raise ValueError(
+            f"{source} is a run, but the data name no documents or queries; give a file with "
+            "one score for each row instead"
+        )
+    known = dict(zip(zip(map(str, run.qid), run.docid, strict=True), run.score, strict=True))
+    keys = zip(map(str, data.qid.tolist()), data.docid.tolist(), strict=True)
+    found = np.array([known.get(key, np.nan) for key in keys], np.float64)
+    missing = np.isnan(found)
+    if missing.all():
+        raise ValueError(f"{source} has no document of the data; look at the identifiers")
+    if missing.any():
+        say(f"note: {source} lacks {missing.sum()} documents; they stand below all others")
+        found[missing] = run.score.min() - 1.0
+    return found
+
+
+def _from_runs(sources: list[str], judged: Judged) -> Task:
+    """Runs against qrels: every document of any of them, so that all are judged alike."""
+    runs = []
+    for source in sources:
+        if _kind(source) != "run":
+            raise ValueError(
+                f"{source} is not a run, and qrels have no features to score; give a file of "
+                "lines 'query Q0 document rank score tag'"
+            )
+        runs.append(read_run(source))
+    pool = _pooled(runs, judged)
+    parts = [joined(run, pool) for run in runs]
+    for source, part in zip(sources, parts, strict=True):
+        told = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
+        if told:
+            say(f"note: {source}: {told}")
+    return Task(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
+
+
+def _pooled(runs: list[Run], judged: Judged) -> Judged:
+    """What was judged, and with grade 0 what any run returned for the same queries."""
+    seen = dict.fromkeys(zip(map(str, judged.qid.tolist()), judged.docid, strict=True))
+    queries = {query for query, _ in seen}
+    others: dict[tuple[str, str], None] = {}
+    for run in runs if len(runs) > 1 else []:
+        for key in zip(map(str, run.qid.tolist()), run.docid, strict=True):
+            if key[0] in queries and key not in seen:
+                others[key] = None
+    keys = [*seen, *others]
+    qid, docid = (np.array([key[part] for key in keys], object) for part in (0, 1))
+    return Judged(qid, docid, np.concatenate([judged.grade, np.zeros(len(others))]))
+
+
+def _kind(source: str) -> str:
+    """A model, a run or scores, by the first bytes."""
+    beginning = _beginning(source)
+    if beginning.startswith(b"{"):
+        return "model"
+    return "run" if len(beginning.split(b"\n")[0].split()) == 6 else "scores"
+
+
+def _is_qrels(path: str, reading: Reading) -> bool:
+    if reading.format == "qrels":
+        return True
+    if reading.format is not None or path == STANDARD:
+        return False
+    first = _beginning(path).split(b"\n")[0]
+    words = first.split()
+    return len(words) == 4 and b"," not in first and not any(re.search(rb":", w) for w in words)
+
+
+def _beginning(path: str) -> bytes:
+    with opened(path) as stream:
+        return stream.peek(1 << 16).lstrip()

@@ -1,0 +1,149 @@
+"""What the command line says: data on stdout, talk on stderr, and the code it exits with."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+__all__ = [
+    "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "say",
+    "say_nothing", "shown", "write_json", "write_rows",
+]  # fmt: skip
+
+# 0 is success and 2 wrong usage, as click has it.
+BAD_VALUE = 1
+NO_FILE = 3
+NO_PACKAGE = 4
+NOT_REACHED = 5
+INTERRUPTED = 130
+_BROKEN_PIPE = 141
+
+_talk = {"quiet": False}
+
+
+def say_nothing(quiet: bool) -> None:
+    """Turn talk off, or on again; errors are said all the same."""
+    _talk["quiet"] = quiet
+
+
+def say(text: str) -> None:
+    """Tell something that is not data."""
+    if not _talk["quiet"]:
+        print(text, file=sys.stderr)
+
+
+def guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn errors that users can mend into a message and an exit code, never a traceback."""
+
+    @functools.wraps(function)
+    def command(*arguments: Any, **options: Any) -> None:
+        try:
+            with _warnings_as_talk():
+                function(*arguments, **options)
+                sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader has had enough; the rest of the output has nowhere to go.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(_BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            _fail("interrupted", INTERRUPTED)
+        except ImportError as error:
+            _fail(str(error), NO_PACKAGE)
+        except OSError as error:
+            _fail(_what_failed(error), NO_FILE)
+        except (ValueError, MemoryError) as error:
+            _fail(str(error) or type(error).__name__, BAD_VALUE)
+
+    return command
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"precede: {message}", file=sys.stderr)
+    raise typer.Exit(code) from None
+
+
+def _what_failed(error: OSError) -> str:
+    if error.filename is None or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror.lower()}"
+
+
+@contextmanager
+def _warnings_as_talk() -> Iterator[None]:
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        # Columns are matched to the model by name before they are handed over as arrays.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = show
+        yield
+
+
+def write_json(content: Any) -> None:
+    """Write one object on one line; numbers that JSON has not become null.
+
+    >>> write_json({"value": float("nan"), "n": 3})
+    {"value": null, "n": 3}
+    """
+    print(json.dumps(_jsonable(content), ensure_ascii=False, allow_nan=False))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _jsonable(each) for key, each in value.items()}
+    if isinstance(value, list | tuple) or hasattr(value, "tolist"):
+        listed = value.tolist() if hasattr(value, "tolist") else value
+        return [_jsonable(each) for each in listed] if isinstance(listed, list | tuple) else (
+            _jsonable(listed)
+        )  # fmt: skip
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+
+
+def write_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, title: str = "") -> None:
+    """Write a table: JSON lines, a drawn table on a terminal, tab-separated otherwise."""
+    if as_json:
+        for row in rows:
+            write_json(row)
+    elif sys.stdout.isatty():
+        _draw(rows, title)
+    elif rows:
+        print(*rows[0], sep="\t")
+        for row in rows:
+            print(*(shown(value, 6) for value in row.values()), sep="\t")
+
+
+def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
+    from rich.console import Console  # noqa: PLC0415  (only for those who look at it)
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title=title or None)
+    for name in rows[0] if rows else ():
+        numbers = all(isinstance(row[name], int | float | None) for row in rows)
+        table.add_column(str(name), justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*map(shown, row.values()))
+    Console().print(table)
+
+
+def shown(value: Any, digits: int = 4) -> str:
+    """A cell of a table.
+
+    >>> shown(0.123456), shown(None), shown(12)
+    ('0.1235', '', '12')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)

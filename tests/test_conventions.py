@@ -54,6 +54,7 @@ ORDER = [
     "folds",
     "disk",
     "watch",
+    "listeners",
     "estimator",
     "algorithms",
     "datasets",

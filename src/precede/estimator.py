@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -48,6 +49,7 @@ from precede.inputs import (
 )
 from precede.judgments import Judgments
 from precede.learners import Trees  # noqa: F401  (so that rankers="trees" is known)
+from precede.listeners import Listeners
 from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
 from precede.progress import ProgressBar
 from precede.rankers import Family, family
@@ -81,6 +83,7 @@ class Task:
     `classes` are the two classes, if there are two and one list; `monitors` come with a
     dictionary that says for each metric whether greater is better; `checkpoint` is where
     rounds are written, if anywhere. Of a `DiskTable` the judgments are those of its places.
+    `listeners` are scikit-learn's callbacks.
     """
 
     X: Any
@@ -89,9 +92,14 @@ class Task:
     training: Training
     monitors: list[tuple[Monitor, dict[str, bool]]]
     checkpoint: Checkpoint | None = None
+    listeners: Listeners | None = None
+
+    def listening(self) -> list[Callable]:
+        """Functions to call after every round, for callbacks of scikit-learn's kind."""
+        return [] if self.listeners is None else self.listeners.rounds(self)
 
 
-class BaseRanker(BaseEstimator):
+class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """What all rankers share; see the algorithms for what can be fitted.
 
     Attributes
@@ -136,6 +144,7 @@ class BaseRanker(BaseEstimator):
 
     # -- fitting ---------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -171,6 +180,7 @@ class BaseRanker(BaseEstimator):
         checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
             fit that finds them there goes on from them, to an equal model
         """
+        given = X, y
         going_on = self.warm_start and hasattr(self, "ensemble_")
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
@@ -188,9 +198,11 @@ class BaseRanker(BaseEstimator):
         with Workers(self.n_jobs) as workers:
             training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
             monitors = self._monitors(eval_set, eval_qid, eval_group, training)
-            task = Task(X, judgments, classes, training, monitors, saved)
+            listeners = Listeners(self, *given)
+            task = Task(X, judgments, classes, training, monitors, saved, listeners)
             result = self._boost(task)
         self._keep(result, task)
+        listeners.end()
         return self
 
     def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
@@ -214,7 +226,9 @@ class BaseRanker(BaseEstimator):
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
                 return run(
-                    replace(plan, callbacks=[*bar.callbacks(self.callbacks), *saved]),
+                    replace(
+                        plan, callbacks=[*bar.callbacks(self.callbacks), *saved, *task.listening()]
+                    ),
                     task.training,
                     ensemble=ensemble,
                     history=history,

@@ -179,7 +179,8 @@ class ConvexRisk(BaseRanker):
             for radius in radii[:-1]:
                 solver.solve(radius, self.tolerance, ())
             with ProgressBar(name, rounds=rounds, verbose=self.verbose) as bar:
-                solver.solve(radii[-1], self.tolerance, bar.callbacks(self.callbacks))
+                told = [*bar.callbacks(self.callbacks), *task.listening()]
+                solver.solve(radii[-1], self.tolerance, told)
         except KeyboardInterrupt:
             solver.interrupt(radii[-1])
         self.gap_ = solver.gap

@@ -178,7 +178,7 @@ class RankBoostPlus(BaseRanker):
             with ProgressBar(
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
-                loop.run(stop, [*bar.callbacks(self.callbacks), *saved])
+                loop.run(stop, [*bar.callbacks(self.callbacks), *saved, *task.listening()])
         except KeyboardInterrupt:
             loop.interrupt()
         finally:

@@ -267,8 +267,7 @@ def test_scikit_learns_scoring_monitor(sample):
     y = (sample.y > 0).astype(int)
     monitor = ScoringMonitor(scoring={"auc": lambda model, X, y: model.score(X, y)})
     model = RankBoost(n_estimators=4).set_callbacks(monitor).fit(sample.X, y)
-    log = monitor.get_logs()
-    heard = [each["auc"] for each in log.data]
-    assert len(heard) == 5  # four rounds, and the fit
-    assert heard[-1] == heard[-2] == model.score(sample.X, y)
-    assert heard[0] < heard[-1]
+    whole, *rounds = monitor.get_logs().data  # the fit comes first, though it ends last
+    assert [each["task_name"] for each in (whole, *rounds)] == ["fit", *["round"] * 4]
+    assert whole["auc"] == rounds[-1]["auc"] == model.score(sample.X, y)
+    assert rounds[0]["auc"] < whole["auc"]

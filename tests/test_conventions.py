@@ -49,6 +49,7 @@ ORDER = [
     "margin",
     "bounds",
     "plots",
+    "top",
     "progress",
     "inputs",
     "folds",

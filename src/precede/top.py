@@ -1,0 +1,391 @@
+"""The top of a list with two classes: how clean it is, with intervals, and how it looks.
+
+`top_of_list` measures it, `Curve`, `strip` and `crossover` prepare what the drawing functions
+show. Counts are drawn rather than rates: what matters at the top is how many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "Curve",
+    "TopOfList",
+    "crossover",
+    "draw_curves",
+    "draw_strips",
+    "strip",
+    "top_of_list",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+# -- measuring -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TopOfList:
+    """Measures of the top of a list and their intervals.
+
+    `value` and `interval` are by name; a measure without an interval has None: the number of
+    positives above the first negative hangs on a single row, and resampling rows says nothing
+    about it.
+    """
+
+    value: dict[str, float]
+    interval: dict[str, tuple[float, float] | None]
+    level: float
+
+    def __repr__(self) -> str:
+        width = max(map(len, self.value))
+        lines = [f"{'measure':<{width}}  {'value':>8}  {self.level:.0%} interval"]
+        for name, value in self.value.items():
+            found = self.interval[name]
+            between = "-" if found is None else f"[{found[0]:.4f}, {found[1]:.4f}]"
+            shown = f"{value:8.0f}" if found is None else f"{value:8.4f}"
+            lines.append(f"{name:<{width}}  {shown}  {between}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            name: {"value": value, "interval": self.interval[name], "level": self.level}
+            for name, value in self.value.items()
+        }
+
+
+def top_of_list(
+    y: ArrayLike,
+    scores: ArrayLike,
+    *,
+    count: Sequence[int] = (10, 100),
+    fraction: Sequence[float] = (0.01, 0.1),
+    power: Sequence[float] = (4,),
+    level: float = 0.95,
+    draws: int = 1000,
+    random_state: Any = 0,
+) -> TopOfList:
+    """Measure the top of one list of two classes.
+
+    Gives the positives above the first negative, precision and recall among the first `count`
+    rows and the first `fraction` of all rows, the partial area under the ROC curve up to each
+    fraction of the negatives (divided by that fraction), R05's
+    ``R^p = (mean_k (share of the positives not above negative k)^p)^(1/p)`` and the whole area.
+
+    Parameters
+    ----------
+    y : array of two classes, the greater of which should stand first
+    scores : array of finite numbers; a positive stands below the negatives it is tied with
+    level, draws, random_state
+        Intervals are percentiles over `draws` samples, with replacement, of the positives and
+        of the negatives, each as many as there are.
+
+    Notes
+    -----
+    O(n log n) to sort and O(n) for each draw; no draw sorts again. The values are those of
+    `precede.metrics.evaluate` and `precede.bounds.push_risk`.
+
+    References
+    ----------
+    Rudin, *Ranking with a P-Norm Push*, 2005, sections 2 and 5. Efron & Tibshirani, *An
+    Introduction to the Bootstrap*, 1993, section 13.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([0, 1], 200)
+    >>> seen = top_of_list(y, y + rng.normal(size=400), count=[50], fraction=[0.1])
+    >>> seen.value["positives_above_first_negative"], seen.interval["auc"][0] < seen.value["auc"]
+    (27.0, True)
+    """
+    positive = _sorted_labels(y, scores)
+    names, kinds, arguments = _measures(positive.size, count, fraction, power)
+    if not 0 < level < 1:
+        raise ValueError(f"level={level!r} is out of range; use a number between 0 and 1")
+    if draws < 2:
+        raise ValueError(f"draws={draws!r} is too few; use 2 or more")
+    generator = check_random_state(random_state)
+    once = np.ones(positive.size)
+    found = np.empty((draws, len(names)))
+    value = np.empty(len(names))
+    _measure(positive, once, kinds, arguments, value)
+    for draw in range(draws):
+        _measure(positive, _resampled(positive, generator), kinds, arguments, found[draw])
+    tail = 50 * (1 - level)
+    low, high = np.percentile(found, [tail, 100 - tail], axis=0)
+    intervals: dict[str, tuple[float, float] | None] = {
+        name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)
+    }
+    intervals[names[0]] = None
+    return TopOfList(dict(zip(names, map(float, value), strict=True)), intervals, level)
+
+
+def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> NDArray[np.bool_]:
+    """Whether each place is a positive, from the top; of ties the negatives come first."""
+    labels, values = np.asarray(y), np.asarray(scores, np.float64)
+    if labels.ndim != 1 or values.shape != labels.shape:
+        raise ValueError(
+            f"y has shape {labels.shape} and scores {values.shape}; give one of each for a row"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError("scores must be finite; some are not")
+    classes = np.unique(labels)
+    if classes.size != 2:
+        raise ValueError(f"y has {classes.size} classes; the top of a list needs two")
+    positive = labels == classes[1]
+    return positive[np.lexsort((positive, -values))]
+
+
+def _measures(
+    rows: int, count: Sequence[int], fraction: Sequence[float], power: Sequence[float]
+) -> tuple[list[str], Integers, Floats]:
+    """Names of the measures, which they are, and their argument (a count is a share of rows)."""
+    for k in count:
+        if not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"count holds {k!r}; use whole numbers from 1")
+    for share in fraction:
+        if not 0 < share <= 1:
+            raise ValueError(f"fraction holds {share!r}; use numbers above 0, up to 1")
+    for p in power:
+        if not 1 <= p < np.inf:
+            raise ValueError(f"power holds {p!r}; use numbers from 1")
+    listed: list[tuple[str, int, float]] = [("positives_above_first_negative", 0, 0.0)]
+    for name, kind in (("precision", 1), ("recall", 2)):
+        listed += [(f"{name}@{k}", kind, k / rows) for k in count]
+        listed += [(f"{name}@{100 * share:g}%", kind, float(share)) for share in fraction]
+    listed += [(f"partial_auc@{share:g}", 3, float(share)) for share in fraction]
+    listed += [(f"push_risk@{p:g}", 4, float(p)) for p in power]
+    listed.append(("auc", 3, 1.0))
+    names, kinds, arguments = zip(*listed, strict=True)
+    return list(names), np.array(kinds, np.int64), np.array(arguments)
+
+
+def _resampled(positive: NDArray[np.bool_], generator: Any) -> Floats:
+    """How often each place is drawn, the classes keeping their numbers."""
+    times = np.empty(positive.size)
+    for side in (True, False):
+        where = np.flatnonzero(positive == side)
+        drawn = generator.randint(where.size, size=where.size)
+        times[where] = np.bincount(drawn, minlength=where.size)
+    return times
+
+
+# -- curves, strips, crossings ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Curve:
+    """True positives against false positives, in counts, from the top of the list down.
+
+    ``positives[k]`` is how many positives stand above the (k+1)-th negative; ties as for
+    `top_of_list`.
+
+    >>> Curve.of([1, 1, 0, 1, 0], [5, 4, 3, 2, 1]).positives
+    array([2., 3., 3.])
+    """
+
+    positives: Floats
+
+    @classmethod
+    def of(cls, y: ArrayLike, scores: ArrayLike) -> Curve:
+        """Curve of one ranking: O(n log n)."""
+        positive = _sorted_labels(y, scores)
+        above = np.cumsum(positive)[~positive]
+        return cls(np.append(above, positive.sum()).astype(np.float64))
+
+    @classmethod
+    def mean(cls, curves: Sequence[Curve]) -> Curve:
+        """Mean of several curves, as far down as the shortest reaches."""
+        shortest = min(curve.positives.size for curve in curves)
+        return cls(np.mean([curve.positives[:shortest] for curve in curves], axis=0))
+
+
+def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
+    """Places of the positives in the list, 1 at the top.
+
+    >>> strip([1, 0, 1, 0], [4, 3, 2, 1])
+    array([1, 3])
+    """
+    positive = _sorted_labels(y, scores)
+    return np.flatnonzero(positive) + 1
+
+
+def crossover(steeper: Curve, flatter: Curve) -> int | None:
+    """Give the first count of negatives at which the steeper push has fewer positives above.
+
+    Up to there the top has gained; from there on the list pays for it. None if it never does.
+
+    >>> crossover(Curve(np.array([3.0, 4.0, 4.0])), Curve(np.array([1.0, 4.0, 5.0])))
+    3
+    """
+    size = min(steeper.positives.size, flatter.positives.size)
+    behind = np.flatnonzero(steeper.positives[:size] < flatter.positives[:size])
+    return int(behind[0]) + 1 if behind.size else None
+
+
+def draw_curves(
+    curves: Mapping[str, Curve],
+    ax: Axes | None = None,
+    *,
+    negatives: int | None = None,
+    crossovers: bool = False,
+) -> Axes:
+    """Draw the left end of ROC curves in counts, one line for each name.
+
+    Parameters
+    ----------
+    curves : name to Curve; the first is the one that the others are compared with
+    negatives : how far to the right, in false positives; all of them if absent
+    crossovers : mark where each curve first falls below the first one
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> curve = Curve.of([1, 1, 0, 1, 0], [5, 4, 3, 2, 1])
+    >>> ax = draw_curves({"p = 1": curve}, negatives=2)
+    >>> ax.get_xlabel()
+    'negatives passed'
+    """
+    ax = _axes() if ax is None else ax
+    longest = max(curve.positives.size for curve in curves.values())
+    shown = longest if negatives is None else min(negatives, longest)
+    first = next(iter(curves.values()))
+    for shade, (name, curve) in zip(_shades(len(curves)), curves.items(), strict=True):
+        points = curve.positives[:shown]
+        at = np.arange(1, points.size + 1)
+        ax.step(at, points, where="post", label=name, color=shade, linewidth=1.6)
+        where = crossover(curve, first) if crossovers else None
+        if where is not None and where <= shown:
+            ax.plot(where, curve.positives[where - 1], "o", color=shade, markersize=5)
+    ax.set_xlabel("negatives passed")
+    ax.set_ylabel("positives above")
+    ax.set_xlim(1, max(shown, 2))
+    ax.legend(frameon=False, fontsize="small")
+    return ax
+
+
+def draw_strips(
+    strips: Mapping[str, Integers], ax: Axes | None = None, *, places: int | None = None
+) -> Axes:
+    """Draw the list itself: a tick for each positive, at its place from the top.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> ax = draw_strips({"p = 1": strip([1, 0, 1, 0], [4, 3, 2, 1])})
+    >>> ax.get_xlabel()
+    'place in the list'
+    """
+    ax = _axes() if ax is None else ax
+    shades = _shades(len(strips))
+    for row, (shade, where) in enumerate(zip(shades, strips.values(), strict=True)):
+        ax.vlines(where, row - 0.4, row + 0.4, color=shade, linewidth=1.0)
+    ax.set_yticks(range(len(strips)), list(strips))
+    ax.invert_yaxis()
+    ax.set_xlabel("place in the list")
+    if places is not None:
+        ax.set_xlim(0.5, places + 0.5)
+    return ax
+
+
+def _shades(count: int) -> list:
+    """Colours from light to dark: a steeper push is darker."""
+    import matplotlib as mpl  # noqa: PLC0415  (only for those who draw)
+
+    return [mpl.colormaps["viridis_r"](x) for x in np.linspace(0.15, 0.95, max(count, 1))]
+
+
+def _axes() -> Axes:
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _measure(positive, times, kinds, arguments, out):
+    """All measures of a list whose rows stand there so many times."""
+    total, positives = times.sum(), 0.0
+    for place in range(positive.size):
+        if positive[place]:
+            positives += times[place]
+    negatives = total - positives
+    for number in range(kinds.size):
+        if kinds[number] == 0:
+            out[number] = _above_first_negative(positive, times)
+        elif kinds[number] <= 2:
+            cut = max(1.0, np.ceil(arguments[number] * total - 1e-9))
+            found = _positives_within(positive, times, cut)
+            out[number] = found / (cut if kinds[number] == 1 else positives)
+        elif kinds[number] == 3:
+            out[number] = _area(positive, times, arguments[number] * negatives, positives)
+        else:
+            out[number] = _push_risk(positive, times, arguments[number], positives, negatives)
+
+
+@njit(cache=True, nogil=True)
+def _above_first_negative(positive, times):
+    found = 0.0
+    for place in range(positive.size):
+        if positive[place]:
+            found += times[place]
+        elif times[place] > 0:
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _positives_within(positive, times, cut):
+    seen, found = 0.0, 0.0
+    for place in range(positive.size):
+        taken = min(times[place], cut - seen)
+        if positive[place]:
+            found += taken
+        seen += taken
+        if seen >= cut:
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _area(positive, times, most, positives):
+    """Mean share of the positives above each of the first `most` negatives, the last in part."""
+    area, above, passed = 0.0, 0.0, 0.0
+    for place in range(positive.size):
+        if positive[place]:
+            above += times[place]
+        else:
+            part = min(times[place], most - passed)
+            area += part * above
+            passed += part
+            if passed >= most:
+                break
+    return area / (most * positives)
+
+
+@njit(cache=True, nogil=True)
+def _push_risk(positive, times, power, positives, negatives):
+    above, total = 0.0, 0.0
+    for place in range(positive.size):
+        if positive[place]:
+            above += times[place]
+        else:
+            total += times[place] * ((positives - above) / positives) ** power
+    return (total / negatives) ** (1.0 / power)

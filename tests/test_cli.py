@@ -402,7 +402,12 @@ def test_explanations_add_up(folder):
     first, last = told[0]["document"], told[-1]["document"]
     (pair,) = objects(run(*words, "--pair", first, last, "--json")[0])
     assert pair["difference"] == pytest.approx(told[0]["score"] - told[-1]["score"])
-    assert "stands above" in run(*words, "--pair", first, last)[0]
+    out, talk = run(*words, "--pair", first, last)
+    assert talk.startswith(f"{first} stands above {last}: ")
+    terms = rows(out)
+    assert list(terms[0]) == ["feature", f"in {first}", f"in {last}", "contribution"]
+    total = sum(float(row["contribution"]) for row in terms)
+    assert total == pytest.approx(pair["difference"], abs=1e-4)
     assert run(*words, "--shape", "1")[0].startswith("1:")
     assert objects(run(*words, "--shape", "1", "--json")[0])
     for wrong in (["--query", "nobody"], ["--pair", "d999", "d0"], ["--shape", "nothing"]):

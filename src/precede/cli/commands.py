@@ -272,7 +272,11 @@ def explain(
     rows = explaining.of_query(reading.read(data), query)
     if pair is not None:
         told = explaining.pair(fitted, rows, *pair)
-        write_json(told.to_dict()) if as_json else print(told)
+        if as_json:
+            write_json({"documents": pair, **told.to_dict()})
+        else:
+            say(explaining.in_words(told, *pair))
+            write_rows(explaining.terms(told, *pair), as_json=False)
         return
     found = explaining.documents(fitted, rows, top)
     for row in found if not as_json else ():

@@ -12,7 +12,7 @@ from precede.estimator import BaseRanker
 from precede.explain import PairExplanation
 from precede.files import Data
 
-__all__ = ["documents", "of_query", "pair"]
+__all__ = ["documents", "in_words", "of_query", "pair", "terms"]
 
 
 def of_query(data: Data, query: str | None) -> Data:
@@ -50,6 +50,22 @@ def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanati
     """Why one document stands above another of the same data."""
     X = features_for(model, data)
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
+
+
+def in_words(told: PairExplanation, upper: str, lower: str) -> str:
+    """Which of two documents stands above the other, and by how much."""
+    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "beside"
+    scores = f"{told.scores[0]:.4g} against {told.scores[1]:.4g}"
+    return f"{upper} stands {side} {lower}: {scores}, a difference of {told.difference:.4g}"
+
+
+def terms(told: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
+    """One row for each feature that matters: its values in both, and what that is worth."""
+    listed = zip(told.names, told.values.tolist(), told.contributions.tolist(), strict=True)
+    return [
+        {"feature": name, f"in {upper}": values[0], f"in {lower}": values[1], "contribution": each}
+        for name, values, each in listed
+    ]
 
 
 def name_of_row(data: Data, row: int) -> str:

@@ -542,6 +542,16 @@ def test_a_session_in_processes_of_its_own(folder, tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
+def test_pipes_are_read_once(folder):
+    test, precede_ = folder / "test.txt", f"{sys.executable} -m precede.cli"
+    words = f"{precede_} evaluate <({precede_} predict {folder}/a.json {test}) <(cat {test})"
+    done = subprocess.run(
+        ["bash", "-c", f"{words} -m ndcg@5"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == run("evaluate", folder / "a.json", test, "-m", "ndcg@5")[0], done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
 def test_a_closed_pipe_is_no_error(folder):
     words = f"{sys.executable} -m precede.cli predict {folder}/a.json {folder}/test.txt --as csv"
     done = subprocess.run(

@@ -6,6 +6,7 @@ from io import BufferedReader
 from typing import Any, NoReturn
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 __all__ = ["CHUNK", "NEWLINE", "Growing", "Pages"]
@@ -80,6 +81,16 @@ class Pages:
         """What stands between two places."""
         return self._buffer[begin:end].decode("utf-8", "replace")
 
+    def words(self, spans: NDArray[np.int64]) -> list[str]:
+        """Texts at places (begin, end); a begin below 0, ``~begin``, marks quoted cells."""
+        if len(spans) and (spans[:, 0] >= 0).all():
+            packed = _joined(self.text, spans).tobytes().decode("utf-8", "replace")
+            return packed[:-1].split("\n")
+        return [
+            self.word(begin, end) if begin >= 0 else self.word(~begin, end).replace('""', '"')
+            for begin, end in spans.tolist()
+        ]
+
     def refuse(self, remedy: str, where: int) -> NoReturn:
         """Raise the error for a place in the buffer."""
         line = self._line + self._buffer.count(b"\n", 0, where) + 1
@@ -116,3 +127,22 @@ class Growing:
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.used if size is None else size, refcheck=False)
         return array
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _joined(text, spans):
+    """Words one after the other, a newline after each; none of them holds a newline."""
+    at = len(spans)
+    for row in range(len(spans)):
+        at += spans[row, 1] - spans[row, 0]
+    joined, at = np.empty(at, np.uint8), 0
+    for row in range(len(spans)):
+        for place in range(spans[row, 0], spans[row, 1]):
+            joined[at] = text[place]
+            at += 1
+        joined[at] = NEWLINE
+        at += 1
+    return joined

@@ -172,7 +172,7 @@ def read_cells(
         _settle(values, values, hard[: state[_HARDS]], pages)
         numbers.add(values)
         for column, texts_found in enumerate(found):
-            texts_found.extend(_texts(pages, spans[:used, column]))
+            texts_found.extend(pages.words(spans[:used, column]))
         pages.release(int(done))
     return Cells(numbers.trimmed().reshape(-1, width) if width else np.empty((0, 0)), found)
 
@@ -219,7 +219,7 @@ class _LetorRows:
         documents = np.full(len(spans), "", object)
         if spans.any():
             self._has_docid = True
-            documents[:] = _texts(pages, spans)
+            documents[:] = pages.words(spans)
         return documents
 
     def finished(self, name: str, sparse: bool | None) -> Lines:
@@ -260,18 +260,6 @@ def _check(state: NDArray[np.int64], pages: Pages) -> None:
     """Raise if a kernel met something that is not what it should be."""
     if state[_STATUS] != _FINE:
         pages.refuse(_REMEDIES[int(state[_STATUS])], int(state[_WHERE]))
-
-
-def _texts(pages: Pages, spans: NDArray[np.int64]) -> list[str]:
-    """Texts at places (begin, end); a negative begin marks a cell that was quoted."""
-    if len(spans) and (spans[:, 0] >= 0).all():
-        packed = _joined(pages.text, spans).tobytes().decode("utf-8", "replace")
-        return packed[:-1].split("\n")
-    word = pages.word
-    return [
-        word(begin, end) if begin >= 0 else word(~begin, end).replace('""', '"')
-        for begin, end in spans.tolist()
-    ]
 
 
 def _sorted(
@@ -328,10 +316,12 @@ def _round(mantissa, exponent):
     """``mantissa * 10**exponent`` as the nearest double; not exact (1) where in doubt."""
     if exponent < -342 or exponent > 308:
         return _HARD, 0.0
-    zeros = 0
-    while mantissa < np.uint64(1) << np.uint64(63):
-        mantissa <<= np.uint64(1)
-        zeros += 1
+    zeros, step = np.int64(0), np.uint64(32)
+    while step > np.uint64(0):  # move the leading bit to the top
+        if mantissa >> (np.uint64(64) - step) == np.uint64(0):
+            mantissa <<= step
+            zeros += np.int64(step)
+        step >>= np.uint64(1)
     high, low = _product(mantissa, _FIVES[exponent + 342, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
         more, _ = _product(mantissa, _FIVES[exponent + 342, 1])
@@ -351,6 +341,14 @@ def _round(mantissa, exponent):
         return _HARD, 0.0
     found &= (np.uint64(1) << np.uint64(52)) - np.uint64(1)
     return _EXACT, np.uint64(found | np.uint64(power) << np.uint64(52)).view(np.float64)
+
+
+@njit(cache=True, nogil=True)
+def _decimal(mantissa, decimals):
+    """``mantissa / 10**decimals``, of at most 19 digits."""
+    if mantissa <= np.uint64(1) << np.uint64(53):
+        return _EXACT, np.float64(np.int64(mantissa)) / _TENS[decimals]
+    return _round(mantissa, -decimals)
 
 
 @njit(cache=True, nogil=True)
@@ -566,9 +564,11 @@ def _plain_cells(text, at, last, cell, index, value):
                 digit = np.uint64(text[at]) - zero
             decimals = at - fraction
         digits = at - begin - point
-        if not 1 <= digits <= 15 or (text[at] != _SPACE and text[at] != _NEWLINE):
+        if not 1 <= digits <= 19 or (text[at] != _SPACE and text[at] != _NEWLINE):
             return start, last, cell
-        number = np.float64(np.int64(mantissa)) / _TENS[decimals]
+        kind, number = _decimal(mantissa, decimals)
+        if kind != _EXACT:
+            return start, last, cell
         last = np.int64(feature)
         index[cell], value[cell] = last, -number if negative else number
         cell += 1
@@ -648,22 +648,6 @@ def _letor_docid(text, at, place):
         place[1], place[2] = begin, at
         break
     return at
-
-
-@njit(cache=True, nogil=True)
-def _joined(text, spans):
-    """Words one after the other, a newline after each; none of them holds a newline."""
-    at = len(spans)
-    for row in range(len(spans)):
-        at += spans[row, 1] - spans[row, 0]
-    joined, at = np.empty(at, np.uint8), 0
-    for row in range(len(spans)):
-        for place in range(spans[row, 0], spans[row, 1]):
-            joined[at] = text[place]
-            at += 1
-        joined[at] = _NEWLINE
-        at += 1
-    return joined
 
 
 @njit(cache=True, nogil=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-__all__ = ["STANDARD", "opened", "size_of", "writing"]
+__all__ = ["STANDARD", "is_plain", "opened", "size_of", "writing"]
 
 STANDARD = "-"  # the name of standard input and standard output
 _GZIP = b"\x1f\x8b"
@@ -55,12 +55,20 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
 
 
 def size_of(path: str | os.PathLike[str]) -> int:
-    """Bytes in a plain file; 0 where nobody knows (streams, gzip)."""
-    try:
-        with open(path, "rb") as file:
-            return 0 if file.read(2) == _GZIP else os.fstat(file.fileno()).st_size
-    except OSError:
+    """Bytes in a plain file; 0 where nobody knows (standard input, pipes, gzip)."""
+    if not is_plain(path):
         return 0
+    with open(path, "rb") as file:
+        return 0 if file.read(2) == _GZIP else os.fstat(file.fileno()).st_size
+
+
+def is_plain(path: str | os.PathLike[str]) -> bool:
+    """Whether a file can be opened again; what is read from a pipe is gone.
+
+    >>> is_plain("-"), is_plain(os.devnull)
+    (False, False)
+    """
+    return str(path) != STANDARD and Path(path).is_file()
 
 
 @contextlib.contextmanager

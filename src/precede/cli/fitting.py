@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 import precede
 from precede.cli.sources import features_for, name_features
-from precede.cli.talk import say
+from precede.cli.talk import on_screen, say
 from precede.estimator import BaseRanker
 from precede.files import Data
 from precede.folds import folds
@@ -82,7 +81,8 @@ def fit(
     model: BaseRanker, data: Data, valid: Sequence[Data] = (), *, progress: bool = True
 ) -> float:
     """Fit a model on data from a file and keep the names; the seconds it took."""
-    if progress and sys.stderr.isatty() and model.get_params(deep=False).get("verbose") == 0:
+    bar = progress and on_screen() and model.get_params(deep=False).get("verbose") == 0
+    if bar:
         model.set_params(verbose=1)
     sets = [(each.with_features(data.feature_names).X, each.judgments) for each in valid]
     begin = time.perf_counter()
@@ -90,6 +90,8 @@ def fit(
         model.fit(data.X, data.judgments, eval_set=sets)
     else:
         model.fit(data.X, data.judgments)
+    if bar:
+        model.set_params(verbose=0)  # the bar is no part of the model
     name_features(model, data)
     return time.perf_counter() - begin
 

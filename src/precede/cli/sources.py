@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from precede.cli.options import Reading
 from precede.cli.talk import say
 from precede.estimator import BaseRanker, load
 from precede.files import Data, read_numbers
-from precede.streams import STANDARD, opened
+from precede.streams import STANDARD, is_plain, opened
 from precede.trec import Judged, Run, joined, read_qrels, read_run
 
 __all__ = ["Task", "features_for", "name_features", "read_task"]
@@ -127,7 +128,9 @@ def _pooled(runs: list[Run], judged: Judged) -> Judged:
 
 
 def _kind(source: str) -> str:
-    """A model, a run or scores, by the first bytes."""
+    """A model, a run or scores, by the first bytes; from a pipe, which is read once, scores."""
+    if source != STANDARD and Path(source).exists() and not is_plain(source):
+        return "scores"
     beginning = _beginning(source)
     if beginning.startswith(b"{"):
         return "model"
@@ -137,7 +140,7 @@ def _kind(source: str) -> str:
 def _is_qrels(path: str, reading: Reading) -> bool:
     if reading.format == "qrels":
         return True
-    if reading.format is not None or path == STANDARD:
+    if reading.format is not None or not is_plain(path):
         return False
     first = _beginning(path).split(b"\n")[0]
     words = first.split()

@@ -15,8 +15,8 @@ from typing import Any
 import typer
 
 __all__ = [
-    "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "say",
-    "say_nothing", "shown", "write_json", "write_rows",
+    "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
+    "say", "say_nothing", "shown", "write_json", "write_rows",
 ]  # fmt: skip
 
 # 0 is success and 2 wrong usage, as click has it.
@@ -33,6 +33,11 @@ _talk = {"quiet": False}
 def say_nothing(quiet: bool) -> None:
     """Turn talk off, or on again; errors are said all the same."""
     _talk["quiet"] = quiet
+
+
+def on_screen() -> bool:
+    """Whether somebody looks at the talk and wants it."""
+    return sys.stderr.isatty() and not _talk["quiet"]
 
 
 def say(text: str) -> None:

@@ -2,13 +2,14 @@
 # make test   install into .venv and run linters, type checks and the test suite
 # make slow   the long simulations as well
 # make bench  the benchmarks, with the peers
+# make docs   the documentation site, into site/ (open site/index.html; its search needs a server)
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples
+CODE := src tests benchmarks examples docs/hooks.py
 
-.PHONY: demo test lint slow bench clean
+.PHONY: demo test lint slow bench docs clean
 
 demo: $(VENV)/ready
 	@$(BIN)/python -m precede.demo
@@ -28,8 +29,11 @@ bench: $(VENV)/bench
 	$(BIN)/python benchmarks/bench_metrics.py
 	$(BIN)/python benchmarks/foundation.py
 
+docs: $(VENV)/docs
+	$(BIN)/python -m mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site
 
 $(VENV)/ready: pyproject.toml
 	@echo "setting up $(VENV) (about a minute, once)"
@@ -39,4 +43,8 @@ $(VENV)/ready: pyproject.toml
 
 $(VENV)/bench: $(VENV)/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
+	@touch $@
+
+$(VENV)/docs: $(VENV)/ready
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from precede import BoostedRanker, ConvexRisk, RankBoost, RankBoostPlus, Trees
 from precede.datasets import search_results
+from precede.plots import importance_info, shape_info
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -49,6 +50,8 @@ def test_names_come_out_as_they_went_in(sample, make, tmp_path):
     assert_array_equal(told.total(), model.predict(frame))
     assert set(model.explain_pair(frame, 0, 1).names) <= set(NAMES)
     assert model.shape_function("links").feature == 2
+    assert set(importance_info(model, frame).names) <= set(NAMES)
+    assert shape_info(model, "links", frame).counts.sum() > 0
     model.save(tmp_path / "a.json")
     assert list(load(tmp_path / "a.json").feature_names_in_) == NAMES
     export(model, tmp_path / "a.solr", "solr")

@@ -225,6 +225,8 @@ def _take(X: Any, rows: NDArray) -> Any:
     """Rows of an array, a sparse matrix or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if hasattr(X, "column_names"):  # arrow's table takes rows by name only
+        return X.take(rows)
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 

@@ -15,6 +15,7 @@ Gauss's quadrature is exact, and no factor is negative, so nothing cancels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -83,7 +84,9 @@ class Paths:
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         members = [ask.members for _, ask in asked]
         self.members = np.concatenate([*members, np.zeros(0, np.bool_)])
-        self._points, self._weights = _quadrature(int(np.diff(self.start).max(initial=0)))
+        most = int(np.diff(self.start).max(initial=0))
+        self._points, self._weights = _quadrature(most)
+        self._beta = _beta(most)
 
     def expectation(self) -> float:
         """Mean value over the training rows, as the shares tell it."""
@@ -96,15 +99,21 @@ class Paths:
         """Shapley's values of each row of X, absent features being drawn from the rows of Z.
 
         Without Z absent features follow the training rows. Time O(rows of X · rows of Z ·
-        leaves · depth²); the answer does not depend on the number of threads.
+        leaves · depth²) at most, since most leaves are out of reach for most pairs of rows;
+        memory one byte for each row of Z and each thing asked. The answer does not depend on
+        the number of threads.
         """
         out = np.zeros(X.shape)
-        Z = np.zeros((0, X.shape[1])) if Z is None else Z
+        asked = (
+            self.feature, self.low, self.high, self.absent, self.outside, self.first, self.members,
+        )  # fmt: skip
+        met = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
+        if Z is not None:
+            workers.run(_mark_rows, len(Z), Z, *asked, met, small=met.size < 1 << 16)
+        work = X.shape[0] * max(len(met), 1) * self.value.size
         workers.run(
-            _add_shapley, X.shape[0], X, Z, self.start, self.feature, self.low, self.high,
-            self.absent, self.outside, self.first, self.members, self.share, self.value,
-            self._points, self._weights, out,
-            small=X.shape[0] * self.value.size < 1 << 12,
+            _add_shapley, X.shape[0], X, met, self.start, *asked, self.share, self.value,
+            self._points, self._weights, self._beta, out, small=work < 1 << 12,
         )  # fmt: skip
         return out
 
@@ -183,6 +192,15 @@ def _quadrature(most: int) -> tuple[Floats, Floats]:
     return points, weights
 
 
+def _beta(most: int) -> Floats:
+    """The integrals ∫₀¹ t^a (1 - t)^b dt = a! b! / (a + b + 1)!, for a + b below `most`."""
+    table = np.zeros((most + 1, most + 1))
+    for a in range(most):
+        for b in range(most - a):
+            table[a, b] = 1 / ((a + b + 1) * math.comb(a + b, a))
+    return table
+
+
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -199,39 +217,69 @@ def _meets(x, low, high, absent, outside, members):
 
 
 @njit(cache=True, nogil=True)
+def _mark(x, feature, low, high, absent, outside, first, members, met):
+    """For everything that any way asks: whether a row meets it."""
+    for c in range(feature.size):
+        named = members[first[c] : first[c + 1]]
+        met[c] = _meets(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
+
+
+@njit(cache=True, nogil=True)
+def _mark_rows(begin, end, X, feature, low, high, absent, outside, first, members, met):
+    """The same for some rows."""
+    for row in range(begin, end):
+        _mark(X[row], feature, low, high, absent, outside, first, members, met[row])
+
+
+@njit(cache=True, nogil=True)
 def _add_shapley(
-    begin, end, X, Z, start, feature, low, high, absent, outside, first, members, share, value,
-    points, weights, out,
+    begin, end, X, met_by_background, start, feature, low, high, absent, outside, first, members,
+    share, value, points, weights, beta, out,
 ):  # fmt: skip
     """Add the shares of all leaves for some rows, background row by background row."""
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
     before = np.zeros(most + 1)
-    rounds = max(Z.shape[0], 1)
+    met = np.zeros(feature.size, np.bool_)
+    background = met_by_background.shape[0]
+    rounds = max(background, 1)
     for row in range(begin, end):
+        _mark(X[row], feature, low, high, absent, outside, first, members, met)
         for other in range(rounds):
             for leaf in range(value.size):
                 # Collect the features that the row and the background do not meet alike.
                 count, reachable = 0, True
                 for c in range(start[leaf], start[leaf + 1]):
-                    named = members[first[c] : first[c + 1]]
-                    x = X[row, feature[c]]
-                    meets = _meets(x, low[c], high[c], absent[c], outside[c], named)
-                    one[count] = 1.0 if meets else 0.0
-                    zero[count] = share[c]
-                    if Z.shape[0] > 0:
-                        z = Z[other, feature[c]]
-                        met = _meets(z, low[c], high[c], absent[c], outside[c], named)
-                        zero[count] = 1.0 if met else 0.0
-                    if one[count] == 0.0 and zero[count] == 0.0:
+                    z = share[c]
+                    if background > 0:
+                        z = 1.0 if met_by_background[other, c] else 0.0
+                    if not met[c] and z == 0.0:
                         reachable = False
                         break
-                    which[count] = feature[c]
-                    if one[count] != zero[count]:
-                        count += 1
-                if reachable and count > 0:
-                    scale = value[leaf] / rounds
+                    if met[c] and z == 1.0:
+                        continue
+                    one[count], zero[count], which[count] = met[c], z, feature[c]
+                    count += 1
+                if not reachable or count == 0:
+                    continue
+                scale = value[leaf] / rounds
+                if background > 0:
+                    _add_whole(row, count, one, which, scale, beta, out)
+                else:
                     _add_leaf(row, count, one, zero, which, before, scale, points, weights, out)
+
+
+@njit(cache=True, nogil=True)
+def _add_whole(row, count, one, which, scale, beta, out):
+    """Add the shares of one leaf where each factor is t or 1 - t: the row's, the background's."""
+    ours = 0
+    for j in range(count):
+        ours += one[j] == 1.0
+    for j in range(count):
+        if one[j] == 1.0:
+            out[row, which[j]] += scale * beta[ours - 1, count - ours]
+        else:
+            out[row, which[j]] -= scale * beta[ours, count - ours - 1]
 
 
 @njit(cache=True, nogil=True)

@@ -57,9 +57,9 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from precede import __version__  # noqa: PLC0415
+        import precede  # noqa: PLC0415
 
-        print(__version__)
+        print(precede.__version__)
         raise typer.Exit
 
 

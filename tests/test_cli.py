@@ -138,11 +138,43 @@ def test_validation_and_early_stopping(folder):
 
 @pytest.mark.parametrize("name", sorted(fitting.algorithms()))
 def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
+    """Two classes in one list, which every algorithm takes."""
+    data = read(folder / "train.csv")
+    y = (data.y > 0).astype(float)
+    write(tmp_path / "list.csv", Data(data.X, y=y, feature_names=data.feature_names))
     parameters = fitting.algorithms()[name]().get_params(deep=False)
     rounds = ["-s", "n_estimators=3"] if "n_estimators" in parameters else []
-    run("fit", folder / "train.txt", "-a", name.lower(), *rounds, "-o", tmp_path / "m.json")
+    run("fit", tmp_path / "list.csv", "-a", name.lower(), *rounds, "-o", tmp_path / "m.json")
+    assert type(precede.load(tmp_path / "m.json")).__name__ == name
     out, _ = run("predict", tmp_path / "m.json", folder / "test.csv")
-    assert np.isfinite([float(line) for line in out.split()]).all()
+    assert np.isfinite([float(word) for word in out.split()]).all()
+
+
+@pytest.mark.skipif("MultilabelBoost" not in fitting.algorithms(), reason="it is not there")
+def test_several_labels(tmp_path):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 2))
+    Y = (X @ [[1, -1, 0.5], [0.3, 0, 1]] + 0.5 * generator.normal(size=(60, 3)) > 0).astype(float)
+    names = ["red", "green", "blue"]
+    write(tmp_path / "t.csv", Data(np.c_[X, Y], feature_names=["a", "b", *names]))
+    words = [word for name in names for word in ("--label", name)]
+    run("fit", tmp_path / "t.csv", "-a", "MultilabelBoost", "-s", "n_estimators=5", *words,
+        "-o", tmp_path / "m.json")  # fmt: skip
+    model = precede.load(tmp_path / "m.json")
+    assert model.labels_.tolist() == names
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    told = objects(run("predict", tmp_path / "m.json", tmp_path / "t.csv", "--json")[0])
+    assert [row["docid"] for row in told[:3]] == names
+    out, _ = run("predict", tmp_path / "m.json", tmp_path / "t.csv")
+    scores = np.array([line.split() for line in out.splitlines()], float)
+    assert scores.ravel().tolist() == [row["score"] for row in told]
+    measured = rows(
+        run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", *words, "-m", "auc")[0]
+    )
+    assert float(measured[0]["value"]) > 0.8
+    run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", code=1)
+    run("explain", tmp_path / "m.json", tmp_path / "t.csv", code=1)
+    run("tune", tmp_path / "t.csv", "-a", "MultilabelBoost", *words, code=1)
 
 
 def test_algorithms_are_found_not_listed():

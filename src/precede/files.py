@@ -61,7 +61,8 @@ class Roles:
 
     Each of `label`, `qid`, `docid` and `weight` is the name of a column; None takes the usual
     names (see `USUAL`) where exactly one of them is there. `drop` are columns to leave out,
-    `features` the only columns to keep as features.
+    `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
+    has several labels to rank.
 
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
@@ -73,6 +74,7 @@ class Roles:
     weight: str | None = None
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()
 
     USUAL = {  # noqa: RUF012  (a constant beside the fields it speaks of)
         "label": ("grade", "label", "relevance", "rel", "y"),
@@ -83,11 +85,11 @@ class Roles:
 
     def find(self, names: Sequence[str], where: str = "the table") -> dict[str, str]:
         """The column of every role that is there."""
-        for wanted in (*self.drop, *(self.features or ())):
+        for wanted in (*self.drop, *(self.features or ()), *self.labels):
             if wanted not in names:
                 raise ValueError(f"{where} has no column {wanted!r}; it has {_listed(names)}")
         found: dict[str, str] = {}
-        kept = [name for name in names if name not in self.drop]
+        kept = [name for name in names if name not in (*self.drop, *self.labels)]
         for role, usual in self.USUAL.items():
             given = getattr(self, role)
             there = [name for name in usual if name in kept] if given is None else [given]
@@ -109,7 +111,7 @@ class Roles:
     def kept(self, names: Sequence[str], found: dict[str, str]) -> list[str]:
         """Names of the features, in the order of the table, or as listed."""
         if self.features is not None:
-            return list(self.features)
+            return [*self.features, *self.labels]
         others = {*found.values(), *self.drop}
         return [name for name in names if name not in others]
 
@@ -126,6 +128,7 @@ class Data:
     docid : names of the documents, or None
     weight, pairs, pair_weight : as in `Judgments`, or None
     feature_names : one name a column; those of a LETOR file are the numbers in the file
+    labels, label_names : a column of 0 and 1 for each label, where items have several
     zeros : whether a feature that is not there is 0 (LETOR) or an error (tables)
 
     Examples
@@ -146,6 +149,8 @@ class Data:
     pairs: NDArray[np.int64] | None = None
     pair_weight: NDArray[np.float64] | None = None
     feature_names: Sequence[str] = field(default_factory=list)
+    labels: NDArray[np.float64] | None = None
+    label_names: Sequence[str] = ()
     zeros: bool = False
 
     def __len__(self) -> int:
@@ -183,6 +188,7 @@ class Data:
             self, X=self.X[index], y=known.grade, qid=known.qid, weight=known.weight,
             pairs=known.pairs, pair_weight=known.pair_weight,
             docid=None if self.docid is None else self.docid[index],
+            labels=None if self.labels is None else self.labels[index],
         )  # fmt: skip
 
     def with_features(self, names: Sequence[str]) -> Data:
@@ -273,6 +279,8 @@ def read(
             data = _from_frame(_read_parquet(stream, path), roles, str(path))
         else:
             data = _read_table(stream, str(path), _DELIMITERS[known], roles, header)
+    if roles.labels:
+        data = _with_labels(data, roles.labels, str(path))
     return _with_side_files(data, path, groups, weights, pairs)
 
 
@@ -510,6 +518,15 @@ def _from_frame(frame: Any, roles: Roles, path: str) -> Data:
         for role, name in found.items()
     }  # fmt: skip
     return _made(X, columns, features, path)
+
+
+def _with_labels(data: Data, names: tuple[str, ...], path: str) -> Data:
+    """Move columns from the features to the labels."""
+    labels = data.with_features(names).X
+    others = [name for name in data.feature_names if name not in names]
+    if not others:
+        raise ValueError(f"{path} has no column of features beside the labels")
+    return replace(data.with_features(others), labels=labels, label_names=names)
 
 
 def _with_side_files(

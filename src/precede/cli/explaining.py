@@ -32,6 +32,7 @@ def of_query(data: Data, query: str | None) -> Data:
 
 def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
     """The documents of a query, best first, each with what contributes most to its score."""
+    _check(model)
     told = model.explain(features_for(model, data))
     rows = []
     for rank, row in enumerate(np.argsort(-told.scores, kind="stable").tolist()):
@@ -48,6 +49,7 @@ def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
 
 def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
     """Why one document stands above another of the same data."""
+    _check(model)
     X = features_for(model, data)
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
@@ -71,6 +73,11 @@ def terms(told: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]
 def name_of_row(data: Data, row: int) -> str:
     """The name of a document, or the number of its row where it has none."""
     return str(row) if data.docid is None else str(data.docid[row])
+
+
+def _check(model: BaseRanker) -> None:
+    if not hasattr(model, "explain"):
+        raise ValueError(f"{type(model).__name__} has no explanations")
 
 
 def _row_of(data: Data, name: str) -> int:

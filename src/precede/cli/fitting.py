@@ -22,7 +22,16 @@ from precede.folds import folds
 from precede.inference import compare
 from precede.metrics import Evaluation, evaluate, metric
 
-__all__ = ["algorithms", "default_metric", "fit", "made", "settings", "tune", "values_to_try"]
+__all__ = [
+    "algorithms",
+    "default_metric",
+    "fit",
+    "made",
+    "ranks_labels",
+    "settings",
+    "tune",
+    "values_to_try",
+]
 
 
 def algorithms() -> dict[str, type[BaseRanker]]:
@@ -84,9 +93,11 @@ def fit(
     bar = progress and on_screen() and model.get_params(deep=False).get("verbose") == 0
     if bar:
         model.set_params(verbose=1)
-    sets = [(each.with_features(data.feature_names).X, each.judgments) for each in valid]
     begin = time.perf_counter()
-    if sets:
+    if ranks_labels(model):
+        _fit_labels(model, data, valid)
+    elif valid:
+        sets = [(each.with_features(data.feature_names).X, each.judgments) for each in valid]
         model.fit(data.X, data.judgments, eval_set=sets)
     else:
         model.fit(data.X, data.judgments)
@@ -94,6 +105,23 @@ def fit(
         model.set_params(verbose=0)  # the bar is no part of the model
     name_features(model, data)
     return time.perf_counter() - begin
+
+
+def ranks_labels(model: BaseRanker) -> bool:
+    """Whether the algorithm ranks the labels of an item, not the rows of a query."""
+    return "qid" not in inspect.signature(model.fit).parameters
+
+
+def _fit_labels(model: Any, data: Data, valid: Sequence[Data]) -> None:
+    """Fit on several columns of labels, or on the class of each row."""
+    if valid:
+        raise ValueError(f"{type(model).__name__} looks at no validation file; leave --valid out")
+    target = data.y if data.labels is None else data.labels
+    if target is None:
+        raise ValueError("name the columns that hold the labels: --label red --label green")
+    model.fit(data.X, target, sample_weight=data.weight)
+    if data.labels is not None:
+        model.labels_ = np.array([str(name) for name in data.label_names])
 
 
 def default_metric(data: Data) -> str:
@@ -137,6 +165,8 @@ def tune(
     with the standard error of that difference, which is paired and so much smaller. A single
     list has no queries; there the folds take their place.
     """
+    if ranks_labels(base):
+        raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
     if data.y is None:
         raise ValueError("tuning needs grades; the data have pairs only")
     parts = list(folds(data.judgments, cv, random_state=seed))

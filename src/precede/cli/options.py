@@ -74,7 +74,10 @@ class Reading:
         str | None,
         _option("--format", _TABLE, "letor, csv, tsv or parquet; seen from the file if not said."),
     ] = None
-    label: Annotated[str | None, _option("--label", _TABLE, "Column of the grades.")] = None
+    label: Annotated[
+        list[str] | None,
+        _option("--label", _TABLE, "Column of the grades; several are labels of 0 and 1."),
+    ] = None
     qid: Annotated[str | None, _option("--qid", _TABLE, "Column of the queries.")] = None
     docid: Annotated[str | None, _option("--docid", _TABLE, "Column of the documents.")] = None
     weight: Annotated[str | None, _option("--weight", _TABLE, "Column of the weights.")] = None
@@ -101,9 +104,11 @@ class Reading:
         """Read a file so; named side files belong to the first file of a command only."""
         from precede.files import Roles, read  # noqa: PLC0415  (nothing heavy before it is needed)
 
+        several = tuple(self.label) if self.label and len(self.label) > 1 else ()
         roles = Roles(
-            self.label, self.qid, self.docid, self.weight, tuple(self.drop or ()),
-            None if not self.features else tuple(self.features),
+            self.label[0] if self.label and not several else None,
+            self.qid, self.docid, self.weight, tuple(self.drop or ()),
+            None if not self.features else tuple(self.features), several,
         )  # fmt: skip
         beside_it = (self.groups, self.weights, self.pairs) if beside else (None, None, None)
         groups, weights, pairs = beside_it

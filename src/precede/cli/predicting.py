@@ -39,6 +39,8 @@ def predict(path: str, data: Data, output: str, *, style: str, tag: str, jobs: i
     if jobs is not None:
         model.set_params(n_jobs=jobs)
     scores = np.asarray(model.predict(features_for(model, data)), np.float64)
+    if scores.ndim == 2 and style != "scores":
+        data, scores = _by_label(data, scores, list(getattr(model, "labels_", ())))
     if style == "trec":
         write_run(output, scores, qid=data.qid, docid=data.docid, tag=tag)
         return
@@ -47,9 +49,20 @@ def predict(path: str, data: Data, output: str, *, style: str, tag: str, jobs: i
             file.write(line.encode())
 
 
+def _by_label(
+    data: Data, scores: NDArray[np.float64], labels: list[str]
+) -> tuple[Data, NDArray[np.float64]]:
+    """Every item as a query whose documents are its labels."""
+    items = [f"row{row}" for row in range(len(data))] if data.docid is None else data.docid
+    qid = np.repeat(np.array(items, object), len(labels))
+    docid = np.tile(np.array([str(label) for label in labels], object), len(data))
+    return Data(np.empty((qid.size, 0)), qid=qid, docid=docid), scores.ravel()
+
+
 def _lines(data: Data, scores: NDArray[np.float64], style: str) -> Iterator[str]:
     if style == "scores":
-        yield from (f"{plain_number(score)}\n" for score in scores.tolist())
+        for each in scores.reshape(len(data), -1).tolist():
+            yield " ".join(map(plain_number, each)) + "\n"
         return
     columns = {"qid": data.qid, "docid": data.docid}
     known = {name: column.tolist() for name, column in columns.items() if column is not None}

@@ -39,6 +39,8 @@ def read_task(sources: list[str], path: str, reading: Reading) -> Task:
         return _from_runs(sources, read_qrels(path))
     data = reading.read(path)
     scores = [_scores(source, data) for source in sources]
+    if scores[0].ndim == 2:
+        return _of_labels(sources, scores, data)
     return Task(data.y, data.qid, data.weight, scores, data)
 
 
@@ -73,6 +75,21 @@ def _scores(source: str, data: Data) -> Floats:
     if scores.size != len(data):
         raise ValueError(f"{source} has {scores.size} scores and the data have {len(data)} rows")
     return scores
+
+
+def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> Task:
+    """Every item is a query, and its labels are the documents."""
+    labels = data.labels
+    known = getattr(load(sources[0]), "labels_", ())
+    if labels is None and data.y is not None:
+        labels = (data.y[:, None] == np.asarray(known)[None, :]).astype(np.float64)
+    if labels is None or any(each.shape != labels.shape for each in scores):
+        raise ValueError(
+            f"the model scores {len(known)} labels ({', '.join(map(str, known[:5]))}, ...); name "
+            "their columns in this order: --label red --label green"
+        )
+    qid = np.repeat(np.arange(len(data)), labels.shape[1])
+    return Task(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
 
 
 def _of_rows(run: Run, data: Data, source: str) -> Floats:

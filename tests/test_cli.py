@@ -100,10 +100,17 @@ def test_every_command_has_help_and_is_known():
     )
 
 
-def test_nearly_every_command_speaks_json():
+def test_every_command_speaks_json():
     for command in cli.app.registered_commands:
-        if command.callback.__name__ != "demo":
-            assert "--json" in run(command.callback.__name__, "--help")[0]
+        assert "--json" in run(command.callback.__name__, "--help")[0]
+
+
+def test_the_demo(tmp_path):
+    out, _ = run("demo", tmp_path / "one", "--rounds", "2")
+    assert "AUC" in out
+    out, talk = run("demo", tmp_path / "two", "--rounds", "2", "--json")
+    assert objects(out) == [{"model": str(tmp_path / "two" / "model.json")}]
+    assert "AUC" in talk
 
 
 def test_the_version():

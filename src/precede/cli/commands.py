@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,12 +79,19 @@ def _every_command(
 @guarded
 def demo(
     folder: Annotated[Path, typer.Argument(help="Where the model is saved.")] = Path("demo"),
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds of boosting.")] = 200,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of boosting.")] = 200,
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """Take the embedded tour on data that scikit-learn ships."""
     from precede.demo import main as tour  # noqa: PLC0415
 
-    tour(folder, rounds)
+    if not as_json:
+        tour(folder, rounds)
+        return
+    with redirect_stdout(sys.stderr):
+        model = tour(folder, rounds)
+    write_json({"model": str(model)})
 
 
 @app.command()

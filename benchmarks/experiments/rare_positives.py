@@ -18,7 +18,7 @@ import lightgbm
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from precede import PushRanker
+from precede import PushRanker, Trees
 from precede.boost import SmoothedStepWarning
 from precede.metrics import evaluate
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "data"
 RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS, RATE = 300, 0.1
-POWERS = (1, 2, 4, 8, 16)
+POWERS, TREE_POWERS = (1, 2, 4, 8, 16), (1, 4)
 
 
 def credit():
@@ -82,7 +82,11 @@ def learners(y):
     def push(power, rankers):
         def fit(X, y):
             model = PushRanker(
-                price=power, rankers=rankers, n_estimators=ROUNDS, learning_rate=RATE
+                price=power,
+                rankers=rankers,
+                n_estimators=ROUNDS,
+                learning_rate=RATE,
+                n_jobs=1,
             )
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
@@ -93,7 +97,7 @@ def learners(y):
     def peer(leaves, **also):
         def fit(X, y):
             settings = {"objective": "binary", "num_leaves": leaves, "learning_rate": RATE,
-                        "verbosity": -1, **also}  # fmt: skip
+                        "verbosity": -1, "num_threads": 1, **also}  # fmt: skip
             booster = lightgbm.train(settings, lightgbm.Dataset(X, y), ROUNDS)
             return lambda rows: booster.predict(rows, raw_score=True)
 
@@ -101,6 +105,8 @@ def learners(y):
 
     ratio = (y == 0).sum() / (y == 1).sum()
     made = {f"precede, stumps, p = {p}": push(p, "stumps") for p in POWERS}
+    for p in TREE_POWERS:
+        made[f"precede, trees of 31 leaves, p = {p}"] = push(p, Trees(num_leaves=31))
     made["LightGBM binary, 2 leaves"] = peer(2)
     made["LightGBM binary, 2 leaves, scale_pos_weight"] = peer(2, scale_pos_weight=ratio)
     made["LightGBM binary, 31 leaves"] = peer(31)

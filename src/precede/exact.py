@@ -6,6 +6,8 @@ integers add up to the same bits in any order, on any number of threads or machi
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -26,14 +28,7 @@ def exact_sum(values: Floats) -> float:
     >>> exact_sum(np.array([0.1] * 10))
     1.0
     """
-    if not values.size:
-        return 0.0
-    largest = float(np.abs(values).max())
-    if largest == 0 or not np.isfinite(largest):
-        return largest
-    exponent = int(np.frexp(largest)[1])
-    high, low = _limbs_of(np.ldexp(values, -exponent))
-    return float(np.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent))
+    return float(_exact_sum(values))
 
 
 def log_total(log_values: Floats) -> float:
@@ -48,11 +43,23 @@ def log_total(log_values: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _limbs_of(values):
+def _exact_sum(values):
+    """Sum of two integers of 31 bits for every value, as shares of a power of two."""
+    largest = 0.0
+    for value in values:
+        if not np.isfinite(value):
+            return abs(value)
+        largest = max(largest, abs(value))
+    if largest == 0:
+        return 0.0
+    exponent = math.frexp(largest)[1]
+    # In two factors: of the smallest numbers the inverse is beyond the range of floats.
+    half = exponent // 2
+    one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     high, low = np.int64(0), np.int64(0)
     for value in values:
-        scaled = value * 2147483648.0
+        scaled = value * one * other * 2147483648.0
         whole = np.floor(scaled)
         high += np.int64(whole)
         low += np.int64((scaled - whole) * 2147483648.0)
-    return high, low
+    return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)

@@ -6,6 +6,7 @@ Sums that cross the boundaries of runs, threads or machines are sums of integers
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +85,8 @@ class SeparableRisk(BoundRisk):
         self.log_weight = np.zeros(0) if even else np.log(weight)
         first = arrangement.level_start[arrangement.query_start[:-1]]
         self.log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
+        levels = np.diff(arrangement.query_start)
+        self._level_query = np.repeat(np.arange(levels.size), levels)
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         with np.errstate(divide="ignore"):
             self._log_pair = np.log(pair_weight * arrangement.outer[arrangement.loser])
@@ -104,7 +107,7 @@ class SeparableRisk(BoundRisk):
             np.add.at(integers, self.arrangement.winner, mass)
             np.subtract.at(integers, self.arrangement.loser, mass)
             pull += integers * 2.0**-61
-        log_mass = log_value + np.log(self.power * self.rate)
+        log_mass = log_value + math.log(self.power * self.rate)
         return State(scores, log_value, log_mass, pull, parts)
 
     def log_value(self, scores: Floats) -> float:
@@ -127,9 +130,11 @@ class SeparableRisk(BoundRisk):
         """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
         parts = state.parts
         right, wrong = self._query_masses(parts, self.split(state, values))
-        listed = values[self.arrangement.winner].astype(np.int8) - values[self.arrangement.loser]
-        right = np.append(right, parts.pair_mass[listed > 0])
-        wrong = np.append(wrong, parts.pair_mass[listed < 0])
+        if parts.pair_mass.size:
+            winner, loser = self.arrangement.winner, self.arrangement.loser
+            listed = values[winner].astype(np.int8) - values[loser]
+            right = np.append(right, parts.pair_mass[listed > 0])
+            wrong = np.append(wrong, parts.pair_mass[listed < 0])
         in_order, reversed_ = exact_sum(right), exact_sum(wrong)
         return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
@@ -179,12 +184,13 @@ class SeparableRisk(BoundRisk):
             _levels_of_queries, queries, self.arrangement.query_start, pieces.first, limbs, low,
             high, power, self.log_balance, levels, log_query, small=self.small,
         )  # fmt: skip
-        log_pair = self._log_pair - (
-            margin[self.arrangement.winner] - margin[self.arrangement.loser]
-        )
-        log_value = log_total(np.append(log_query, log_pair))
-        level_query = np.repeat(np.arange(queries), np.diff(self.arrangement.query_start))
-        levels[2:4] *= np.exp(log_query - log_value)[level_query]
+        log_all, log_pair = log_query, self._log_pair
+        if log_pair.size:
+            winner, loser = self.arrangement.winner, self.arrangement.loser
+            log_pair = log_pair - (margin[winner] - margin[loser])
+            log_all = np.append(log_query, log_pair)
+        log_value = log_total(log_all)
+        levels[2:4] *= np.exp(log_query - log_value)[self._level_query]
         ends = np.stack([low, high])
         parts = SeparableParts(terms, levels, limbs, np.exp(log_pair - log_value), ends)
         return parts, log_value

@@ -132,30 +132,16 @@ class StumpSearch(Search):
             _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
         )
         drift = max(sum(part[0] for part in parts), sum(part[1] for part in parts))
-        # Compared before it is added: the slack of a feature never looked at is MOST already.
-        self._slack[:] = np.where(self._slack > MOST - drift, MOST, self._slack + drift)
-        if not self._lazy:
-            self._slack[:] = MOST
-        # What is stored may be the first of those that tie with the best: see `_pick`.
-        edge = np.abs(self._best[:, 0])
-        edge = edge + (edge >> 39) + 512
-        bound = np.where(self._slack > MOST - edge, MOST, self._slack + edge)
+        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
         if allowed is not None:
             bound[~allowed] = -1
         most = self._look(bound)
         if most <= 0:
             return None
-        # Every feature that could tie with the best has been looked at: its slack is 0.
-        least = most - _tie(most)
-        tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
-        winner = int(np.flatnonzero(tied)[0])
-        if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
-            histogram = np.zeros((ABREAST, 256), np.int64)
-            _fill(self._table.codes, np.array([winner]), self._integers, histogram)
-            _pick(
-                histogram[0], self._n_bins[winner], self._missing[winner], least,
-                self._best[winner],
-            )  # fmt: skip
+        winner = _winner(
+            self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
+            self._slack, most,
+        )  # fmt: skip
         signed, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), signed / SCALE)
 
@@ -347,6 +333,36 @@ def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack):
             most = max(most, abs(best[feature, 0]))
         count += batch.size
     return most, count
+
+
+@njit(cache=True, nogil=True)
+def _bounds(drift, best, slack):
+    """Let edges drift; returns the most that the best edge of each feature can be."""
+    bound = np.empty(slack.size, np.int64)
+    for feature in range(slack.size):
+        # Compared before it is added: the slack of a feature never looked at is MOST already.
+        slack[feature] = MOST if slack[feature] > MOST - drift else slack[feature] + drift
+        # What is stored may be the first of those that tie with the best: see `_pick`.
+        edge = abs(best[feature, 0])
+        edge += (edge >> 39) + 512
+        bound[feature] = MOST if slack[feature] > MOST - edge else slack[feature] + edge
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def _winner(codes, integers, n_bins, missing, bound, best, slack, most):
+    """First feature that ties with the largest edge; its stump is left in `best`."""
+    least = most - _tie(most)
+    for feature in range(slack.size):
+        # Every feature that could tie with the best has been looked at: its slack is 0.
+        if slack[feature] != 0 or bound[feature] < 0 or abs(best[feature, 0]) < least:
+            continue
+        if abs(best[feature, 0]) < most:  # it won by a tie: find its first such stump
+            histogram = np.empty((4, 256), np.int64)
+            _fill(codes, np.array([feature]), integers, histogram)
+            _pick(histogram[0], n_bins[feature], missing[feature], least, best[feature])
+        return feature
+    return -1
 
 
 @njit(cache=True, nogil=True)

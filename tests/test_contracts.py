@@ -24,6 +24,7 @@ from precede import (
 from precede.estimator import BaseRanker
 from precede.rankers import Family
 from precede.testing import check_algorithm, check_family, check_loss, check_price
+from precede.votes import Votes
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered
@@ -47,6 +48,7 @@ FAMILIES = [
     Columns(),
     Stumps() | Features(),
     Trees(min_child_samples=3),
+    Votes(),
 ]
 ALGORITHMS = below(BaseRanker)
 
@@ -80,6 +82,7 @@ def test_algorithms(algorithm):
 
 def test_every_algorithm_is_discovered():
     assert {cls.__name__ for cls in ALGORITHMS} == {
+        "AdaBoostRanker",
         "ConvexRisk",
         "PushRanker",
         "RankBoost",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdaBoostRanker": "algorithms.adaboost",
     "Checkpoint": "checkpoint",
     "BoostedRanker": "algorithms.boosted",
     "Columns": "rankers",
@@ -27,6 +28,7 @@ _HOME = {
     "Logistic": "losses",
     "PairLoss": "losses",
     "PairRisk": "risk",
+    "PointRisk": "point_risk",
     "Power": "losses",
     "Price": "losses",
     "PushRanker": "algorithms.push",
@@ -51,6 +53,7 @@ _HOME = {
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
 if TYPE_CHECKING:
+    from precede.algorithms.adaboost import AdaBoostRanker
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.boosted import BoostedRanker
     from precede.algorithms.push import PushRanker
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
     )
     from precede.margin import best_margin, margins
     from precede.quadratic import ScoreRisk
+    from precede.point_risk import PointRisk
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps

@@ -70,8 +70,8 @@ def _two_classes(estimator: BaseRanker) -> bool:
     check_is_fitted(estimator)
     if estimator.classes_ is None:
         raise AttributeError(
-            "predict_proba and decision_function are there after a fit on two classes without "
-            "queries or listed pairs"
+            "classify, predict_proba and decision_function are there after a fit on two classes "
+            "without queries or listed pairs"
         )
     return True
 
@@ -353,6 +353,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         doubled = 2 * self.decision_function(X)
         log_positive, log_negative = -np.logaddexp(0, -doubled), -np.logaddexp(0, doubled)
         return np.exp(np.stack([log_negative, log_positive], axis=1))
+
+    @available_if(_two_classes)
+    def classify(self, X: Any) -> NDArray:
+        """The likelier of the two classes for every row."""
+        assert self.classes_ is not None
+        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
 
     @property
     def feature_importances_(self) -> Floats:

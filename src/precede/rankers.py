@@ -323,6 +323,13 @@ class _Stateless(Search):
         raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
 
 
+class _FeatureFree(_Stateless):
+    """For a family that uses no feature: it does not matter which are allowed."""
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:  # noqa: ARG002
+        return self._family.search(self._table, pull)
+
+
 class _Columnwise(Search):
     """Search among real-valued columns: one exact dot product with the pull for each."""
 
@@ -425,6 +432,10 @@ class Constants(Family):
         edge = float(np.rint(pull * SCALE).astype(np.int64).sum()) / SCALE
         # A pair risk pulls as much up as down: what is left over is rounding.
         return Found(Constant(), edge) if abs(edge) > 1e-12 else None
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Prepare to search; no choice of features leaves the constant out."""
+        return _FeatureFree(self, table)
 
 
 class Union(Family):

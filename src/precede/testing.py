@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 
 from precede.boost import SmoothedStepWarning
 from precede.datasets import search_results
@@ -133,7 +134,7 @@ def check_family(family: Family, X: NDArray | None = None) -> None:
 
 
 def check_algorithm(estimator: BaseRanker) -> None:
-    """Check what every algorithm promises, on small graded data.
+    """Check what every algorithm promises, on small graded data (or two classes of it).
 
     The risk never rises (with full or shortened steps); one thread and two give equal bits,
     with the rows in another order; a saved model scores as before to the bit; the ensemble
@@ -146,13 +147,17 @@ def check_algorithm(estimator: BaseRanker) -> None:
     sample = search_results(400, features=16, per_query=60, informative=3, random_state=0)
     X, y, qid = sample.X, sample.y, sample.qid
     assert qid is not None
+    tags = get_tags(estimator).classifier_tags
+    two_classes = tags is not None and not tags.multi_class
+    if two_classes:
+        y, qid = (y > 0).astype(int), None
     model = _fitted(clone(estimator).set_params(n_jobs=1), X, y, qid)
     risk = model.history_["log_risk"]
     _require(bool((np.diff(risk) <= 1e-9).all()), "the risk must not rise")
     order = np.random.default_rng(0).permutation(len(y))
     twin = clone(estimator).set_params(n_jobs=2)
     twin = clone(estimator).set_params(n_jobs=2)
-    other = _fitted(twin, X[order], y[order], qid[order])
+    other = _fitted(twin, X[order], y[order], None if qid is None else qid[order])
     _require(model.ensemble_.weights == other.ensemble_.weights, "threads or row order matter")
     _require(model.ensemble_.rankers == other.ensemble_.rankers, "threads or row order matter")
     scores = model.predict(X)
@@ -165,7 +170,7 @@ def check_algorithm(estimator: BaseRanker) -> None:
     _close(scores, plain, "predict against the sum of the rankers")
 
 
-def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, qid: NDArray) -> BaseRanker:
+def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, qid: NDArray | None) -> BaseRanker:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -109,6 +109,9 @@ class SmoothMargin(BaseRanker):
     (True, True)
     """
 
+    # Averages of pulls are not in the model, so a resumed fit might end elsewhere.
+    _resumable = False
+
     def __init__(
         self,
         *,

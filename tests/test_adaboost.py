@@ -1,0 +1,297 @@
+"""AdaBoost, and that it and RankBoost are one (RS09 section 5)."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import naive
+import naive_adaboost
+import strategies as some
+from precede import (
+    AdaBoostRanker,
+    Columns,
+    Features,
+    Judgments,
+    PairRisk,
+    PointRisk,
+    RankBoost,
+    Stumps,
+    load,
+)
+from precede.rankers import Constant, Constants
+from precede.stumps import Stump
+from precede.table import Table
+from precede.testing import check_algorithm
+from precede.votes import Vote, Votes, voting
+
+PIMA = Path(__file__).parents[2] / "shared" / "data" / "pima"
+# Few stumps, so that both algorithms come to their limits; no two classes are separable by them.
+COARSE = {"max_bins": 4, "n_jobs": 1}
+ROUNDS = 4000
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+def wdbc():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X[:, [1, 4, 8]], y
+
+
+def pima():
+    file = next(PIMA.glob("*.csv"), None) or next(PIMA.iterdir())
+    table = np.genfromtxt(file, delimiter=",")
+    return table[:, [1, 5, 7]], table[:, -1].astype(int)
+
+
+REAL = [
+    pytest.param(wdbc, id="wdbc"),
+    pytest.param(
+        pima,
+        id="pima",
+        marks=[
+            pytest.mark.shared,
+            pytest.mark.skipif(not PIMA.exists(), reason="pima does not lie beside the repository"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(scope="module", params=REAL)
+def both(request):
+    """X, y as 1 and -1, AdaBoost and RankBoost in their limits."""
+    X, y = request.param()
+    ada = AdaBoostRanker(n_estimators=ROUNDS, **COARSE).fit(X, y)
+    rank = RankBoost(n_estimators=ROUNDS, **COARSE).fit(X, y)
+    return X, np.where(y == 1, 1, -1), ada, rank
+
+
+# -- section 5 -------------------------------------------------------------------------------
+
+
+def losses(y, F):
+    """F+, F- of RS09: the exponential losses of the two classes."""
+    return np.exp(-F[y == 1]).sum(), np.exp(F[y == -1]).sum()
+
+
+def test_the_data_are_not_separable(both):
+    X, y, ada, rank = both
+    assert 0.6 < ada.score(X, y) < 0.995
+    assert rank.score(X, y) < 0.995
+
+
+def test_corollary_11_the_skew_vanishes(both):
+    X, y, ada, _ = both
+    plus, minus = losses(y, ada.decision_function(X))
+    assert ada.f_skew_ == pytest.approx(plus - minus, abs=1e-6)
+    assert abs(ada.f_skew_) < 1e-5 * (plus + minus)
+    assert np.abs(ada.history_["f_skew"][:20]).max() > 100 * abs(ada.f_skew_)
+
+
+def test_theorem_10_adaboost_minimises_the_loss_of_rankboost(both):
+    X, y, ada, rank = both
+    plus, minus = losses(y, ada.decision_function(X))
+    pairs = (y == 1).sum() * (y == -1).sum()
+    assert plus * minus / pairs == pytest.approx(rank.history_["risk"][-1], rel=1e-8)
+
+
+def test_theorem_12_the_same_area_under_the_curve(both):
+    X, y, ada, rank = both
+    # Rows that no stump tells apart tie in both; others have scores of their own in the limit.
+    ada_scores, rank_scores = np.round(ada.predict(X), 6), np.round(rank.predict(X), 6)
+    assert roc_auc_score(y, ada_scores) == pytest.approx(roc_auc_score(y, rank_scores), abs=1e-12)
+    assert_allclose(ada_scores - ada_scores[0], rank_scores - rank_scores[0], atol=1e-3)
+
+
+def test_corollary_13_rankboost_with_its_intercept_minimises_the_loss_of_adaboost(both):
+    X, y, ada, rank = both
+    plus, minus = losses(y, rank.decision_function(X))
+    assert plus == pytest.approx(minus, rel=1e-9)
+    assert (plus + minus) / len(y) == pytest.approx(ada.history_["risk"][-1], rel=1e-8)
+
+
+def test_theorem_14_the_same_misclassification(both):
+    X, y, ada, rank = both
+    assert np.abs(ada.decision_function(X)).min() > 1e-4  # nobody on the boundary
+    assert np.array_equal(ada.classify(X), rank.classify(X))
+    assert ada.history_["error"][-1] == pytest.approx(np.mean(ada.classify(X) != (y == 1)))
+    assert_allclose(ada.predict_proba(X), rank.predict_proba(X), atol=1e-3)
+
+
+def test_without_the_constant_the_skew_stays():
+    X, y = wdbc()
+    ada = AdaBoostRanker(n_estimators=ROUNDS, constant=False, rankers="columns", n_jobs=1)
+    X = np.where(np.median(X, axis=0) * 1.2 < X, 1.0, -1.0)
+    ada.fit(X, y)
+    assert abs(ada.f_skew_) > 1
+    ada.set_params(constant=True).fit(X, y)
+    assert abs(ada.f_skew_) < 1e-5
+
+
+# -- the algorithm ---------------------------------------------------------------------------
+
+
+@given(some.problems(kind="bipartite", most=10), st.booleans())
+def test_rounds_are_those_of_the_paper(problem, constant):
+    X, made = problem
+    weight = naive.item_weights(made)
+    y = np.where(made.grade == made.grade.max(), 1, -1)
+    rows = [i for i, w in enumerate(weight) if w > 0]
+    stumps = naive.candidates(X[rows])
+    classifiers = [[2 * v - 1 for v in stump.values(X)] for stump in stumps]
+    classifiers += [[1] * len(y)] if constant else []
+    model = AdaBoostRanker(n_estimators=8, constant=constant, n_jobs=1).fit(X, made)
+    chosen, steps, F = naive_adaboost.adaboost(y, classifiers, weight, rounds=8)
+    for t in range(min(len(chosen), len(model.ensemble_))):
+        ranker, step = model.ensemble_.rankers[t], model.ensemble_.weights[t]
+        if chosen[t] == len(stumps):
+            assert ranker == Constant()
+            assert step == pytest.approx(steps[t], abs=1e-9)
+        else:
+            stump = stumps[chosen[t]]
+            assert ranker == Stump(stump.feature, stump.threshold, stump.missing)
+            assert step == pytest.approx(2 * steps[t], abs=1e-9)
+    if len(chosen) == len(model.ensemble_):
+        assert_allclose(model.decision_function(X), F, atol=1e-8)
+        signed = [w * math.exp(-s * f) for w, s, f in zip(weight, y, F, strict=True)]
+        plus = math.fsum(v for v, s in zip(signed, y, strict=True) if s > 0)
+        assert model.f_skew_ == pytest.approx(2 * plus - math.fsum(signed), abs=1e-7)
+        if chosen:
+            risk = model.history_["risk"][-1]
+            assert risk == pytest.approx(math.fsum(signed) / sum(weight))
+
+
+@given(some.judgments(kind="bipartite", most=10), st.data())
+def test_the_point_risk_is_a_sum_over_rows(made, data):
+    scores = data.draw(some.scores(len(made)))
+    weight = np.array(naive.item_weights(made))
+    y = np.where(made.grade == made.grade.max(), 1, -1)
+    terms = weight * np.exp(-y * scores)
+    assert PointRisk().value(made, scores) == pytest.approx(terms.sum())
+    assert_allclose(PointRisk().pull(made, scores), y * terms, rtol=1e-9)
+    assert_allclose(PointRisk().curvature(made, scores), terms, rtol=1e-9)
+    assert PointRisk().skew(made, scores) == pytest.approx(
+        (y * terms).sum(), abs=1e-9 * terms.sum()
+    )
+    plus, minus = terms[y == 1].sum(), terms[y == -1].sum()
+    assert PairRisk().value(made, scores) == pytest.approx(plus * minus)  # RS09 eq. (14)
+    values = np.arange(len(y)) % 2
+    masses = PointRisk().masses(made, scores, values)
+    assert masses.right == pytest.approx(terms[(values == 1) & (y == 1)].sum() / terms.sum())
+    assert masses.wrong == pytest.approx(terms[(values == 1) & (y == -1)].sum() / terms.sum())
+
+
+@given(some.tables(9), st.data())
+def test_the_best_vote_is_the_best_of_all(X, data):
+    pull = np.array(data.draw(st.lists(st.integers(-50, 50), min_size=9, max_size=9)), float)
+    pull /= max(np.abs(pull).sum(), 1)
+    found = Votes().search(Table.build(X), pull)
+    edges = [
+        math.fsum(p * (2 * v - 1) for p, v in zip(pull, stump.values(X), strict=True))
+        for stump in naive.candidates(X)
+    ]
+    if found is None:
+        assert max(map(abs, edges), default=0.0) < 1e-12
+    else:
+        assert edges
+        assert abs(found.edge) == pytest.approx(max(map(abs, edges)), abs=1e-12)
+        assert found.edge == pytest.approx(float(pull @ found.ranker(X)), abs=1e-12)
+
+
+def test_real_values_take_a_line_search():
+    X, y = load_breast_cancer(return_X_y=True)
+    for rankers in ("features", "columns", Stumps() | Features()):
+        model = AdaBoostRanker(rankers=rankers, n_estimators=30).fit(X[:, :5] / X.max(), y)
+        assert np.all(np.diff(model.history_["log_risk"]) <= 1e-12)
+        assert model.score(X[:, :5] / X.max(), y) > 0.9
+
+
+def test_a_classifier_without_a_mistake_ends_it():
+    model = AdaBoostRanker().fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    assert model.n_estimators_ == 1
+    assert list(model.classify([[0.0], [1.0], [2.0]])) == [0, 0, 1]
+    assert np.isfinite(model.intercept_)
+
+
+def test_families_with_votes():
+    assert voting(Stumps(), constant=False) == Votes()
+    assert voting(Columns(), constant=True).families == (Columns(), Constants())
+    assert Vote(0, 1.5)(np.array([[1.0], [2.0], [np.nan]])).tolist() == [-1, 1, -1]
+
+
+# -- the estimator ---------------------------------------------------------------------------
+
+
+@parametrize_with_checks([
+    AdaBoostRanker(n_estimators=5),
+    AdaBoostRanker(n_estimators=3, constant=False, rankers="features"),
+])  # fmt: skip
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_the_contract():
+    check_algorithm(AdaBoostRanker(n_estimators=4, rankers="features"))
+    check_algorithm(AdaBoostRanker(n_estimators=4, constant=False))
+
+
+@pytest.mark.parametrize("fields", [{"qid": [1, 1, 2, 2]}, {"pairs": [(3, 0)]}, {}])
+def test_other_targets_are_refused(fields):
+    y = [0, 1, 0, 1] if fields else [0, 1, 2, 1]
+    with pytest.raises(ValueError, match="two classes in one list"):
+        AdaBoostRanker().fit([[0.0], [1.0], [2.0], [3.0]], y, **fields)
+    with pytest.raises(ValueError, match="two classes in one list"):
+        PointRisk().value(Judgments(y, **fields), [0.0] * 4)
+
+
+def test_saved_and_loaded(tmp_path):
+    X, y = wdbc()
+    model = AdaBoostRanker(n_estimators=30).fit(X, np.where(y == 1, "yes", "no"))
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert np.array_equal(again.decision_function(X), model.decision_function(X))
+    assert np.array_equal(again.classify(X), model.classify(X))
+    assert again.f_skew_ == model.f_skew_
+    assert set(again.classify(X)) == {"yes", "no"}
+
+
+def test_a_warm_start_goes_on():
+    X, y = wdbc()
+    once = AdaBoostRanker(n_estimators=40, n_jobs=1).fit(X, y)
+    twice = AdaBoostRanker(n_estimators=15, n_jobs=1, warm_start=True).fit(X, y)
+    twice.set_params(n_estimators=40).fit(X, y)
+    assert twice.ensemble_.rankers == once.ensemble_.rankers
+    assert twice.ensemble_.weights == once.ensemble_.weights
+    assert twice.intercept_ == once.intercept_
+    assert twice.f_skew_ == once.f_skew_
+
+
+def test_early_stopping_keeps_the_intercept_of_the_rounds_kept():
+    X, y = wdbc()
+    model = AdaBoostRanker(n_estimators=200, early_stopping_rounds=5)
+    model.fit(X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
+    assert model.n_estimators_ < len(model.history_)
+    short = AdaBoostRanker(n_estimators=model.n_estimators_).fit(X[::2], y[::2])
+    assert model.intercept_ == short.intercept_
+    assert model.f_skew_ == short.f_skew_
+
+
+def test_some_features_in_a_round_and_always_the_constant():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(200, 3)), generator.random(200) < 0.1
+    model = AdaBoostRanker(n_estimators=60, max_features=0.4, random_state=0).fit(X, y)
+    assert model.ensemble_.rankers[0] == Constant()  # before all else, that most are negative
+    assert {r.feature for r in model.ensemble_.rankers if r != Constant()} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("constant", [1, "yes", None])
+def test_a_senseless_constant_is_refused(constant):
+    with pytest.raises(ValueError, match="constant="):
+        AdaBoostRanker(constant=constant).fit([[0.0], [1.0]], [0, 1])

@@ -83,6 +83,7 @@ def test_algorithms(algorithm):
 def test_every_algorithm_is_discovered():
     assert {cls.__name__ for cls in ALGORITHMS} == {
         "AdaBoostRanker",
+        "MultilabelBoost",
         "ConvexRisk",
         "PushRanker",
         "RankBoost",

@@ -26,6 +26,7 @@ _HOME = {
     "Judgments": "judgments",
     "Linear": "losses",
     "Logistic": "losses",
+    "MultilabelBoost": "algorithms.multilabel",
     "PairLoss": "losses",
     "PairRisk": "risk",
     "PointRisk": "point_risk",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from precede.algorithms.adaboost import AdaBoostRanker
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.boosted import BoostedRanker
+    from precede.algorithms.multilabel import MultilabelBoost
     from precede.algorithms.push import PushRanker
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus

@@ -134,7 +134,7 @@ def check_family(family: Family, X: NDArray | None = None) -> None:
 
 
 def check_algorithm(estimator: BaseRanker) -> None:
-    """Check what every algorithm promises, on small graded data (or two classes of it).
+    """Check what every algorithm promises, on small data that it can learn from.
 
     The risk never rises (with full or shortened steps); one thread and two give equal bits,
     with the rows in another order; a saved model scores as before to the bit; the ensemble
@@ -143,21 +143,14 @@ def check_algorithm(estimator: BaseRanker) -> None:
     >>> from precede import RankBoost
     >>> check_algorithm(RankBoost(n_estimators=5))
     """
-    # Large enough for every part of the work to be shared between threads.
-    sample = search_results(400, features=16, per_query=60, informative=3, random_state=0)
-    X, y, qid = sample.X, sample.y, sample.qid
-    assert qid is not None
-    tags = get_tags(estimator).classifier_tags
-    two_classes = tags is not None and not tags.multi_class
-    if two_classes:
-        y, qid = (y > 0).astype(int), None
-    model = _fitted(clone(estimator).set_params(n_jobs=1), X, y, qid)
+    X, y, given = _problem(estimator)
+    model = _fitted(clone(estimator).set_params(n_jobs=1), X, y, given)
     risk = model.history_["log_risk"]
     _require(bool((np.diff(risk) <= 1e-9).all()), "the risk must not rise")
     order = np.random.default_rng(0).permutation(len(y))
     twin = clone(estimator).set_params(n_jobs=2)
-    twin = clone(estimator).set_params(n_jobs=2)
-    other = _fitted(twin, X[order], y[order], None if qid is None else qid[order])
+    shuffled = {name: values[order] for name, values in given.items()}
+    other = _fitted(twin, X[order], y[order], shuffled)
     _require(model.ensemble_.weights == other.ensemble_.weights, "threads or row order matter")
     _require(model.ensemble_.rankers == other.ensemble_.rankers, "threads or row order matter")
     scores = model.predict(X)
@@ -166,15 +159,34 @@ def check_algorithm(estimator: BaseRanker) -> None:
         model.save(path)
         again = load(path).predict(X)
     _require(bool(np.array_equal(scores, again)), "a loaded model must score as before")
-    plain = _by_hand(model.ensemble_, X)
+    if scores.ndim > 1:  # a score for each label
+        *_, plain = model.staged_predict(X)
+    else:
+        plain = _by_hand(model.ensemble_, X)
     _close(scores, plain, "predict against the sum of the rankers")
 
 
-def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, qid: NDArray | None) -> BaseRanker:
+def _problem(estimator: BaseRanker) -> tuple[NDArray, NDArray, dict[str, NDArray]]:
+    """Rows, targets that the estimator can learn from, and what else `fit` takes.
+
+    Large enough for every part of the work to be shared between threads.
+    """
+    sample = search_results(400, features=16, per_query=60, informative=3, random_state=0)
+    X, y, qid = sample.X, sample.y, sample.qid
+    assert qid is not None
+    tags = get_tags(estimator)
+    if tags.target_tags.multi_output:  # some labels that go together, and some that do not
+        return X, np.stack([y > 0, y > 1, X[:, 0] > 0, y < 3], axis=1).astype(int), {}
+    if tags.classifier_tags is not None and not tags.classifier_tags.multi_class:
+        return X, (y > 0).astype(int), {}
+    return X, y, {"qid": qid}
+
+
+def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, given: dict[str, NDArray]) -> BaseRanker:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(X, y, qid=qid)
+        return estimator.fit(X, y, **given)  # type: ignore[arg-type]
 
 
 def _by_hand(ensemble: Ensemble, X: NDArray) -> NDArray:

@@ -1,0 +1,580 @@
+"""AdaBoost.MH and AdaBoost.MR: several labels for each item, ranked or told apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import assert_all_finite, check_is_fitted
+
+from precede.algorithms.adaboost import VoteStep
+from precede.boost import ExactStep, Plan, Result, Step, StepRule, Stop, Training
+from precede.bound import BoundRisk, State
+from precede.estimator import BaseRanker, Task
+from precede.exact import log_total
+from precede.inputs import sample_weights
+from precede.judgments import Judgments
+from precede.model import Ensemble, number, plain
+from precede.point_risk import PointRisk
+from precede.rankers import Family, Found, Ranker, Search
+from precede.risk import PairRisk
+from precede.stumps import Stump
+from precede.table import SCALE, Table, to_integers
+from precede.threads import Workers
+from precede.watch import pairs_in_order
+
+__all__ = ["MultilabelBoost"]
+
+Floats = NDArray[np.float64]
+
+# Below this many cells a second thread costs more than it brings.
+SMALL = 1 << 18
+
+
+class MultilabelBoost(BaseRanker):
+    """Score the labels of every item: AdaBoost.MR ranks them, AdaBoost.MH tells them apart.
+
+    An item with a set of labels becomes one row for each label, and a weak ranker is a function
+    of item and label: a stump of the item that votes 1 or -1, times a vote for each label. MH
+    minimises ``sum over items and labels of exp(-y f(x, l))``, y = 1 for labels the item has and
+    -1 for others. MR minimises ``exp(-(f(x, l) - f(x, m)))`` over pairs of a label l that the
+    item has and a label m that it has not.
+
+    Parameters
+    ----------
+    method : {"MR", "MH"}
+    across : bool
+        For MR: compare the labels that items have with the labels that *any* item lacks, as
+        RS09 write the objective in section 5.1, instead of inside each item. With it MH and MR
+        are related as AdaBoost and RankBoost are: both minimise the loss of the other.
+    balance : {"items", "pairs"}
+        For MR inside items: whether every item weighs the same, as in Schapire & Singer, or
+        every pair does.
+    n_estimators, learning_rate, max_bins, callbacks, warm_start, n_jobs, verbose
+        As for `RankBoost`.
+
+    Attributes
+    ----------
+    labels_ : array
+        Names of the labels: columns of a data frame, classes, or numbers.
+    intercept_ : float
+        `classify` gives the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
+        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (RS09 corollary 13).
+    history_ : History
+
+    Notes
+    -----
+    `predict` gives a matrix of scores, one row for each item and one column for each label;
+    `rank` the place of each label of an item, 1 standing first; `score` the share of pairs of
+    present and absent labels in order; `classify` a 0/1 matrix.
+
+    A round costs O(items · labels) for each feature: the votes of all labels are best label by
+    label, so the best of 2^labels votes is found exactly.
+
+    References
+    ----------
+    Schapire & Singer, *Improved Boosting Algorithms Using Confidence-rated Predictions*, 1999.
+    Rudin & Schapire, JMLR 10 (2009), section 5.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import MultilabelBoost
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> Y = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+    >>> model = MultilabelBoost(method="MR", n_estimators=20).fit(X, Y)
+    >>> model.predict(X).shape, model.score(X, Y)
+    ((4, 3), 1.0)
+    >>> model.rank(X[:1])[0, 0]           # label 0 stands first for the first item
+    np.int64(1)
+    """
+
+    _resumable = False
+    labels_: NDArray
+
+    def __init__(
+        self,
+        *,
+        method: str = "MR",
+        across: bool = False,
+        balance: str = "items",
+        n_estimators: int = 300,
+        learning_rate: float = 1.0,
+        max_bins: int = 255,
+        callbacks: Sequence[Callable] | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.method = method
+        self.across = across
+        self.balance = balance
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_bins = max_bins
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fitting ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None) -> Self:  # type: ignore[override]
+        """Learn to score labels.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (items, features); NaN means missing
+        y : 0/1 matrix, data frame or sparse matrix of shape (items, labels)
+            One column is taken for the class of every item, each class being a label.
+        sample_weight : array with a number for each item; 2 is the item twice, 0 its absence
+        """
+        going_on = self.warm_start and hasattr(self, "ensemble_")
+        X = self._validated(X, reset=not going_on, to_fit=True)
+        matrix, labels = label_matrix(y, X.shape[0])
+        self._check_parameters()
+        if going_on and not np.array_equal(labels, np.asarray(self.labels_)):
+            raise ValueError("Y has other labels than the fit to go on with; set warm_start=False")
+        weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
+        assert weight is not None
+        judgments = self._rows(matrix, weight)
+        with Workers(self.n_jobs) as workers:
+            training = _prepare(X, judgments, weight, self.max_bins, workers)
+            task = Task(X, judgments, None, training, [])
+            result = self._boost(task)
+        self.labels_ = labels
+        self._keep(result, task)
+        return self
+
+    def _rows(self, matrix: NDArray, weight: Floats) -> Judgments:
+        """One row for each item and label; which of them are compared, and with what weight."""
+        items, labels = matrix.shape
+        if weight.shape != (items,):
+            raise ValueError(f"sample_weight has {weight.size} numbers for {items} items")
+        if not weight.any():
+            raise ValueError("there is nothing to learn from: every sample weight is zero")
+        grade = matrix.ravel()
+        within = self.method == "MR" and not self.across
+        if within:
+            # A pair weighs the product of its two rows.
+            pairs = matrix.sum(axis=1) * (labels - matrix.sum(axis=1))
+            shared = np.maximum(pairs, 1) if self.balance == "items" else 1.0
+            weight = np.sqrt(weight / shared)
+        made = Judgments(
+            grade, np.repeat(np.arange(items), labels) if within else None,
+            weight=np.repeat(weight, labels),
+        )  # fmt: skip
+        if made.arrange().total <= 0:
+            raise ValueError(
+                "there is nothing to compare: no item of positive weight has some of the labels "
+                "but not all of them"
+                if within
+                else "there is nothing to tell apart: every item has all labels, or none of them"
+            )
+        return made
+
+    def _plan(self, stop: Stop) -> Plan:
+        pointwise = self.method == "MH"
+        return Plan(
+            risk=PointRisk() if pointwise else PairRisk("exponential"),
+            rankers=_LabelVotes(),
+            step=VoteStep() if pointwise else _PairStep(),
+            stop=stop,
+            learning_rate=self.learning_rate,
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.method not in ("MR", "MH"):
+            raise ValueError(f"method={self.method!r} is unknown; use 'MR' or 'MH'")
+        if self.balance not in ("items", "pairs"):
+            raise ValueError(f"balance={self.balance!r} is unknown; use 'items' or 'pairs'")
+        if not isinstance(self.across, bool | np.bool_):
+            raise ValueError(f"across={self.across!r} is no truth value; use True or False")
+
+    def _keep(self, result: Result, task: Task) -> None:
+        super()._keep(result, task)
+        self.intercept_ = 0.0
+        if self.method == "MR":
+            table: Any = task.training.table
+            scores, top = result.state.scores, task.training.arrangement.grade == 1
+            log_weight = np.log(table.weight[table.item])
+            gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
+            self.intercept_ = 0.5 * gap
+
+    # -- scoring ---------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Floats:
+        """Scores of the labels, one row for each item."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        scores = np.empty((X.shape[0], len(self.labels_)))
+        with Workers(self.n_jobs) as workers:
+            for label, (model, shift) in enumerate(self._models()):
+                scores[:, label] = model.predict(X, workers) + shift
+        return scores
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores of the labels after each round."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        scores = np.zeros((X.shape[0], len(self.labels_)))
+        for ranker, weight in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
+            assert isinstance(ranker, _Voting)
+            scores = scores + weight * np.outer(ranker(X), ranker.signs)
+            yield scores
+
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Place of every label of an item: 1 stands first; equal scores in the order of labels."""
+        if qid is not None:
+            raise ValueError("MultilabelBoost ranks the labels of each item; leave qid out")
+        scores = self.predict(X)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        places = np.empty(scores.shape, np.int64)
+        np.put_along_axis(places, order, np.arange(1, scores.shape[1] + 1)[None, :], axis=1)
+        return places
+
+    def score(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of the pairs of a present and an absent label of an item in order, ties half."""
+        scores = self.predict(X)
+        matrix, labels = label_matrix(y, scores.shape[0], known=self.labels_)
+        if len(labels) != scores.shape[1]:
+            raise ValueError(f"y has {len(labels)} labels, the model {scores.shape[1]}")
+        items = np.arange(scores.shape[0])
+        weight = sample_weights(sample_weight, items.size)
+        rows = None if weight is None else np.repeat(np.sqrt(weight), len(labels))
+        judgments = Judgments(matrix.ravel(), np.repeat(items, len(labels)), weight=rows)
+        return pairs_in_order(judgments, scores.ravel())
+
+    def classify(self, X: Any) -> NDArray[np.int64]:
+        """The labels of every item as a 0/1 matrix."""
+        return (self.predict(X) + float(self.intercept_ or 0.0) > 0).astype(np.int64)
+
+    @property
+    def explain(self) -> Any:
+        """Explanations are of one score a row; there are as many here as labels."""
+        raise AttributeError("MultilabelBoost has no explanations: it has a score for each label")
+
+    explain_pair = shape_function = explain
+
+    def _models(self) -> Iterator[tuple[Ensemble, float]]:
+        """For each label a sum of stumps, and a constant."""
+        rounds = list(zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True))
+        stumps: list[Ranker] = [r.stump for r, _ in rounds if isinstance(r, _Voting)]
+        signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _Voting)])
+        signed = signed.reshape(len(stumps), len(self.labels_))
+        for label in range(len(self.labels_)):
+            weights = signed[:, label]
+            yield (
+                Ensemble(stumps, (2 * weights).tolist(), self.n_features_in_),
+                -math.fsum(weights),
+            )
+
+    # -- saving and manners ----------------------------------------------------------------
+
+    def _to_dict(self) -> dict[str, Any]:
+        about = {"labels": plain(self.labels_), "intercept": self.intercept_}
+        return {**super()._to_dict(), "intercept": None, "multilabel": about}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        about = fields.get("multilabel")
+        labels = about.get("labels") if isinstance(about, dict) else None
+        if not isinstance(labels, list) or not all(
+            isinstance(name, str | int | float) for name in labels
+        ):
+            raise ValueError("the model file has no list of labels in 'multilabel'")
+        for ranker in self.ensemble_.rankers:
+            if not isinstance(ranker, _Voting) or len(ranker.votes) != len(labels):
+                raise ValueError(f"{ranker} does not vote for {len(labels)} labels")
+        assert isinstance(about, dict)
+        self.labels_ = np.array(labels)
+        self.intercept_ = number(about.get("intercept"), "intercept")
+
+    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+        if scipy.sparse.issparse(X):
+            raise TypeError("MultilabelBoost takes no sparse X; pass X.toarray()")
+        return super()._validated(X, reset=reset, to_fit=to_fit)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        # scikit-learn knows no estimator of sparse rows that gives several scores for one class.
+        tags.input_tags.sparse = False
+        return tags
+
+
+def label_matrix(
+    Y: Any, items: int, known: NDArray | None = None
+) -> tuple[NDArray[np.float64], NDArray]:
+    """Y as a matrix of 0 and 1, and the names of its columns.
+
+    >>> label_matrix(["b", "a"], items=2)
+    (array([[0., 1.],
+           [1., 0.]]), array(['a', 'b'], dtype='<U1'))
+    """
+    if Y is None:
+        raise ValueError("requires y to be passed, but the target y is None; give a 0/1 matrix")
+    names = getattr(Y, "columns", None)
+    matrix = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
+    if matrix.dtype.kind == "f":
+        assert_all_finite(matrix, input_name="y")
+    if matrix.shape[:1] != (items,) or matrix.ndim > 2:
+        raise ValueError(
+            f"Y has shape {matrix.shape} and X has {items} rows; give one row for each"
+        )
+    if matrix.ndim == 1 or matrix.shape[1] == 1:
+        classes = matrix.ravel()
+        if classes.dtype.kind == "O":
+            classes = classes.astype(str)
+        labels = np.unique(classes) if known is None else known
+        unknown = np.setdiff1d(classes, labels)
+        if unknown.size:
+            raise ValueError(f"Y has class {unknown[0]!r}, which the model does not know")
+        return (classes[:, None] == labels[None, :]).astype(np.float64), labels
+    wrong = ~np.isin(matrix, (0, 1))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"Y[{row}, {column}] is {matrix[row, column]!r}; use 1 for labels that an item has and "
+            "0 for others, or a single column of classes"
+        )
+    labels = np.arange(matrix.shape[1]) if names is None else np.array([str(n) for n in names])
+    return matrix.astype(np.float64), labels
+
+
+# -- rows of items and labels ----------------------------------------------------------------
+
+
+class _LabelTable:
+    """Items as a table with weights, and for every place its item and its label."""
+
+    labels: int
+
+    def __init__(self, items: Table, item: NDArray, label: NDArray, weight: Floats):
+        self.items, self.item, self.label, self.weight = items, item, label, weight
+
+    @property
+    def n_places(self) -> int:
+        return int(self.item.size)
+
+    @property
+    def n_features(self) -> int:
+        return self.items.n_features
+
+
+def _prepare(
+    X: Any, judgments: Judgments, weight: Floats, max_bins: int, workers: Workers
+) -> Training:
+    """As `Training.prepare`: items binned once, not once for each label."""
+    arrangement = judgments.arrange()
+    labels = len(judgments) // weight.size
+    kept = np.unique(arrangement.order // labels)
+    weight = weight[kept]
+    items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, workers=workers)
+    item = np.searchsorted(kept, arrangement.order // labels)
+    label = arrangement.order % labels
+    # Rows of a level stand by item and label; which row of the user an item is does not matter.
+    keys = items.keys(weight, workers)[item] * np.uint64(labels) + label.astype(np.uint64)
+    arrangement, old = arrangement.reorder(keys)
+    if judgments.qid is not None:  # pairs of an item count as often as the item does
+        sizes = np.diff(arrangement.level_start).reshape(-1, 2).prod(axis=1)
+        first = item[old][arrangement.level_start[arrangement.query_start[:-1]]]
+        count = max(float(sizes.sum()), math.fsum(sizes * weight[first]))
+        arrangement = replace(arrangement, pair_count=count)
+    table = _LabelTable(items, item[old], label[old], weight)
+    table.labels = labels
+    return Training(table, arrangement, workers)  # type: ignore[arg-type]
+
+
+class _Voting(Ranker):
+    """A ranker of items and labels: ``h(x, l) = v(x) · vote of l``."""
+
+    votes: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.votes, str) or set(self.votes) - {"+", "-"}:
+            raise ValueError(f"votes={self.votes!r} must be made of + and -")
+
+    @property
+    def stump(self) -> Stump:
+        """The stump of which v is ``2 h - 1``."""
+        raise NotImplementedError
+
+    @property
+    def signs(self) -> NDArray[np.int8]:
+        """1 or -1 for each label."""
+        return np.array([1 if vote == "+" else -1 for vote in self.votes], np.int8)
+
+    def __call__(self, X: NDArray) -> NDArray[np.int8]:
+        """v(x) for every item."""
+        return 2 * self.stump(X).astype(np.int8) - 1
+
+    def on(self, table: Any) -> NDArray[np.int8]:
+        """h(x, l) for every place of a table of items and labels."""
+        voted = 2 * self.stump.on(table.items).astype(np.int8) - 1
+        return voted[table.item] * self.signs[table.label]
+
+
+@dataclass(frozen=True)
+class LabelVote(_Voting):
+    """``h(x, l) = v(x) · vote of l``, where v is 1 above the threshold and -1 below.
+
+    `votes` has a "+" or "-" for each label. Missing values are above if `missing` is 1.
+
+    >>> LabelVote(0, 0.5, 0, "+-").signs
+    array([ 1, -1], dtype=int8)
+    """
+
+    feature: int
+    threshold: float
+    missing: int
+    votes: str
+
+    name: ClassVar[str] = "label_vote"
+
+    @property
+    def stump(self) -> Stump:
+        """The stump of which v is ``2 h - 1``."""
+        return Stump(self.feature, self.threshold, self.missing)
+
+
+@dataclass(frozen=True)
+class LabelConstant(_Voting):
+    """``h(x, l) = vote of l``, whatever the item.
+
+    >>> LabelConstant("+-")(np.zeros((2, 1)))
+    array([1, 1], dtype=int8)
+    """
+
+    votes: str
+
+    name: ClassVar[str] = "label_constant"
+
+    @property
+    def stump(self) -> Stump:
+        """A stump that is 1 everywhere."""
+        return Stump(0, -np.inf, 1)
+
+
+class _LabelVotes(Family):
+    """All stumps with the best votes for the labels, and votes whatever the item."""
+
+    def start(self, table: Any, workers: Workers | None = None) -> Search:
+        return _LabelSearch(table, workers or Workers(1))
+
+
+class _LabelSearch(Search):
+    def __init__(self, table: _LabelTable, workers: Workers):
+        self._table, self._workers = table, workers
+        items = table.items
+        self._cells = np.zeros((items.n_places, table.labels), np.int64)
+        self._n_bins = items.bins.n_bins
+        self._missing = items.bins.has_missing & ~np.isnan(items.bins.low)
+        self._small = self._cells.size * items.n_features < SMALL
+
+    def best(
+        self,
+        pull: Floats,
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Found | None:
+        """Give the stump and the votes of the largest edge; it is positive."""
+        table, items = self._table, self._table.items
+        self._cells[table.item, table.label] = to_integers(pull)
+        total = self._cells.sum(axis=0)
+        best = np.zeros((items.n_features, 3), np.int64)
+        self._workers.run(
+            _best_label_votes, items.n_features, items.codes, self._cells, self._n_bins,
+            self._missing, total, best, small=self._small,
+        )  # fmt: skip
+        constant = int(np.abs(total).sum())
+        most = max(int(best[:, 0].max(initial=0)), constant)
+        least = most - (most >> 40) - 256
+        if most <= 256:
+            return None
+        if constant >= least:
+            return Found(LabelConstant(_votes(total)), constant / SCALE)
+        feature = int(np.argmax(best[:, 0] >= least))
+        first, side = int(best[feature, 1]), int(best[feature, 2])
+        cuts = items.bins.cuts[feature]
+        threshold = float(cuts[first - 1]) if first > 0 else -np.inf
+        edges = _edges_of(items.codes[feature], first, side, self._cells)
+        edge = float(np.abs(edges).sum()) / SCALE
+        return Found(LabelVote(feature, threshold, side, _votes(edges)), edge)
+
+
+def _votes(edges: NDArray[np.int64]) -> str:
+    return "".join("+" if edge >= 0 else "-" for edge in edges)
+
+
+class _PairStep(StepRule):
+    """The exact step over pairs, for votes of 1 and -1: half that of values 0 and 1."""
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Take the step along ``(1 + h) / 2``."""
+        step = ExactStep().step(risk, state, found, (values > 0).astype(np.uint8))
+        return Step(step.size / 2, step.smoothed, step.perfect)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _best_label_votes(low, high, codes, cells, n_bins, missing, total, best):
+    """Edge, first code above the threshold and side of the missing of each feature's best.
+
+    The first of those that tie with the best is taken.
+    """
+    labels = cells.shape[1]
+    sums = np.empty((256, labels), np.int64)
+    above = np.empty(labels, np.int64)
+    edges = np.zeros((256, 2), np.int64)
+    for feature in range(low, high):
+        sums[:] = 0
+        column = codes[feature]
+        for item in range(cells.shape[0]):
+            for label in range(labels):
+                sums[column[item], label] += cells[item, label]
+        edges[:] = 0
+        above[:] = total - sums[255]
+        for first in range(n_bins[feature]):
+            if first > 0 or missing[feature]:
+                edges[first, 0] = _edge(above, total)
+            if first > 0 and missing[feature]:
+                edges[first, 1] = _edge(above + sums[255], total)
+            above -= sums[first]
+        least = edges.max() - (edges.max() >> 40) - 256
+        for place in range(edges.size):
+            if edges.flat[place] >= max(least, 1):
+                best[feature, 0] = edges.flat[place]
+                best[feature, 1], best[feature, 2] = place // 2, place % 2
+                break
+
+
+@njit(cache=True, nogil=True)
+def _edge(above, total):
+    """Sum over labels of the difference of the pull above and below, each vote suiting it."""
+    edge = np.int64(0)
+    for label in range(total.size):
+        edge += abs(above[label] - (total[label] - above[label]))
+    return edge
+
+
+@njit(cache=True, nogil=True)
+def _edges_of(column, first, side, cells):
+    """Edge of one vote for each label."""
+    edges = np.zeros(cells.shape[1], np.int64)
+    for item in range(cells.shape[0]):
+        code = column[item]
+        up = side == 1 if code == 255 else code >= first
+        for label in range(cells.shape[1]):
+            edges[label] += cells[item, label] if up else -cells[item, label]
+    return edges

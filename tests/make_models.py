@@ -44,9 +44,23 @@ def bipartite():
     return np.round(sample.X, 2), sample.y, None
 
 
+def unbalanced():
+    """So few positives that AdaBoost starts with the constant."""
+    X, y, _ = bipartite()
+    rows = np.flatnonzero((y == 0) | (np.arange(len(y)) % 6 == 0))
+    return X[rows][:, 1:], y[rows], None
+
+
+def labelled():
+    X, y, _ = with_missing()
+    return X, np.stack([y > 2, y > 3, np.nan_to_num(X[:, 0]) > 2], axis=1).astype(int), None
+
+
 # File: how its model is made. Names of estimators come first, so that a test can tell whether
 # one has none.
 RECIPES = {
+    "AdaBoostRanker": ({"n_estimators": 6}, unbalanced),
+    "MultilabelBoost": ({"n_estimators": 6, "method": "MH"}, labelled),
     "BoostedRanker": ({"n_estimators": 3}, with_missing),
     "BoostedRanker_categorical": (
         {"n_estimators": 3, "rankers": Trees(num_leaves=4, categorical_features=[3],
@@ -67,7 +81,8 @@ RECIPES = {
 def write(name: str) -> None:
     options, data = RECIPES[name]
     X, y, qid = data()
-    model = getattr(precede, name.split("_", maxsplit=1)[0])(**options).fit(X, y, qid=qid)
+    model = getattr(precede, name.split("_", maxsplit=1)[0])(**options)
+    model.fit(X, y, **({} if qid is None else {"qid": qid}))
     rows = X[:: max(1, len(X) // 20)]
     write_model(
         FOLDER / f"{name}_v1.json",

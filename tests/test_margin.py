@@ -334,6 +334,15 @@ def test_the_progress_bar_shows_the_interval(capsys):
     assert "best margin in [0.3" in capsys.readouterr().err.replace("\n", " ")
 
 
+def test_rankers_that_are_not_searched_exactly_are_refused():
+    X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
+    for fit in (SmoothMargin(rankers="trees").fit, lambda X, y: best_margin(X, y, rankers="trees")):
+        with pytest.raises(ValueError, match="grown, not searched"):
+            fit(X, y)
+    with pytest.raises(ValueError, match="beside Judgments"):
+        best_margin(X, Judgments(y), qid=[1, 1, 1])
+
+
 @pytest.mark.parametrize("tolerance", [0, -1.0, 2.0, "small", None])
 def test_a_senseless_tolerance_is_refused(tolerance):
     with pytest.raises(ValueError, match="tolerance"):

@@ -426,10 +426,19 @@ def test_there_is_a_model_of_every_estimator_and_kind_of_ranker():
     saved = [json.loads(path.read_text()) for path in MODELS.glob("*.json")]
     estimators = {fields["estimator"] for fields in saved}
     assert estimators >= {
-        "BoostedRanker", "ConvexRisk", "PushRanker", "RankBoost", "RankBoostPlus", "SmoothMargin",
+        "AdaBoostRanker", "BoostedRanker", "ConvexRisk", "MultilabelBoost", "PushRanker",
+        "RankBoost", "RankBoostPlus", "SmoothMargin",
     }  # fmt: skip
     kinds = {ranker["kind"] for fields in saved for ranker in fields["model"]["rankers"]}
-    assert kinds >= {"column", "feature", "stump", "tree"}
+    assert kinds >= {
+        "column",
+        "constant",
+        "feature",
+        "label_constant",
+        "label_vote",
+        "stump",
+        "tree",
+    }
 
 
 def test_there_is_a_model_of_every_format():

@@ -80,8 +80,8 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from precede.margin import best_margin, margins
-    from precede.quadratic import ScoreRisk
     from precede.point_risk import PointRisk
+    from precede.quadratic import ScoreRisk
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps

@@ -22,15 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 from precede.boost import Training
 from precede.inference import read_sample
 from precede.judgments import Arrangement, Judgments
+from precede.learners import Regressors, Trees
 from precede.metrics import finite_column, query_numbers
 from precede.model import Ensemble
-from precede.rankers import Constant, Family, Ranker, family
+from precede.rankers import Constant, Family, Ranker, Union, family
 from precede.threads import Workers
 
 __all__ = [
     "MARGIN_GRID",
     "MarginDistribution",
     "best_margin",
+    "exactly_searched",
     "least_margin",
     "margin_distribution",
     "margins",
@@ -233,17 +235,11 @@ def margins(
     >>> print(margins(RankBoost(n_estimators=20, step="bound").fit(X, y), X, y))
     9 crucial pairs of 6 items, least margin 0.4866, 0.0 % not above 0
     """
-    if isinstance(y, Judgments):
-        if qid is not None or pairs is not None:
-            raise ValueError("qid or pairs given beside Judgments; put everything inside")
-        # Kept as they are, so that rows of no weight are left out; the weights do not count.
-        judgments = y
-    else:
-        judgments = Judgments(y, qid, pairs=pairs, n=len(y) if y is not None else None)
+    scores = np.asarray(model.predict(X), np.float64)
+    judgments = _judgments(y, qid, pairs, len(scores))
     norm = weight_norm(model.ensemble_)
     if norm == 0:
         raise ValueError("the model has no ranker with a weight, so no margin; fit more rounds")
-    scores = np.asarray(model.predict(X), np.float64)
     if scores.shape != (len(judgments),):
         raise ValueError(f"X has {scores.size} rows and y has {len(judgments)}; give one per row")
     return _distribution(judgments, scores, norm)
@@ -309,12 +305,13 @@ def best_margin(
     >>> round(best_margin(X, [0, 0, 0, 1, 1, 1]), 6)
     0.5
     """
-    judgments = y if isinstance(y, Judgments) else Judgments(y, qid, pairs=pairs, n=len(X))  # type: ignore[arg-type]
+    X = np.asarray(X, np.float64)
+    judgments = _judgments(y, qid, pairs, len(X))
+    weak = exactly_searched(family(rankers))
     with Workers(1) as workers:
         training = Training.prepare(
-            np.asarray(X, np.float64), judgments, balance="pairs", max_bins=max_bins,
-            workers=workers,
-        )  # fmt: skip
+            X, judgments, balance="pairs", max_bins=max_bins, workers=workers
+        )
         arrangement = training.arrangement
         if arrangement.n_places + arrangement.winner.size > MOST_ROWS:
             raise ValueError(
@@ -322,7 +319,7 @@ def best_margin(
                 f"a linear programme (at most {MOST_ROWS}); fit SmoothMargin and read "
                 "margin_interval_"
             )
-        search = family(rankers).start(training.table, workers)
+        search = weak.start(training.table, workers)
         programme = _Programme(arrangement)
         while True:
             value, pull = programme.solve()
@@ -331,6 +328,26 @@ def best_margin(
                 return value
             if not programme.add(found.ranker, found.ranker.on(training.table)):
                 return value
+
+
+def exactly_searched(rankers: Family) -> Family:
+    """The family, unless its search may miss the largest edge: then nothing would be certain."""
+    members = rankers.families if isinstance(rankers, Union) else (rankers,)
+    for member in members:
+        if isinstance(member, Regressors | Trees):
+            raise ValueError(
+                f"{member!r} are grown, not searched: one of a larger edge may be missed, and "
+                "a bound on the margin needs the largest; use stumps, features or columns"
+            )
+    return rankers
+
+
+def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:
+    if not isinstance(y, Judgments):
+        return Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
+    if qid is not None or pairs is not None:
+        raise ValueError("qid or pairs given beside Judgments; put everything inside")
+    return y  # as it is: rows of no weight are left out
 
 
 class _Programme:

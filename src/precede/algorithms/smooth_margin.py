@@ -19,7 +19,7 @@ from precede.bound import BoundRisk, State
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range
 from precede.judgments import Arrangement
-from precede.margin import least_margin, net_weights, weight_norm
+from precede.margin import exactly_searched, least_margin, net_weights, weight_norm
 from precede.model import Ensemble, number
 from precede.rankers import Family, Found, Ranker, Search, family
 from precede.risk import PairRisk
@@ -52,6 +52,7 @@ class SmoothMargin(BaseRanker):
     ----------
     rankers : {"stumps", "features", "columns"} or Family
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
+        The interval needs a search that never misses the largest edge, so trees are refused.
     n_estimators : int
         Most rounds.
     tolerance : float
@@ -141,7 +142,7 @@ class SmoothMargin(BaseRanker):
     def _plan(self, stop: Stop) -> Plan:
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
-            rankers=family(self.rankers),
+            rankers=exactly_searched(family(self.rankers)),
             step=SmoothMarginStep(),
             stop=stop | Narrow(self.tolerance),
         )

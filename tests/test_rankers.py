@@ -189,7 +189,7 @@ def test_families_by_name(name):
     assert family(name).name == name
 
 
-@pytest.mark.parametrize("rankers", ["trees", None, 3])
+@pytest.mark.parametrize("rankers", ["forests", None, 3])
 def test_unknown_families_are_refused(rankers):
     with pytest.raises(ValueError, match=rf"rankers={rankers!r} is unknown.*stumps"):
         family(rankers)

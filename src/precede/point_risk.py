@@ -40,7 +40,7 @@ class PointRisk(PairRisk):
     --------
     >>> from precede import Judgments, PointRisk
     >>> judgments = Judgments.bipartite([1, 0, 0])
-    >>> float(PointRisk().value(judgments, [0.0, 0.0, 0.0]))
+    >>> round(PointRisk().value(judgments, [0.0, 0.0, 0.0]), 9)
     3.0
     >>> PointRisk().pull(judgments, [0.0, 0.0, 0.0])
     array([ 1., -1., -1.])

@@ -186,7 +186,7 @@ def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, given: dict[str, NDAr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(X, y, **given)  # type: ignore[arg-type]
+        return estimator.fit(X, y, **given)
 
 
 def _by_hand(ensemble: Ensemble, X: NDArray) -> NDArray:

@@ -53,3 +53,27 @@ def pair_totals(judgments, balance):
         total[i] += w
         total[k] += w
     return total
+
+
+def mixture(judgments, scores, *, weight, margin, balance="pairs"):
+    """Value, pull, diagonal and bound of QBRank's risk, term by term."""
+    n = len(judgments)
+    item = [1.0] * n if judgments.weight is None else list(judgments.weight)
+    value, pull, newton, bound = 0.0, [0.0] * n, [0.0] * n, [0.0] * n
+    for i, k, w, gap in pairs_of(judgments, balance):
+        asked = gap if margin == "gap" else margin
+        short = max(0.0, scores[k] - scores[i] + asked)
+        value += weight / 2 * w * short**2
+        pull[i] += weight * w * short
+        pull[k] -= weight * w * short
+        for row in (i, k):
+            newton[row] += weight * w * (short > 0)
+            bound[row] += 2 * weight * w
+    for row in range(n):
+        if judgments.label is not None and not math.isnan(judgments.label[row]):
+            off = judgments.label[row] - scores[row]
+            value += (1 - weight) / 2 * item[row] * off**2
+            pull[row] += (1 - weight) * item[row] * off
+            newton[row] += (1 - weight) * item[row]
+            bound[row] += (1 - weight) * item[row]
+    return value, pull, newton, bound

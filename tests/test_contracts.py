@@ -84,6 +84,7 @@ def test_every_algorithm_is_discovered():
     assert {cls.__name__ for cls in ALGORITHMS} == {
         "AdaBoostRanker",
         "MultilabelBoost",
+        "QBRank",
         "ConvexRisk",
         "PushRanker",
         "RankBoost",

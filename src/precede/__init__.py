@@ -33,6 +33,7 @@ _HOME = {
     "Power": "losses",
     "Price": "losses",
     "PushRanker": "algorithms.push",
+    "QBRank": "algorithms.qbrank",
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
     "Ranker": "rankers",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from precede.algorithms.boosted import BoostedRanker
     from precede.algorithms.multilabel import MultilabelBoost
     from precede.algorithms.push import PushRanker
+    from precede.algorithms.qbrank import QBRank
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin

@@ -80,14 +80,22 @@ class Training:
 
     @classmethod
     def prepare(
-        cls, X: Any, judgments: Judgments, *, balance: str, max_bins: int, workers: Workers
+        cls,
+        X: Any,
+        judgments: Judgments,
+        *,
+        balance: str,
+        max_bins: int,
+        workers: Workers,
+        labelled: bool = False,
     ) -> Training:
         """Sort, bin, and put the rows of each level in an order of their own.
 
-        Rows that take part in no comparison are left out altogether: they change nothing.
+        Rows that take part in no comparison, and have no label where labels are learnt, are
+        left out altogether: they change nothing.
         """
-        arrangement = judgments.arrange(balance)
-        if arrangement.total <= 0:
+        arrangement = judgments.arrange(balance, labelled=labelled)
+        if arrangement.total <= 0 and not (labelled and arrangement.n_places):
             raise ValueError(why_no_pair(judgments))
         table = Table.build(
             X,
@@ -96,7 +104,10 @@ class Training:
             max_bins=max_bins,
             workers=workers,
         )
-        arrangement, old = arrangement.reorder(table.keys(arrangement.weight, workers))
+        keys = table.keys(arrangement.weight, workers)
+        if arrangement.label is not None:  # rows that differ in their labels alone have an order
+            keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)
+        arrangement, old = arrangement.reorder(keys)
         return cls(table.reorder(old), arrangement, workers)
 
 

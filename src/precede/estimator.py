@@ -137,6 +137,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
     _resumable: bool = True
+    _learns_labels: bool = False  # from Judgments.label, as well as from the order
 
     def _plan(self, stop: Stop) -> Plan:
         """What the loop should do; written by each algorithm."""
@@ -192,7 +193,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         else:
             X = self._validated(X, reset=not going_on, to_fit=True)
             judgments, classes = self._target(X.shape[0], y, **target)
-            source = partial(Training.prepare, X, self._judgments_to_learn(judgments))
+            source = partial(
+                Training.prepare,
+                X,
+                self._judgments_to_learn(judgments),
+                labelled=self._learns_labels,
+            )
         self._check_parameters()
         saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
@@ -300,9 +306,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         scores = np.zeros(table.n_places)
         for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
             scores += step * ranker.on(table)
-        middle = training.arrangement.level_start[1]
+        middle, end = training.arrangement.level_start[1:3]
         weight = training.arrangement.weight
-        log_positive = _log_sum_exp(-scores[middle:], weight[middle:])
+        log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end])
         return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle]))
 
     # -- scoring ---------------------------------------------------------------------------

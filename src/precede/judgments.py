@@ -260,7 +260,7 @@ class Judgments:
         if self.pairs is not None:
             yield from ((int(i), int(k)) for i, k in self.pairs if inside[k])
 
-    def arrange(self, balance: str = "pairs") -> Arrangement:
+    def arrange(self, balance: str = "pairs", *, labelled: bool = False) -> Arrangement:
         """Sort the rows that take part in a comparison by query and grade.
 
         Parameters
@@ -268,6 +268,8 @@ class Judgments:
         balance : {"pairs", "queries"}
             Whether every pair weighs the same or every query does (the pairs of a query then
             share a total of 1; a listed pair belongs to the query of its loser).
+        labelled : bool
+            Whether rows that have a label but no pair get a place too.
 
         Notes
         -----
@@ -275,7 +277,7 @@ class Judgments:
         """
         if balance not in ("pairs", "queries"):
             raise ValueError(f"balance={balance!r} is unknown; use 'pairs' or 'queries'")
-        return _arrange(self, balance)
+        return _arrange(self, balance, labelled)
 
     # -- helpers ---------------------------------------------------------------------------
 
@@ -330,6 +332,7 @@ class Arrangement:
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
         weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
+    label : one number per place, NaN where there is none; None unless asked for
     """
 
     order: Integers
@@ -344,6 +347,7 @@ class Arrangement:
     total: float
     pair_count: float
     n_rows: int
+    label: Floats | None = None
 
     @property
     def n_places(self) -> int:
@@ -418,6 +422,7 @@ class Arrangement:
             grade=self.grade[old],
             weight=self.weight[old],
             outer=self.outer[old],
+            label=None if self.label is None else self.label[old],
             winner=winner[by_place],
             loser=loser[by_place],
             pair_weight=self.pair_weight[by_place],
@@ -425,7 +430,7 @@ class Arrangement:
         return arrangement, old
 
 
-def _arrange(judgments: Judgments, balance: str) -> Arrangement:
+def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     """Carry out `Judgments.arrange`."""
     n = len(judgments)
     query = judgments._query()
@@ -435,6 +440,10 @@ def _arrange(judgments: Judgments, balance: str) -> Arrangement:
 
     paired_only = np.zeros(n, bool)
     paired_only[winner] = paired_only[loser] = True
+    label = None
+    if labelled:
+        label = np.full(n, np.nan) if judgments.label is None else judgments.label
+        paired_only |= ~np.isnan(label) & (weight > 0)
     paired_only[order] = False
     order = np.concatenate([order, np.flatnonzero(paired_only)])
     place = np.full(n, -1)
@@ -465,6 +474,7 @@ def _arrange(judgments: Judgments, balance: str) -> Arrangement:
             math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + winner.size)
         ),
         n_rows=n,
+        label=None if label is None else label[order],
     )
 
 

@@ -9,6 +9,7 @@ objectives; the trees it grows become ours (`precede.trees`).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,19 +18,21 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.exact import exact_sum
-from precede.quadratic import diagonal
+from precede.quadratic import TARGETS, diagonal, terms_of
 from precede.rankers import Family, Found, Ranker, Search
 from precede.table import Table
 from precede.threads import Workers
 from precede.trees import Tree, tree_from_lightgbm, tree_from_sklearn
 
-__all__ = ["Fitted", "RegressionSearch", "Regressors", "TreeSearch", "Trees"]
+__all__ = ["Fitted", "RegressionSearch", "Regressors", "TreeSearch", "Trees", "check_targets"]
 
 Floats = NDArray[np.float64]
 
 # Gradients are rounded to this many steps up to the largest: float32 holds them exactly, and
 # sums of up to 2^29 of them are exact in double precision, in any order.
 GRID = 2.0**23
+# Below this many cells a second thread costs more than it brings.
+SMALL = 1 << 18
 # A round in which the rows or features drawn allow no split is tried again so many times.
 TRIES = 8
 
@@ -49,6 +52,9 @@ class Trees(Family):
     hessian : {"newton", "bound", "uniform"}
         Weights: the diagonal of the second derivative of the risk, a bound of it, or the
         item weights (see `precede.quadratic.diagonal`).
+    targets : {"sum", "average"}
+        Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
+        averaged, so that all rows weigh the same (see `precede.quadratic.terms_of`).
     num_leaves : int
         Most leaves of a tree; trees grow leaf by leaf, the best split first.
     max_depth : int
@@ -74,6 +80,7 @@ class Trees(Family):
 
     Notes
     -----
+    LightGBM's bins count rows, not weights; beyond that an item of weight 2 is two items.
     Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
     sums are exact: the trees do not depend on the number of threads or the order of the rows.
     Memory is LightGBM's: about one byte a cell beside our own, and a copy of X while binning.
@@ -94,6 +101,7 @@ class Trees(Family):
         self,
         *,
         hessian: str = "newton",
+        targets: str = "sum",
         num_leaves: int = 31,
         max_depth: int = -1,
         min_child_samples: int = 20,
@@ -108,6 +116,7 @@ class Trees(Family):
         lightgbm: dict[str, Any] | None = None,
     ):
         self.hessian = hessian
+        self.targets = targets
         self.num_leaves = num_leaves
         self.max_depth = max_depth
         self.min_child_samples = min_child_samples
@@ -155,9 +164,11 @@ class Trees(Family):
             "min_data_in_bin": 1,
             "num_leaves": self.num_leaves,
             "max_depth": self.max_depth,
-            "min_data_in_leaf": self.min_child_samples,
+            # LightGBM estimates counts from weights; no leaf is empty anyway.
+            "min_data_in_leaf": self.min_child_samples if self.min_child_samples > 1 else 0,
             "min_sum_hessian_in_leaf": self.min_child_weight,
             "lambda_l2": self.reg_lambda,
+            "min_gain_to_split": 1e-12,  # what is less is rounding
             "bagging_fraction": self.subsample,
             "bagging_freq": int(self.subsample < 1),
             "feature_fraction": self.max_features,
@@ -173,6 +184,7 @@ class Trees(Family):
 
 _DEFAULTS = {
     "hessian": "newton",
+    "targets": "sum",
     "num_leaves": 31,
     "max_depth": -1,
     "min_child_samples": 20,
@@ -200,6 +212,7 @@ class RegressionSearch(Search):
     """Rankers fitted to a quadratic model of the risk by weighted least squares."""
 
     hessian: str = "newton"
+    targets: str = "sum"
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Fit a ranker to the pull, every row weighing the same."""
@@ -209,12 +222,29 @@ class RegressionSearch(Search):
         self, risk: Any, state: Any, allowed: NDArray[np.bool_] | None = None
     ) -> Found | None:
         """Fit a ranker to the quadratic model of the risk."""
-        return self.fit(state.pull, diagonal(risk, state, self.hessian), allowed)
+        weight = diagonal(risk, state, self.hessian)
+        rows = exact_sum(risk.arrangement.weight)
+        if self.targets == "sum":
+            return self.fit(state.pull, weight, allowed, rows=rows)
+        terms = terms_of(risk)
+        found = self.fit(state.pull / terms, weight / terms, allowed, rows=rows)
+        if found is None or found.values is None:
+            return None
+        edge = risk.edge(state, found.values)
+        return replace(found, edge=edge) if edge != 0 else None
 
     def fit(
-        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+        self,
+        pull: Floats,
+        weight: Floats,
+        allowed: NDArray[np.bool_] | None = None,
+        *,
+        rows: float | None = None,
     ) -> Found | None:
-        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps."""
+        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps.
+
+        `rows` is how many rows there are, an item of weight 2 being two.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define fit(pull, weight)")
 
 
@@ -224,8 +254,10 @@ class TreeSearch(RegressionSearch):
     def __init__(self, family: Trees, table: Table, workers: Workers):
         import lightgbm  # noqa: PLC0415  (only for those who grow trees)
 
-        self._family, self._table, self.hessian = family, table, family.hessian
-        parameters = family.parameters(table.n_features, workers.jobs)
+        self._family, self._table = family, table
+        self.hessian, self.targets = family.hessian, check_targets(family.targets)
+        threads = workers.jobs if table.codes.size >= SMALL else 1
+        parameters = family.parameters(table.n_features, threads)
         data = lightgbm.Dataset(
             _rows_of(table),
             label=np.zeros(table.n_places),
@@ -254,14 +286,19 @@ class TreeSearch(RegressionSearch):
         return features
 
     def fit(
-        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+        self,
+        pull: Floats,
+        weight: Floats,
+        allowed: NDArray[np.bool_] | None = None,
+        *,
+        rows: float | None = None,
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
         if allowed is not None and not allowed.all():
             raise ValueError(
                 "max_features below 1 is for trees to draw; pass rankers=Trees(max_features=...)"
             )
-        mean = exact_sum(weight) / max(weight.size, 1)
+        mean = exact_sum(weight) / (rows or max(weight.size, 1))
         if not mean > 0:
             return None
         gradient, unit = _on_grid(-pull)
@@ -300,8 +337,17 @@ class TreeSearch(RegressionSearch):
         return Found(tree, edge, values=values) if edge != 0 else None
 
 
+def check_targets(targets: str) -> str:
+    """Refuse anything but the ways to join the pairs of a row."""
+    if targets not in TARGETS:
+        raise ValueError(f"targets={targets!r} is unknown; use one of {TARGETS}")
+    return targets
+
+
 def _rows_of(table: Table) -> Any:
     """Rows in the order of the places; sparse ones stay sparse."""
+    if table.X is None:  # a table on disk says what it has not
+        return table.rows()
     if scipy.sparse.issparse(table.X):
         return table.X.tocsr()[table.order]
     rows = table.X[table.order]
@@ -370,11 +416,12 @@ class Regressors(Family):
     Fitted(LinearRegression())
     """
 
-    def __init__(self, regressor: Any, *, hessian: str = "newton"):
+    def __init__(self, regressor: Any, *, hessian: str = "newton", targets: str = "sum"):
         if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
             raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
         self.regressor = regressor
         self.hessian = hessian
+        self.targets = targets
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Fit the regressor once."""
@@ -390,17 +437,23 @@ class Regressors(Family):
 
 class _RegressorSearch(RegressionSearch):
     def __init__(self, family: Regressors, table: Table):
-        self._regressor, self.hessian = family.regressor, family.hessian
+        self._regressor = family.regressor
+        self.hessian, self.targets = family.hessian, check_targets(family.targets)
         self._rows = np.asarray(table.rows())
 
     def fit(
-        self, pull: Floats, weight: Floats, allowed: NDArray[np.bool_] | None = None
+        self,
+        pull: Floats,
+        weight: Floats,
+        allowed: NDArray[np.bool_] | None = None,
+        *,
+        rows: float | None = None,
     ) -> Found | None:
         from sklearn.base import clone  # noqa: PLC0415  (scikit-learn's, for its regressors)
 
         if allowed is not None and not allowed.all():
             raise ValueError("max_features below 1 is not for regressors; give them a share")
-        mean = exact_sum(weight) / weight.size
+        mean = exact_sum(weight) / (rows or weight.size)
         fitted = clone(self._regressor).fit(self._rows, pull / weight, sample_weight=weight / mean)
         ranker: Ranker = Fitted(fitted)
         if type(fitted).__name__ == "DecisionTreeRegressor":

@@ -19,11 +19,21 @@ from precede.judgments import Arrangement, Judgments
 from precede.losses import Power
 from precede.threads import Workers
 
-__all__ = ["HESSIANS", "BoundScoreRisk", "ScoreRisk", "diagonal", "pair_totals", "places_of"]
+__all__ = [
+    "HESSIANS",
+    "TARGETS",
+    "BoundScoreRisk",
+    "ScoreRisk",
+    "diagonal",
+    "pair_totals",
+    "places_of",
+    "terms_of",
+]
 
 Floats = NDArray[np.float64]
 
 HESSIANS = ("newton", "bound", "uniform")
+TARGETS = ("sum", "average")
 # No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
 # but hardly a curvature, and their ratio would be a target without measure.
 LEAST = 1e-6
@@ -88,6 +98,18 @@ def pair_totals(arrangement: Arrangement) -> Floats:
     for side in (winner, loser):
         total += np.bincount(side, listed, minlength=total.size)
     return total
+
+
+def terms_of(risk: Any) -> Floats:
+    """How many terms of the risk every place takes part in, an item of weight 2 being two items.
+
+    Divided by it, the sum of the gradients of a row's pairs becomes their average, "the average
+    gradient values as the target value for each distinct x" (Zheng et al. 2007, section 3), and
+    the weight of the row that of one pair.
+    """
+    if hasattr(risk, "terms"):
+        return risk.terms()
+    return pair_totals(risk.arrangement) / risk.arrangement.weight
 
 
 # -- a risk of the user's own ----------------------------------------------------------------

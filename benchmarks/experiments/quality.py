@@ -1,0 +1,335 @@
+"""How well do boosted trees rank? Ours and the peers', in one harness.
+
+    python benchmarks/experiments/quality.py search     # variants of ours, validation only
+    python benchmarks/experiments/quality.py run        # ours and the peers, with test sets
+    python benchmarks/experiments/quality.py report     # tables from what has been run
+
+Every model has the same folds, number of leaves, rounds, learning rates and shares of rows and
+features for a tree; the learning rate and the number of rounds are chosen on the validation
+set by NDCG@10. Runs are kept as JSON lines and not repeated; scores of the test sets stay in
+a folder of their own that is not part of the repository.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from precede import BoostedRanker, QBRank, SquaredHinge  # noqa: E402
+from precede.inference import compare  # noqa: E402
+from precede.metrics import Evaluator  # noqa: E402
+from problems import lightgbm_rank, movielens, mq2008  # noqa: E402
+
+RESULTS = HERE.parent / "results"
+SCORES = HERE / "scores"  # ignored by git
+ROUNDS, EVERY, LEAVES, LEAST = 300, 10, 16, 20
+ROWS, FEATURES = 0.7, 0.5  # shares for a tree
+RATES = (0.05, 0.1)
+METRICS = ("ndcg@10", "map", "pair_error")
+SETS = {
+    "MQ2008": [(f"fold {fold}", lambda fold=fold: mq2008(fold)) for fold in range(1, 6)],
+    "LightGBM sample": [("its split", lightgbm_rank)],
+    "MovieLens": [(f"fold {fold}", lambda fold=fold: movielens(fold)) for fold in range(1, 6)],
+}
+RELEVANT = {"MovieLens": 3.0}  # four stars and more; elsewhere every grade above 0
+
+SHAPE = {
+    "n_estimators": ROUNDS,
+    "num_leaves": LEAVES,
+    "min_child_samples": LEAST,
+    "subsample": ROWS,
+    "max_features": FEATURES,
+    "random_state": 0,
+    "n_jobs": 1,
+}
+# What is tried for the default of BoostedRanker, one change at a time.
+VARIANTS = {
+    "logistic, queries, newton (default)": {},
+    "pairs weigh the same": {"balance": "pairs"},
+    "hessian bound": {"hessian": "bound", "line_search": True},
+    "hessian uniform": {"hessian": "uniform", "line_search": True},
+    "line search": {"line_search": True},
+    "targets averaged": {"targets": "average", "line_search": True},
+    "exponential": {"loss": "exponential"},
+    "exponential, pairs": {"loss": "exponential", "balance": "pairs"},
+    "squared hinge": {"loss": "squared_hinge"},
+    "squared hinge, gap": {"loss": SquaredHinge("gap")},
+    "exponential, price 2": {"loss": "exponential", "price": 2},
+    "squared hinge, price 2": {"loss": "squared_hinge", "price": 2},
+}
+
+
+def by_query(data):
+    X, y, qid = data
+    order = np.argsort(qid, kind="stable")
+    return np.ascontiguousarray(X[order]), y[order].astype(int), qid[order]
+
+
+def sizes(qid):
+    return np.unique(qid, return_counts=True)[1]
+
+
+# -- one function for each library: scores after every tenth round -------------------------------
+
+
+def ours(estimator):
+    def staged(train, others, rate):
+        X, y, qid = train
+        model = estimator(rate).fit(X, y, qid=qid)
+        return [list(model.staged_predict(X))[EVERY - 1 :: EVERY] for X in others]
+
+    return staged
+
+
+def boosted(**options):
+    return ours(lambda rate: BoostedRanker(learning_rate=rate, **SHAPE, **options))
+
+
+def qbrank(**options):
+    return ours(lambda rate: QBRank(learning_rate=rate, **SHAPE, **options))
+
+
+def lightgbm(objective):
+    def staged(train, others, rate):
+        import lightgbm as library
+
+        X, y, qid = train
+        parameters = {
+            "objective": objective, "learning_rate": rate, "num_leaves": LEAVES,
+            "min_data_in_leaf": LEAST, "bagging_fraction": ROWS, "bagging_freq": 1,
+            "feature_fraction": FEATURES, "verbosity": -1, "num_threads": 1, "seed": 0,
+        }  # fmt: skip
+        data = library.Dataset(X, label=y, group=sizes(qid), params={"verbosity": -1})
+        model = library.train(parameters, data, ROUNDS)
+
+        def part(X, first):
+            return model.predict(X, start_iteration=first, num_iteration=EVERY, raw_score=True)
+
+        return [summed(X, part) for X in others]
+
+    return staged
+
+
+def xgboost(objective):
+    def staged(train, others, rate):
+        import xgboost as library
+
+        X, y, qid = train
+        parameters = {
+            "objective": objective, "eta": rate, "max_leaves": LEAVES, "max_depth": 0,
+            "grow_policy": "lossguide", "tree_method": "hist", "subsample": ROWS,
+            "colsample_bytree": FEATURES, "nthread": 1, "seed": 0,
+        }  # fmt: skip
+        data = library.DMatrix(X, label=y, qid=np.unique(qid, return_inverse=True)[1])
+        model = library.train(parameters, data, ROUNDS)
+
+        def part(X, first):
+            rounds = (first, first + EVERY)
+            return model.predict(library.DMatrix(X), output_margin=True, iteration_range=rounds)
+
+        return [summed(X, part) for X in others]
+
+    return staged
+
+
+def catboost(loss):
+    def staged(train, others, rate):
+        import catboost as library
+
+        X, y, qid = train
+        model = library.CatBoost({
+            "loss_function": loss, "learning_rate": rate, "iterations": ROUNDS,
+            "grow_policy": "Lossguide", "max_leaves": LEAVES, "min_data_in_leaf": LEAST,
+            "bootstrap_type": "Bernoulli", "subsample": ROWS, "rsm": FEATURES, "verbose": False,
+            "thread_count": 1, "random_seed": 0, "allow_writing_files": False,
+        })  # fmt: skip
+        model.fit(library.Pool(X, label=y, group_id=qid))
+        return [list(model.staged_predict(X, eval_period=EVERY)) for X in others]
+
+    return staged
+
+
+def summed(X, part):
+    """Running sums of ten trees at a time; constants do not matter."""
+    scores, total = [], np.zeros(len(X))
+    for first in range(0, ROUNDS, EVERY):
+        total = total + part(X, first)
+        scores.append(total)
+    return scores
+
+
+MODELS = {
+    "precede BoostedRanker": boosted(),
+    "precede BoostedRanker, exponential": boosted(loss="exponential"),
+    "precede QBRank": qbrank(),
+    "precede QBRank, targets summed": qbrank(targets="sum"),
+    "LightGBM lambdarank": lightgbm("lambdarank"),
+    "LightGBM rank_xendcg": lightgbm("rank_xendcg"),
+    "XGBoost rank:ndcg": xgboost("rank:ndcg"),
+    "XGBoost rank:pairwise": xgboost("rank:pairwise"),
+    "CatBoost YetiRank": catboost("YetiRank"),
+    "CatBoost PairLogit": catboost("PairLogit"),
+}
+OURS = "precede BoostedRanker"
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def evaluator(name, data):
+    _, y, qid = data
+    return Evaluator(y, qid, metrics=METRICS, relevant=RELEVANT.get(name, 1.0))
+
+
+def done(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def keep(path, **row):
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def best_of(name, staged, parts, rates):
+    """The learning rate and round of the best NDCG@10 on validation, and the test scores."""
+    train, valid, test = parts
+    judge = evaluator(name, valid)
+    best = None
+    for rate in rates:
+        on_valid, on_test = staged(train, [valid[0], test[0]], rate)
+        means = [judge.evaluate(scores).mean for scores in on_valid]
+        chosen = int(np.argmax([mean["ndcg@10"] for mean in means]))
+        if best is None or means[chosen]["ndcg@10"] > best[0]["ndcg@10"]:
+            best = means[chosen], rate, EVERY * (chosen + 1), on_test[chosen]
+    return best
+
+
+def search():
+    path = RESULTS / "quality_search.jsonl"
+    seen = {(row["set"], row["part"], row["model"]) for row in done(path)}
+    for name, parts in SETS.items():
+        for part, read in parts:
+            data = read()
+            if data is None:
+                continue
+            data = [by_query(each) for each in data]
+            for model, options in VARIANTS.items():
+                if (name, part, model) in seen:
+                    continue
+                began = time.perf_counter()
+                mean, rate, rounds, _ = best_of(name, boosted(**options), data, RATES[1:])
+                keep(path, set=name, part=part, model=model, rate=rate, rounds=rounds,
+                     valid=mean, seconds=round(time.perf_counter() - began, 1))  # fmt: skip
+
+
+def run():
+    path = RESULTS / "quality.jsonl"
+    SCORES.mkdir(exist_ok=True)
+    seen = {(row["set"], row["part"], row["model"]) for row in done(path)}
+    for name, parts in SETS.items():
+        for part, read in parts:
+            data = read()
+            if data is None:
+                continue
+            data = [by_query(each) for each in data]
+            for model, staged in MODELS.items():
+                if (name, part, model) in seen:
+                    continue
+                began = time.perf_counter()
+                valid, rate, rounds, scores = best_of(name, staged, data, RATES)
+                np.save(SCORES / f"{name} {part} {model}.npy".replace(":", "_"), scores)
+                test = evaluator(name, data[2]).evaluate(scores).mean
+                seconds = round(time.perf_counter() - began, 1)
+                keep(path, set=name, part=part, model=model, rate=rate, rounds=rounds,
+                     valid=valid, test=test, seconds=seconds)  # fmt: skip
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+def pooled(name):
+    """Grades and queries of all test sets, and the scores of every model on them."""
+    grades, queries, scores = [], [], {model: [] for model in MODELS}
+    for number, (part, read) in enumerate(SETS[name]):
+        _, y, qid = by_query(read()[2])
+        grades.append(y)
+        queries.append(qid + number * 10**7)
+        for model, found in scores.items():
+            file = SCORES / f"{name} {part} {model}.npy".replace(":", "_")
+            if found is not None and file.exists():
+                found.append(np.load(file))
+            else:
+                scores[model] = None
+    scores = {model: np.concatenate(found) for model, found in scores.items() if found}
+    return np.concatenate(grades), np.concatenate(queries), scores
+
+
+def versus(name, metric, y, qid, one, other):
+    if metric == "map":
+        y = (y >= RELEVANT.get(name, 1.0)).astype(int)
+    return compare(y, one, other, qid, metric=metric)
+
+
+def table_of(name):
+    y, qid, scores = pooled(name)
+    if OURS not in scores:
+        return []
+    lines = [f"## {name}", "", "| model | NDCG@10 | difference | MAP | difference | pair error | "
+             "difference |", "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for model, own in scores.items():
+        cells = [model]
+        for metric in METRICS:
+            found = versus(name, metric, y, qid, scores[OURS], own)
+            cells.append(f"{found.value_b:.4f}")
+            if model == OURS:
+                cells.append("")
+                continue
+            low, high = found.interval(0.95)
+            mark = " *" if low > 0 or high < 0 else ""
+            cells.append(f"{found.difference:+.4f} [{low:+.4f}, {high:+.4f}]{mark}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
+def search_table():
+    rows = done(RESULTS / "quality_search.jsonl")
+    lines = ["## Variants, on the validation sets", ""]
+    lines += ["Means over the folds of each set, learning rate 0.1.", ""]
+    heads = [f"{name}: NDCG@10, MAP, pair error" for name in SETS]
+    lines += ["| variant | " + " | ".join(heads) + " |", "|---|" + "---|" * len(SETS)]
+    for model in VARIANTS:
+        cells = [model]
+        for name, parts in SETS.items():
+            of = [row["valid"] for row in rows if row["set"] == name and row["model"] == model]
+            full = len(of) == len(parts)
+            means = [np.mean([value[m] for value in of]) for m in METRICS] if full else []
+            cells.append(", ".join(f"{mean:.4f}" for mean in means))
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def report():
+    head = [
+        "# How well boosted trees rank", "",
+        f"{LEAVES} leaves, {ROUNDS} rounds, learning rates {RATES}, {ROWS:.0%} of the rows and "
+        f"{FEATURES:.0%} of the features for a tree, everywhere; rate and rounds chosen on "
+        "validation NDCG@10. Other parameters are each library's own. Differences are "
+        f"`{OURS}` minus the model, over all test queries, with paired 95 % intervals by "
+        "query; a star marks those that leave out 0. NDCG and MAP: positive is better for us; "
+        "pair error: negative is.", "",
+    ]  # fmt: skip
+    lines = head + [line for name in SETS for line in table_of(name)] + search_table()
+    (RESULTS / "quality.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["search", "run", "report"])
+    {"search": search, "run": run, "report": report}[parser.parse_args().what]()

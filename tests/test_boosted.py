@@ -1,0 +1,413 @@
+"""BoostedRanker and QBRank: the risk, its limits, its theorem, and scikit-learn's manners."""
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import naive_trees
+import strategies
+from precede import BoostedRanker, Judgments, Logistic, QBRank, ScoreRisk, SquaredHinge, load
+from precede.algorithms.qbrank import QuadraticMixture
+from precede.boost import SecantStep, Training
+from precede.datasets import search_results
+from precede.pairwise import DensePairRisk
+from precede.rankers import Found
+from precede.testing import check_algorithm
+from precede.threads import Workers
+
+SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
+LEARNERS = [BoostedRanker, QBRank]
+
+
+@parametrize_with_checks(
+    [
+        BoostedRanker(n_estimators=5),
+        BoostedRanker(n_estimators=5, subsample=0.7, max_features=0.5, random_state=0),
+        QBRank(n_estimators=5),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    """All of them, without exemption."""
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        BoostedRanker(loss="exponential", price=2),
+        BoostedRanker(loss="squared_hinge", hessian="bound", line_search=True),
+        BoostedRanker(hessian="uniform", line_search=True, targets="average"),
+        BoostedRanker(rankers="stumps"),
+        BoostedRanker(loss="hinge", line_search=True),
+        QBRank(hessian="newton", targets="sum", margin=1.0),
+        QBRank(line_search=False),
+    ],
+    ids=str,
+)
+def test_contracts_hold_for_all_options(estimator):
+    check_algorithm(estimator.set_params(n_estimators=4))
+
+
+# -- QBRank's risk -------------------------------------------------------------------------------
+
+
+@st.composite
+def labelled(draw):
+    judgments = draw(strategies.judgments(with_pair=False))
+    label = draw(
+        st.lists(
+            st.sampled_from([np.nan, 0.0, 1.0, 2.5, -3.0]),
+            min_size=len(judgments),
+            max_size=len(judgments),
+        )
+    )
+    return Judgments(
+        judgments.grade, judgments.qid, pairs=judgments.pairs, pair_weight=judgments.pair_weight,
+        weight=judgments.weight, label=np.array(label), n=len(judgments),
+    )  # fmt: skip
+
+
+@given(st.data(), labelled(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),
+       st.sampled_from(["pairs", "queries"]))  # fmt: skip
+@settings(max_examples=150)
+def test_the_mixture_equals_its_sum_term_by_term(data, judgments, weight, margin, balance):
+    arrangement = judgments.arrange(balance, labelled=True)
+    rows = data.draw(strategies.scores(len(judgments), spread=3.0))
+    mixture = QuadraticMixture(margin, weight, balance)
+    expected = naive_trees.mixture(
+        judgments, list(rows), weight=weight, margin=margin, balance=balance
+    )
+    if expected[3] == [0.0] * len(judgments):
+        with pytest.raises(ValueError, match="leaves nothing to learn from"):
+            mixture.bind(arrangement)
+        return
+    risk = mixture.bind(arrangement)
+    state = risk.state(rows[arrangement.order])
+    scale = np.exp(state.log_mass)
+    np.testing.assert_allclose(np.exp(state.log_value), expected[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(risk.to_rows(state.pull * scale) if scale else 0.0,
+                               expected[1], rtol=1e-9, atol=1e-9)  # fmt: skip
+    if scale:
+        for found, wanted in (
+            (risk.curvature(state), expected[2]),
+            (risk.curvature_bound(state), expected[3]),
+        ):
+            np.testing.assert_allclose(risk.to_rows(found * scale), wanted, rtol=1e-9, atol=1e-9)
+
+
+def half_labelled():
+    known = SAMPLE.qid < 20
+    return Judgments(
+        np.where(known, SAMPLE.y, np.nan),
+        SAMPLE.qid,
+        label=np.where(known, np.nan, SAMPLE.y.astype(float)),
+    )
+
+
+def test_without_pairs_it_is_gradient_boosted_trees():
+    """The same trees as LightGBM's regression with the same step."""
+    shape = {"num_leaves": 8, "min_child_samples": 5}
+    label = SAMPLE.truth
+    ours = QBRank(n_estimators=31, learning_rate=0.1, line_search=False, weight=0.0, **shape).fit(
+        SAMPLE.X, Judgments(label=label)
+    )
+    data = lightgbm.Dataset(SAMPLE.X, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
+    settings_ = {
+        "objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbosity": -1,
+        "learning_rate": 0.1,
+    }  # fmt: skip
+    theirs = lightgbm.train(settings_, data, 30)
+    np.testing.assert_allclose(
+        ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=0, atol=1e-3 * label.std()
+    )
+    assert ours.ensemble_.weights[0] == pytest.approx(label.mean())
+
+
+def test_without_labels_it_is_preference_learning():
+    with_labels = Judgments(SAMPLE.y, SAMPLE.qid, label=np.full(len(SAMPLE.y), np.nan))
+    for y in (SAMPLE.y, with_labels):
+        model = QBRank(n_estimators=20)
+        model.fit(SAMPLE.X, y, **({} if isinstance(y, Judgments) else {"qid": SAMPLE.qid}))
+        risk = DensePairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+        scores = model.predict(SAMPLE.X)[risk.arrangement.order]
+        # w/2 times the squared hinges, over w times the number of pairs
+        mean = np.exp(risk.log_value(scores)) / risk.arrangement.total / 2
+        assert model.history_["risk"][-1] == pytest.approx(mean)
+        assert model.ensemble_.rankers[0].name == "tree"
+
+
+def test_rows_may_have_both_either_or_neither():
+    both = half_labelled()
+    model = QBRank(n_estimators=20).fit(SAMPLE.X, both)
+    rows = np.concatenate([np.arange(len(both)), [0, 1]])
+    neither = Judgments(
+        np.append(both.grade, [np.nan, np.nan]),
+        np.append(both.qid, [99, 99]),
+        label=np.append(both.label, [np.nan, np.nan]),
+    )
+    again = QBRank(n_estimators=20).fit(SAMPLE.X[rows], neither)
+    assert again.ensemble_.rankers == model.ensemble_.rankers
+    assert again.ensemble_.weights == model.ensemble_.weights
+
+
+def test_nothing_to_learn_from_is_said():
+    X = SAMPLE.X[:6]
+    with pytest.raises(ValueError, match=r"weight=0 leaves nothing .* no labels"):
+        QBRank(weight=0.0).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match=r"weight=1 leaves nothing .* no pairs"):
+        QBRank(weight=1.0).fit(X, Judgments(label=np.arange(6.0)))
+    with pytest.raises(ValueError, match="no pair to learn from"):
+        QBRank().fit(X, Judgments(np.ones(6), label=np.full(6, np.nan)))
+    with pytest.raises(ValueError, match="weight=2"):
+        QBRank(weight=2.0).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match="margin='wide'"):
+        QBRank(margin="wide").fit(X, [0, 1] * 3)
+
+
+def test_an_item_of_weight_two_is_two_items():
+    """Up to LightGBM's bins, which count rows: so few values that each has its own."""
+    both, X = half_labelled(), np.clip(SAMPLE.X.round(1), -4, 4)
+    weight = np.random.default_rng(0).integers(0, 3, len(both))
+    rows = np.repeat(np.arange(len(both)), weight)
+    for targets in ("average", "sum"):
+        options = {"n_estimators": 8, "num_leaves": 4, "targets": targets, "min_child_samples": 0}
+        by_weight = QBRank(**options).fit(X, both, sample_weight=weight)
+        repeated = QBRank(**options).fit(X[rows], both[rows])
+        np.testing.assert_allclose(by_weight.predict(X), repeated.predict(X), rtol=1e-4, atol=1e-5)
+
+
+# -- what the theory promises --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hessian", ["bound", "newton"])
+@pytest.mark.parametrize("targets", ["average", "sum"])
+def test_the_risk_never_rises_with_line_search(hessian, targets):
+    model = QBRank(n_estimators=60, learning_rate=1.0, hessian=hessian, targets=targets)
+    risk = model.fit(SAMPLE.X, half_labelled()).history_["risk"]
+    assert (np.diff(risk) <= 0).all()
+    for loss in ("logistic", "exponential", SquaredHinge()):
+        model = BoostedRanker(
+            loss=loss, n_estimators=30, learning_rate=1.0, hessian=hessian, targets=targets,
+            line_search=True,
+        )  # fmt: skip
+        risk = model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid).history_["log_risk"]
+        assert (np.diff(risk) <= 1e-12).all()
+
+
+def test_the_bound_makes_progress_without_a_line_search():
+    """A step of 1 under the bound lowers the risk at least by what the quadratic model says."""
+    model = QBRank(n_estimators=40, learning_rate=1.0, targets="sum", line_search=False)
+    risk = model.fit(SAMPLE.X, half_labelled()).history_["risk"]
+    assert (np.diff(risk) < 0).all()
+
+
+def test_theorem_1_bounds_the_risk():
+    """Zheng et al. 2007, theorem 1, on a problem small enough to know every quantity.
+
+    C is the set of multiples of trees of one split on the six values of one feature, which
+    the learner searches exhaustively, so every epsilon_k is 0; W = 2w·pairs + (1 - w) on
+    labels is a global bound, so M = n with the norm ``||g||² = sum W g² / n``.
+    """
+    x = np.repeat(np.arange(6.0), 5)[:, None]
+    rng = np.random.default_rng(0)
+    grade = rng.integers(0, 3, len(x)).astype(float)
+    label = grade + rng.normal(0, 0.1, len(x))
+    judgments = Judgments(grade, np.arange(len(x)) % 5, label=label)
+    arrangement = judgments.arrange("pairs", labelled=True)
+    risk = QuadraticMixture("gap", 0.5, "pairs").bind(arrangement)
+    at = x[arrangement.order]
+    n = len(x)
+    weight = risk.curvature_bound(risk.state(np.zeros(n)))
+    weight = weight * np.exp(risk.state(np.zeros(n)).log_mass)
+    steps = [(at[:, 0] > cut).astype(float) for cut in range(-1, 5)]
+    norm = lambda g: np.sqrt((weight * g**2).sum() / n)  # noqa: E731
+
+    def value(scores):
+        return float(np.exp(risk.log_value(scores)))
+
+    # Any target in the span: least squares on the labels, and its 1-norm in steps.
+    coefficients, *_ = np.linalg.lstsq(np.stack(steps, 1), label[arrangement.order], rcond=None)
+    target = np.stack(steps, 1) @ coefficients
+    size = sum(abs(c) * norm(step) for c, step in zip(coefficients, steps, strict=True))
+
+    scores, lengths = np.zeros(n), []
+    for _ in range(30):
+        state = risk.state(scores)
+        pull = state.pull * np.exp(state.log_mass)
+        tree = DecisionTreeRegressor(max_depth=1).fit(at, pull / weight, sample_weight=weight)
+        g = tree.predict(at)
+        fits = [step * ((pull @ step) / (weight @ step)) for step in steps]
+        g = max([g, *fits], key=lambda f: pull @ f - 0.5 * (weight * f**2).sum())
+        length = min(0.2, norm(g))  # a normalised step
+        scores = scores + length * g / norm(g)
+        lengths.append(length)
+        a = np.cumsum(lengths)
+        b = np.append(np.cumsum((n * np.square(lengths) / 2)[::-1])[::-1], 0.0)  # b_j, M = n
+        k = len(lengths) - 1
+        tails = [
+            (b[0] - b[j + 1]) * (size + a[j]) / (size + a[k]) + (b[j + 1] - b[k + 1])
+            for j in range(k + 1)
+        ]
+        gap = max(0.0, value(np.zeros(n)) - value(target))
+        assert value(scores) <= value(target) + size / (size + a[k]) * gap + min(tails) + 1e-9
+
+
+def test_the_search_by_secants_stays_near_the_least_point():
+    judgments = Judgments(SAMPLE.y, SAMPLE.qid)
+    risk = DensePairRisk("logistic").bind(judgments)
+    rng = np.random.default_rng(0)
+    zero = risk.state(np.zeros(risk.arrangement.n_places))
+    for scale in (0.01, 1.0, 30.0):
+        values = scale * (SAMPLE.truth[risk.arrangement.order] + rng.normal(0, 1, zero.pull.size))
+        edge = risk.edge(zero, values)
+        step = SecantStep().step(risk, zero, Found(None, edge), values).size
+        best, _ = risk.line_search(zero, values)
+        fall = zero.log_value - risk.log_value(zero.scores + step * values)
+        most = zero.log_value - risk.log_value(zero.scores + best * values)
+        assert abs(step) <= 8
+        if abs(best) <= 8:
+            assert fall >= 0.9 * most
+        assert fall > 0
+
+
+# -- a risk of one's own ---------------------------------------------------------------------------
+
+
+class ByHand(ScoreRisk):
+    """The logistic risk by enumeration."""
+
+    def _margins(self, judgments, scores):
+        grade, qid = judgments.grade, judgments.qid
+        pair = (grade[:, None] > grade) & (qid[:, None] == qid)
+        return pair, np.where(pair, scores[:, None] - scores, 0.0)
+
+    def value(self, judgments, scores):
+        pair, margin = self._margins(judgments, scores)
+        return float(Logistic().value(margin)[pair].sum())
+
+    def pull(self, judgments, scores):
+        pair, margin = self._margins(judgments, scores)
+        force = np.where(pair, -Logistic().slope(margin), 0.0)
+        return force.sum(1) - force.sum(0)
+
+    def curvature(self, judgments, scores):
+        pair, margin = self._margins(judgments, scores)
+        bend = np.where(pair, Logistic().curvature(margin), 0.0)
+        return bend.sum(1) + bend.sum(0)
+
+
+@pytest.mark.parametrize("line_search", [True, False])
+def test_a_risk_by_hand_is_boosted_as_ours_is(line_search):
+    options = {"n_estimators": 6, "line_search": line_search}
+    ours = BoostedRanker(balance="pairs", **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    theirs = BoostedRanker(loss=ByHand(), **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    np.testing.assert_allclose(
+        ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=1e-4, atol=1e-4
+    )
+
+
+class Negative(ByHand):
+    def value(self, judgments, scores):
+        return -1.0
+
+
+class Short(ByHand):
+    def pull(self, judgments, scores):
+        return np.zeros(3)
+
+
+@pytest.mark.parametrize("risk", [Negative(), Short()])
+def test_a_risk_that_makes_no_sense_is_refused(risk):
+    with pytest.raises(ValueError, match="a risk is not negative"):
+        BoostedRanker(loss=risk, n_estimators=2).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+
+
+# -- manners ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_warm_start_goes_on_to_the_same_model(learner):
+    options = {"min_child_samples": 5}
+    whole = learner(n_estimators=12, **options).fit(SAMPLE.X, half_labelled())
+    part = learner(n_estimators=5, warm_start=True, **options).fit(SAMPLE.X, half_labelled())
+    part.set_params(n_estimators=12).fit(SAMPLE.X, half_labelled())
+    assert part.ensemble_.rankers == whole.ensemble_.rankers
+    assert part.ensemble_.weights == whole.ensemble_.weights
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_early_stopping_keeps_the_best_rounds(learner, tmp_path):
+    train, valid = SAMPLE.qid < 25, SAMPLE.qid >= 25
+    model = learner(
+        n_estimators=200, learning_rate=0.5, early_stopping_rounds=5, eval_metric="ndcg@5"
+    ).fit(
+        SAMPLE.X[train], SAMPLE.y[train], qid=SAMPLE.qid[train],
+        eval_set=(SAMPLE.X[valid], SAMPLE.y[valid]), eval_qid=SAMPLE.qid[valid],
+    )  # fmt: skip
+    watched = model.evals_result_["valid_0"]["ndcg@5"]
+    assert len(watched) < 200
+    assert model.best_iteration_ == int(np.argmax(watched)) + 1 == model.n_estimators_
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(SAMPLE.X), model.predict(SAMPLE.X))
+
+
+def test_callbacks_and_progress(capsys):
+    seen = []
+
+    def watch(progress):
+        seen.append(progress.round)
+        return progress.round > 3
+
+    model = BoostedRanker(n_estimators=50, callbacks=[watch], verbose=1)
+    model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    assert seen == [1, 2, 3, 4]
+    assert "BoostedRanker" in capsys.readouterr().err
+
+
+def test_a_drawn_fit_cannot_be_resumed(tmp_path):
+    model = BoostedRanker(n_estimators=4, subsample=0.5, random_state=0)
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "rounds")
+    whole = BoostedRanker(n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    kept = BoostedRanker(n_estimators=4).fit(
+        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "other"
+    )
+    assert kept.ensemble_.rankers == whole.ensemble_.rankers
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge"])
+def test_separable_data_stay_finite_for_a_thousand_rounds(loss):
+    X = np.arange(40.0)[:, None]
+    model = BoostedRanker(
+        loss=loss,
+        n_estimators=1000,
+        learning_rate=1.0,
+        num_leaves=2,
+        min_child_samples=1,
+        line_search=True,
+    ).fit(X, (X[:, 0] > 19).astype(int))
+    assert np.isfinite(model.predict(X)).all()
+    assert model.score(X, (X[:, 0] > 19).astype(int)) == pytest.approx(1.0)
+
+
+def test_labels_have_places_of_their_own():
+    judgments = Judgments(
+        [1.0, 0.0, np.nan, np.nan, 1.0], [0, 0, 0, 1, 1], label=[np.nan, 5.0, 2.0, np.nan, 7.0]
+    )
+    plain, labelled_ = judgments.arrange(), judgments.arrange(labelled=True)
+    assert sorted(plain.order) == [0, 1]
+    assert plain.label is None
+    assert sorted(labelled_.order) == [0, 1, 2, 4]
+    np.testing.assert_array_equal(labelled_.label, np.array(judgments.label)[labelled_.order])
+    with Workers(1) as workers:
+        X = np.random.default_rng(0).normal(0, 1, (5, 2))
+        training = Training.prepare(
+            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
+        )
+    order = training.arrangement.order
+    np.testing.assert_array_equal(training.arrangement.label, np.array(judgments.label)[order])

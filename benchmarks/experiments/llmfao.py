@@ -49,13 +49,15 @@ def main():
     shape = {"n_estimators": 150, "min_child_samples": 10}
     learners = {
         "QBRank": lambda: QBRank(margin=1.0, num_leaves=8, **shape),
+        "QBRank, targets summed": lambda: QBRank(margin=1.0, targets="sum", num_leaves=8, **shape),
         "BoostedRanker": lambda: BoostedRanker(balance="pairs", num_leaves=8, **shape),
         "RankBoost (stumps)": lambda: RankBoost(n_estimators=150, learning_rate=0.1),
     }
     names = [*learners, "the longer answer", "Bradley-Terry by author"]
     right = {name: np.zeros(winner.size) for name in names}
     length = int(np.flatnonzero(np.char.find(data["feature_names"], "char") >= 0)[0])
-    for held in np.unique(prompt):
+    held_out = np.unique(prompt[winner])  # some answers were never compared
+    for held in held_out:
         test = prompt[winner] == held
         seen = Judgments(pairs=np.stack([winner[~test], loser[~test]], 1), n=len(X))
         scores = {name: make().fit(X, seen).predict(X) for name, make in learners.items()}
@@ -67,12 +69,12 @@ def main():
             right[name][test] = (gap > 0) + 0.5 * (gap == 0)
     lines = [
         "# Votes on answers of language models", "",
-        f"{winner.size:,} decisive votes on {len(X):,} answers to "
-        f"{np.unique(prompt).size} prompts; share of the votes on a held-out prompt put in order, with the standard error over "
-        "prompts.", "", "| | votes in order | standard error |", "|---|---|---|",
+        f"{winner.size:,} decisive votes on {len(X):,} answers to {held_out.size} prompts; share of "
+        "the votes on a held-out prompt put in order, with the standard error over prompts.", "",
+        "| | votes in order | standard error |", "|---|---|---|",
     ]  # fmt: skip
     for name, found in right.items():
-        by_prompt = np.array([found[prompt[winner] == held].mean() for held in np.unique(prompt)])
+        by_prompt = np.array([found[prompt[winner] == held].mean() for held in held_out])
         error = by_prompt.std(ddof=1) / np.sqrt(by_prompt.size)
         lines.append(f"| {name} | {found.mean():.3f} | {error:.3f} |")
     print("\n".join(lines))

@@ -69,8 +69,8 @@ def main():
             right[name][test] = (gap > 0) + 0.5 * (gap == 0)
     lines = [
         "# Votes on answers of language models", "",
-        f"{winner.size:,} decisive votes on {len(X):,} answers to {held_out.size} prompts; share of "
-        "the votes on a held-out prompt put in order, with the standard error over prompts.", "",
+        f"{winner.size:,} decisive votes on {len(X):,} answers to {held_out.size} prompts; share "
+        "of the votes on a held-out prompt put in order, with the standard error over prompts.", "",
         "| | votes in order | standard error |", "|---|---|---|",
     ]  # fmt: skip
     for name, found in right.items():

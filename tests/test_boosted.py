@@ -11,9 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import naive_trees
 import strategies
 from precede import BoostedRanker, Judgments, Logistic, QBRank, ScoreRisk, SquaredHinge, load
-from precede.algorithms.qbrank import QuadraticMixture
 from precede.boost import SecantStep, Training
 from precede.datasets import search_results
+from precede.mixture import QuadraticMixture
 from precede.pairwise import DensePairRisk
 from precede.rankers import Found
 from precede.testing import check_algorithm

@@ -31,6 +31,7 @@ ORDER = [
     "line",
     "quadratic",
     "pairwise",
+    "mixture",
     "smooth_line",
     "table",
     "rankers",

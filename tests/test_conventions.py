@@ -65,6 +65,7 @@ ORDER = [
     "testing",
     "files",
     "trec",
+    "report",
     "demo",
     "cli",
 ]

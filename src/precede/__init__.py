@@ -37,6 +37,7 @@ _HOME = {
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
     "Ranker": "rankers",
+    "Report": "report.page",
     "ScoreRisk": "quadratic",
     "SmoothMargin": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from precede.point_risk import PointRisk
     from precede.quadratic import ScoreRisk
     from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
+    from precede.report.page import Report
     from precede.risk import PairRisk
     from precede.stumps import Stump, Stumps
     from precede.trees import Tree

@@ -295,6 +295,44 @@ def explain(
 
 
 @app.command()
+@reads_data
+@guarded
+def report(
+    model: ModelFile,
+    data: DataFile,
+    *,
+    output: Output = "report.html",
+    style: Annotated[
+        str | None,
+        typer.Option("--as", help="html, markdown or json; seen from FILE if not said."),
+    ] = None,
+    metric: Metrics = None,
+    level: Level = 0.95,
+    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", help="Shown as it is; none if not said.")
+    ] = None,
+    as_json: AsJson = False,
+    reading: Reading,
+) -> None:
+    """Write one page: what the data are, how good the model is on them, where it errs.
+
+    precede report model.json test.txt -o report.html
+    """
+    from precede.cli import reporting  # noqa: PLC0415
+
+    chosen = reporting.style_of(output, "json" if as_json and output == "-" else style)
+    written = reporting.write(
+        model, reading.read(data), output, style=chosen,
+        metrics=metric, level=level, title=title, date=date,
+    )  # fmt: skip
+    if output != "-":
+        say(f"written to {output}: {written!r}")
+        if as_json:
+            write_json({"model": model, "data": data, "format": chosen, "file": output})
+
+
+@app.command()
 @guarded
 def export(
     model: ModelFile,

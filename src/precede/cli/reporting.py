@@ -1,0 +1,37 @@
+"""Reports, written as pages, Markdown or JSON."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from precede.cli.sources import features_for
+from precede.estimator import load
+from precede.files import Data
+from precede.model import write_file
+from precede.report.page import Report
+
+__all__ = ["style_of", "write"]
+
+_STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown"}
+
+
+def style_of(output: str, style: str | None) -> str:
+    """What to write, from the name of the file where nothing is said; else a page.
+
+    >>> style_of("report.md", None), style_of("-", None), style_of("-", "json")
+    ('markdown', 'html', 'json')
+    """
+    chosen = style or _STYLES.get(PurePath(output).suffix.lower(), "html")
+    if chosen not in _STYLES.values():
+        raise ValueError(f"{chosen!r} is not a format of reports; use html, markdown or json")
+    return chosen
+
+
+def write(model: str, data: Data, output: str, *, style: str, **options: Any) -> Report:
+    """Make the report of a saved model on some data and write it."""
+    fitted = load(model)
+    report = Report(fitted, features_for(fitted, data), data.judgments, docid=data.docid, **options)
+    text = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown}[style]()
+    write_file(output, (text or "").encode("utf-8"))
+    return report

@@ -1,0 +1,161 @@
+"""What is inside the model: margins and certificates, features, how it was learnt."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from precede.margin import margins
+from precede.plots import margin_info, shape_info
+from precede.report.subject import Subject, plain_value, thinned
+
+__all__ = ["feature_facts", "learning_facts", "log_scale", "margin_facts"]
+
+_MARGIN_POINTS = 61
+_MOST_CORNERS = 600
+_MOST_ROUNDS = 250
+_BARS = 30  # of the histogram under a shape function
+_MOST_CHARTS = 6
+# Columns of a history that are told elsewhere, differ from run to run or say little in a figure.
+_NOT_DRAWN = {
+    "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
+    "progress_condition", "rankers", "round", "seconds", "smoothed",
+}  # fmt: skip
+# Columns that are read together.
+_CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "bound": "risk"}
+
+
+# -- margins ---------------------------------------------------------------------------------
+
+
+def margin_facts(subject: Subject) -> dict[str, Any]:
+    """Margins of the crucial pairs of these data, and what the model certifies."""
+    told: dict[str, Any] = {"certificate": _certificate(subject.model), "distribution": None}
+    try:
+        found = margins(subject.model, subject.given, subject.judgments)
+    except ValueError as error:
+        return told | {"reason": str(error)}
+    info = margin_info(found, points=_MARGIN_POINTS)
+    return told | {
+        "reason": None,
+        "distribution": {
+            "pairs": int(found.n_pairs),
+            "least": float(found.minimum),
+            "not_above_zero": float(found.at(0.0)),
+            "norm": float(found.norm),
+            "theta": info.theta.tolist(),
+            "share": info.shares["margin"].tolist(),
+        },
+    }
+
+
+def _certificate(model: Any) -> list[dict[str, Any]]:
+    """What the fit proved or measured about itself, on the rows it was fitted on."""
+    told = []
+    interval = getattr(model, "margin_interval_", None)
+    if interval is not None:
+        told += [
+            ("least margin reached", getattr(model, "margin_", interval[0])),
+            ("best margin possible: at least", interval[0]),
+            ("best margin possible: at most", interval[1]),
+        ]
+    for name, meaning in {
+        "gap_": "the risk is above the least possible by at most",
+        "radius_": "radius of the ball: sum of the absolute weights at most",
+        "effective_losers_": "rows that the push acts on, effectively",
+    }.items():
+        if isinstance(getattr(model, name, None), int | float):
+            told.append((meaning, getattr(model, name)))
+    return [{"what": what, "value": plain_value(float(value))} for what, value in told]
+
+
+# -- features --------------------------------------------------------------------------------
+
+
+def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
+    """Importances, and for models that are sums of functions of one feature, these functions."""
+    weight = np.asarray(subject.model.feature_importances_, np.float64)
+    order = np.argsort(-weight, kind="stable")
+    order = order[weight[order] > 0]
+    rows: list[dict[str, Any]] = [
+        {"feature": int(j), "name": subject.names[j], "weight": float(weight[j]), "shape": None}
+        for j in order[:most]
+    ]
+    why_not = None
+    X = subject.X.tocsc() if hasattr(subject.X, "tocsc") else np.asarray(subject.X, np.float64)
+    for row in rows:
+        try:
+            row["shape"] = _shape(subject.model, row["feature"], X)
+        except ValueError as error:
+            why_not = str(error)
+            break
+    return {"used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not}
+
+
+def _shape(model: Any, feature: int, X: Any) -> dict[str, Any]:
+    info = shape_info(model, feature, X, bins=_BARS)
+    which = thinned(info.x.size, _MOST_CORNERS)
+    missing = plain_value(float(info.missing)) if info.missing_share > 0 else None
+    return {
+        "x": info.x[which].tolist(),
+        "y": info.y[which].tolist(),
+        "thinned": which.size < info.x.size,
+        "offset": float(info.offset),
+        "missing": missing,
+        "missing_share": float(info.missing_share),
+        "edges": info.edges.tolist(),
+        "counts": info.counts.tolist(),
+        "beyond": int(info.beyond),
+    }
+
+
+# -- learning --------------------------------------------------------------------------------
+
+
+def learning_facts(subject: Subject) -> dict[str, Any]:
+    """Columns of the history: the risk, what was evaluated, and what the algorithm watches."""
+    model = subject.model
+    history, rounds = model.history_, len(model.history_)
+    charts: dict[str, dict[str, list]] = {}
+    watched_charts = set()
+    which = thinned(rounds, _MOST_ROUNDS)
+    for column in history.columns:
+        values = _numbers(history[column])
+        if column in _NOT_DRAWN or values is None:
+            continue
+        watched, _, name = column.partition(" ")
+        is_watched = bool(name) and watched.startswith("valid_")
+        title, line = (name, watched) if is_watched else (_CHART_OF.get(column, column), column)
+        watched_charts |= {title} if is_watched else set()
+        charts.setdefault(title, {})[line] = [
+            plain_value(value) for value in values[which].tolist()
+        ]
+    # What was evaluated first, then the risk, then the rest; otherwise as in the history.
+    last = {"risk": 1, "edge": 3, "step": 4}
+    shown = sorted(charts, key=lambda title: 0 if title in watched_charts else last.get(title, 2))
+    return {
+        "rounds": rounds,
+        "at": (which + 1).tolist(),
+        "charts": [{"title": title, "curves": charts[title]} for title in shown[:_MOST_CHARTS]],
+        "best": int(model.best_iteration_) if model.best_iteration_ < rounds else None,
+        "kept": int(model.n_estimators_),
+        "thinned": which.size < rounds,
+    }
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    """A column as numbers with something finite in it, or nothing."""
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        return None
+    several = numbers.ndim == 1 and np.isfinite(numbers).any()
+    return numbers if several and not isinstance(values.flat[0], bool | np.bool_) else None
+
+
+def log_scale(values: list) -> bool:
+    """Whether a logarithmic axis shows more: positive numbers over two powers of ten."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) > 0 and math.log10(max(known) / min(known)) > 2

@@ -1,0 +1,130 @@
+"use strict";
+(function () {
+  var root = document.documentElement;
+  var all = function (what, within) {
+    return Array.prototype.slice.call((within || document).querySelectorAll(what));
+  };
+  root.classList.add("js");
+
+  // Tabs: one panel at a time; arrows, Home and End move.
+  var tabs = all("[role=tab]");
+  function choose(tab, focus) {
+    tabs.forEach(function (each) {
+      var chosen = each === tab;
+      each.setAttribute("aria-selected", String(chosen));
+      each.tabIndex = chosen ? 0 : -1;
+      document.getElementById(each.getAttribute("aria-controls")).hidden = !chosen;
+    });
+    if (focus) { tab.focus(); }
+    tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  tabs.forEach(function (tab, at) {
+    tab.addEventListener("click", function () {
+      choose(tab, false);
+      try { history.replaceState(null, "", "#" + tab.getAttribute("aria-controls")); } catch (e) { /* not allowed here */ }
+    });
+    tab.addEventListener("keydown", function (event) {
+      var to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
+      if (to === undefined) { return; }
+      event.preventDefault();
+      choose(tabs[(to + tabs.length) % tabs.length], true);
+    });
+  });
+  var wanted = tabs.filter(function (tab) {
+    return "#" + tab.getAttribute("aria-controls") === location.hash;
+  })[0];
+  choose(wanted || tabs[0], false);
+  window.scrollTo(0, 0);
+
+  // Light and dark.
+  var theme = document.getElementById("theme");
+  function isDark() {
+    return root.dataset.theme ? root.dataset.theme === "dark"
+      : window.matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+  function nameTheme() { theme.textContent = isDark() ? "Light" : "Dark"; }
+  theme.addEventListener("click", function () {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    nameTheme();
+  });
+  nameTheme();
+
+  // The facts, to keep.
+  document.getElementById("save").addEventListener("click", function () {
+    var facts = JSON.parse(document.getElementById("facts").textContent);
+    var link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([JSON.stringify(facts, null, 1)], { type: "application/json" }));
+    link.download = "report.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+
+  // Shape functions: a button for each, and steps to the one before and after.
+  var pickers = all(".picker button");
+  var shapes = all(".shape");
+  function show(at) {
+    pickers.forEach(function (each, k) { each.setAttribute("aria-pressed", String(k === at)); });
+    shapes.forEach(function (each, k) { each.hidden = k !== at; });
+  }
+  function shown() {
+    return pickers.findIndex(function (each) { return each.getAttribute("aria-pressed") === "true"; });
+  }
+  pickers.forEach(function (button, at) {
+    button.addEventListener("click", function () { show(at); });
+  });
+  all("[data-step]").forEach(function (button) {
+    button.addEventListener("click", function () {
+      var next = shown() + Number(button.dataset.step);
+      show((next + pickers.length) % pickers.length);
+      pickers[shown()].scrollIntoView({ block: "nearest" });
+    });
+  });
+  if (pickers.length && shapes.length) { show(0); }
+
+  // The table of queries: sorted by a column, filtered by name and by value.
+  var table = document.getElementById("query-table");
+  if (!table) { return; }
+  var body = table.tBodies[0];
+  var rows = all("tr", body);
+  function cell(row, column) { return row.cells[column].dataset.value; }
+  function compare(column, sign) {
+    return function (a, b) {
+      var x = cell(a, column), y = cell(b, column);
+      if (x === "" || y === "") { return x === y ? 0 : x === "" ? 1 : -1; }
+      var difference = Number(x) - Number(y);
+      if (isNaN(difference)) { difference = x < y ? -1 : x > y ? 1 : 0; }
+      return sign * difference;
+    };
+  }
+  var heads = all("th", table.tHead);
+  heads.forEach(function (head, column) {
+    var button = head.querySelector("button");
+    if (!button) { return; }
+    button.addEventListener("click", function () {
+      var up = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach(function (each) { each.removeAttribute("aria-sort"); });
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      rows.sort(compare(column, up ? 1 : -1));
+      rows.forEach(function (row) { body.appendChild(row); });
+    });
+  });
+  var name = document.getElementById("query-name");
+  var limit = document.getElementById("query-limit");
+  var count = document.getElementById("query-count");
+  function filter() {
+    var part = name.value.trim().toLowerCase();
+    var most = limit.value.trim() === "" ? Infinity : Number(limit.value);
+    var seen = 0;
+    rows.forEach(function (row) {
+      var value = cell(row, Number(table.dataset.main));
+      var fits = cell(row, 0).toLowerCase().indexOf(part) >= 0
+        && (most === Infinity || (value !== "" && Number(value) <= most));
+      row.hidden = !fits;
+      seen += fits ? 1 : 0;
+    });
+    count.textContent = seen + " of " + rows.length + " shown";
+  }
+  name.addEventListener("input", filter);
+  limit.addEventListener("input", filter);
+  filter();
+})();

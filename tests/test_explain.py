@@ -346,3 +346,12 @@ def test_features_by_number():
     for wrong in (3, -4, 1.0, True, None):
         with pytest.raises(ValueError, match="use a name or 0 to 2"):
             feature_index(wrong, None, 3)
+
+
+def test_a_model_of_trees_has_no_shape_functions():
+    from precede import BoostedRanker
+
+    sample = search_results(10, features=4, per_query=10, informative=4, random_state=0)
+    model = BoostedRanker(n_estimators=2).fit(sample.X, sample.y, qid=sample.qid)
+    with pytest.raises(ValueError, match="of kind 'tree'"):
+        model.shape_function(0)

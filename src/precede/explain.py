@@ -117,7 +117,7 @@ def shape_function(
     none that is known. O(rounds) once for a model, then O(pieces).
     """
     others = [(r, w) for r, w in ensemble._others if not isinstance(r, Constant)]
-    for ranker, _ in others:
+    for ranker in [r for r in ensemble.rankers if isinstance(r, Tree)] + [r for r, _ in others]:
         if not isinstance(ranker, Feature | Column):
             raise ValueError(
                 f"the model holds a ranker of kind {ranker.name!r}, which has no known function of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
@@ -32,6 +33,9 @@ def write(model: str, data: Data, output: str, *, style: str, **options: Any) ->
     """Make the report of a saved model on some data and write it."""
     fitted = load(model)
     report = Report(fitted, features_for(fitted, data), data.judgments, docid=data.docid, **options)
-    text = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown}[style]()
+    made: dict[str, Callable[[], str | None]] = {
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown
+    }  # fmt: skip
+    text = made[style]()
     write_file(output, (text or "").encode("utf-8"))
     return report

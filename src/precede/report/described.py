@@ -107,7 +107,7 @@ def _warnings(
     judgments, rows = subject.judgments, subject.scores.size
     names = np.array(subject.names, object)
     found = [
-        ("without a pair, which say nothing about the order", "query", _without_pair(subject)),
+        ("without a pair to compare", "query", _without_pair(subject)),
         ("with one value throughout", "column", names[constant].tolist()),
         ("without any value", "column", names[missing == rows].tolist()),
     ]
@@ -115,10 +115,10 @@ def _warnings(
         ungraded = np.flatnonzero(np.isnan(judgments.grade))
         if judgments.pairs is not None:
             ungraded = np.setdiff1d(ungraded, judgments.pairs)
-        found.append(("without a grade, left out", "row", list(map(subject.document, ungraded))))
+        found.append(("without a grade, left out", "row", _documents(subject, ungraded)))
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)
-        found.append(("of weight 0, left out", "row", list(map(subject.document, absent))))
+        found.append(("of weight 0, left out", "row", _documents(subject, absent)))
     told = [
         {"text": f"{_noun(noun, len(which))} {text}", "count": len(which),
          "names": [str(each) for each in which[:_MOST_NAMES]]}
@@ -129,6 +129,10 @@ def _warnings(
         text = "no pair at all: no two rows that may be compared differ in grade"
         told.insert(0, {"text": text, "count": 0, "names": []})
     return told
+
+
+def _documents(subject: Subject, rows: NDArray) -> list[str]:
+    return [subject.document(row) for row in rows.tolist()]
 
 
 def _noun(noun: str, count: int) -> str:

@@ -87,15 +87,23 @@ def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
     X = subject.X.tocsc() if hasattr(subject.X, "tocsc") else np.asarray(subject.X, np.float64)
     for row in rows:
         try:
-            row["shape"] = _shape(subject.model, row["feature"], X)
-        except ValueError as error:
+            subject.model.shape_function(row["feature"])
+        except ValueError as error:  # the model is no sum of such functions
             why_not = str(error)
             break
+        row["shape"] = _shape(subject.model, row["feature"], X)
     return {"used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not}
 
 
-def _shape(model: Any, feature: int, X: Any) -> dict[str, Any]:
-    info = shape_info(model, feature, X, bins=_BARS)
+def _shape(model: Any, feature: int, X: Any) -> dict[str, Any] | None:
+    """The line and the data below it; None where the numbers are too large for a figure."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            info = shape_info(model, feature, X, bins=_BARS)
+    except ValueError:
+        return None
+    if not (np.isfinite(info.y).all() and np.isfinite(info.edges).all()):
+        return None
     which = thinned(info.x.size, _MOST_CORNERS)
     missing = plain_value(float(info.missing)) if info.missing_share > 0 else None
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def _has_pairs(subject: Subject) -> bool:
 def _over_queries(result: Evaluation, level: float) -> list[dict[str, Any]]:
     rows = []
     for name, mean in result.mean.items():
-        low, high, why = _ends(lambda name=name: result.interval(name, level))
+        low, high, why = _ends(partial(result.interval, name, level))
         rows.append(
             {"metric": name, "value": plain_value(float(mean)), "low": low, "high": high,
              "unit": "query", "units": result.n_queries - result.skipped[name],
@@ -91,7 +92,7 @@ def _of_a_list(subject: Subject, level: float) -> list[dict[str, Any]]:
             if name == "auc"
             else inference.ranking_risk(y, scores, pairs="comparable")
         )
-        ends = _ends(lambda estimate=estimate: estimate.interval(level))
+        ends = _ends(partial(estimate.interval, level))
         told.append(_of_rows(name, estimate.value, ends, rows.size))
     return told
 

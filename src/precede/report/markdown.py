@@ -90,7 +90,7 @@ def _quality(quality: dict[str, Any]) -> list[str]:
 def _top(top: dict[str, Any]) -> list[str]:
     parts = ["## The top of the list"]
     if top["kind"] == "queries":
-        rows = [(p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"])
+        rows: list[tuple] = [(p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"])
                 for p in top["places"]]  # fmt: skip
         return [*parts, _table(["place", "queries", "mean grade", "best possible"], rows)]
     if top["kind"] == "classes":
@@ -109,7 +109,7 @@ def _margins(margins: dict[str, Any]) -> list[str]:
     if margins["distribution"]:
         found = margins["distribution"]
         rows += [("pairs of these data", found["pairs"]), ("least margin", found["least"]),
-                 ("share of pairs with a margin of at most 0", found["not_above_zero"])]  # fmt: skip
+                 ("share of pairs not above 0", found["not_above_zero"])]  # fmt: skip
     return ["## Margins and certificate", _table(["what", "value"], rows)] if rows else []
 
 

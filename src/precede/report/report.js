@@ -59,6 +59,17 @@
     URL.revokeObjectURL(link.href);
   });
 
+  // Paper has no use for folds.
+  var folded = [];
+  window.addEventListener("beforeprint", function () {
+    folded = folded.concat(all("details:not([open])"));
+    folded.forEach(function (each) { each.open = true; });
+  });
+  window.addEventListener("afterprint", function () {
+    folded.forEach(function (each) { each.open = false; });
+    folded = [];
+  });
+
   // Shape functions: a button for each, and steps to the one before and after.
   var pickers = all(".picker button");
   var shapes = all(".shape");

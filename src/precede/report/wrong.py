@@ -95,7 +95,7 @@ def _listed(subject: Subject) -> list[tuple[int, int]]:
 
 def _greedy(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     taken: set[int] = set()
-    kept = []
+    kept: list[tuple[int, int]] = []
     for pair in pairs:
         if len(kept) < most and not taken & set(pair):
             kept.append(pair)

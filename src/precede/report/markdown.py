@@ -147,10 +147,10 @@ def _pair(pair: dict[str, Any]) -> str:
     )
     if pair["features"] is None:
         return f"{head} {_safe(pair['unexplained'])}"
-    rows = [(f["name"], f["upper_value"], f["lower_value"], f"{f['contribution']:+.4g}")
+    rows = [(f["name"], f["upper_value"], f["lower_value"], f"{f['contribution']:+#.4g}")
             for f in pair["features"]]  # fmt: skip
     if pair["other_features"]:
-        rows.append((f"others ({pair['other_features']})", "", "", f"{pair['others']:+.4g}"))
+        rows.append((f"others ({pair['other_features']})", "", "", f"{pair['others']:+#.4g}"))
     return head + "\n\n" + _table(["feature", "upper", "lower", "contribution"], rows)
 
 

@@ -25,7 +25,7 @@ from precede.files import Data, read, write
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
     "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "predict",
-    "tune",
+    "report", "tune",
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import precede
 from precede import (
+    AdaBoostRanker,
     BoostedRanker,
     ConvexRisk,
     Judgments,
@@ -38,9 +39,9 @@ from precede.watch import pairs_in_order
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">|`*'
-ESTIMATORS = [RankBoost, PushRanker, SmoothMargin, ConvexRisk, RankBoostPlus, BoostedRanker]
-if hasattr(precede, "AdaBoostRanker"):
-    ESTIMATORS.append(precede.AdaBoostRanker)
+ESTIMATORS = [
+    RankBoost, PushRanker, SmoothMargin, ConvexRisk, RankBoostPlus, BoostedRanker, AdaBoostRanker,
+]  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -261,7 +262,7 @@ def test_two_classes_have_a_top_and_an_interval_of_the_auc(two_classes):
 def test_every_estimator_has_a_report(estimator, search):
     X, y, qid = search
     X = np.nan_to_num(X)
-    if estimator.__name__ == "AdaBoostRanker":
+    if estimator is AdaBoostRanker:
         y, qid = (y > 1).astype(int), None
     model = estimator(n_estimators=4).fit(X, y, qid=qid)
     report = Report(model, X, y, qid=qid)
@@ -275,7 +276,7 @@ def test_every_estimator_has_a_report(estimator, search):
         assert certificate["the risk is above the least possible by at most"] == model.gap_
     assert bool(facts["features"]["no_shapes"]) == (estimator is BoostedRanker)
     page = Page(report.to_html())
-    assert len(page.all("section")) == 9 if qid is not None else 8
+    assert len(page.all("section")) == (8 if qid is None else 9)
     assert json.loads(report.to_json()) == facts
     assert estimator.__name__ in report.to_markdown()
 
@@ -494,6 +495,12 @@ def test_what_is_no_fitted_ranker_is_refused(search):
         Report(RankBoost(), X, y, qid=qid)
     with pytest.raises(ValueError, match="not int"):
         Report(3, X, y)
+    with pytest.raises(ValueError, match="have 3 rows"):
+        Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X, Judgments([0, 1, 2]))
+    labels = np.stack([y > 0, y > 1, y > 2], axis=1).astype(int)
+    several = precede.MultilabelBoost(n_estimators=1).fit(np.nan_to_num(X), labels)
+    with pytest.raises(ValueError, match="gives a row 3 scores"):
+        Report(several, np.nan_to_num(X), labels)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 4), (1e-9, 2e-9), (0, 1e12), (5, 5)])

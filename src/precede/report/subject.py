@@ -47,10 +47,13 @@ class Subject:
             )
         check_is_fitted(model)
         read = model._validated(X, reset=False)
-        judgments, classes = model._target(read.shape[0], y, **target)
-        if len(judgments) != read.shape[0]:
-            raise ValueError(f"y has {len(judgments)} rows and X has {read.shape[0]}")
         scores = np.asarray(model.predict(X), np.float64)
+        if scores.ndim != 1:
+            raise ValueError(
+                f"{type(model).__name__} gives a row {scores.shape[1]} scores, one for each label; "
+                "a report needs a model that gives one"
+            )
+        judgments, classes = model._target(read.shape[0], y, **target)
         if not np.isfinite(scores).all():
             row = int(np.flatnonzero(~np.isfinite(scores))[0])
             raise ValueError(f"the score of row {row} is {scores[row]}; a report needs finite ones")

@@ -1,4 +1,4 @@
-"""RankBoost+: seconds a round and memory, on MQ2008 and on forty million pairs.
+"""RankBoost+: seconds a round and memory, on MQ2008 and on sixty million pairs.
 
     python benchmarks/rankboost_plus.py            # about five minutes on two cores
     python benchmarks/rankboost_plus.py --quick    # small, to see that it runs
@@ -85,7 +85,7 @@ print(json.dumps(found))
 
 
 def large(queries, rounds, **options):
-    """Forty million pairs, in a process of its own."""
+    """Ten thousand queries shaped like WEB10K, in a process of its own."""
     code = LARGE.format(here=str(HERE), queries=queries, rounds=rounds, options=options)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
@@ -126,7 +126,7 @@ def table(found):
             each = float(np.median(seconds)) * 1e3 / part["rounds"]
             lines.append(
                 f"| {name} | {np.median(seconds):.2f} ({min(seconds):.2f} to {max(seconds):.2f}) "
-                f"| {each:.2f} | {AUTHORS_MS / each:.0f} | {runs[0]['risk']:.6f} |"
+                f"| {each:.2f} | {AUTHORS_MS / each:.3g} | {runs[0]['risk']:.6f} |"
             )
         lines += ["", "Milliseconds a round are the whole fit, binning included, over the rounds. "
                   f"RB-C takes {part['RB-C fit s']:.2f} s for the same rounds. "

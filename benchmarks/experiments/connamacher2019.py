@@ -196,13 +196,14 @@ def read():
 # -- the page -----------------------------------------------------------------------------------
 
 # Tables 1 to 4 of the paper: RankBoost+, RB-C, RB-D.
+# Ranks with the median rounds; those of MQ2008 are over the folds of MQ2007 and MQ2008 together.
 PAPER_RANKS = {
-    "movielens": [(1.314, 1.938, 2.748), (1.356, 1.952, 2.692), (1.696, 2.125, 2.179),
-                  (1.559, 2.211, 2.230), (1.476, 2.268, 2.256)],
+    "movielens": ["1.314 (32), 1.938 (31), 2.748 (26)", "1.356 (25), 1.952 (21), 2.692 (18)",
+                  "1.696 (4), 2.125 (2), 2.179 (3)", "1.559 (7), 2.211 (2), 2.230 (4)",
+                  "1.476 (11), 2.268 (2), 2.256 (4)"],
+    "mq2008": ["1.3, 1.9, 2.8", "1.1, 2.1, 2.8", "1.9, 1.8, 2.3", "1.7, 1.6, 2.7",
+               "1.5 and 1.7 (which is which could not be read), 2.8"],
 }  # fmt: skip
-PAPER_ROUNDS = {
-    "movielens": [(32, 31, 26), (25, 21, 18), (4, 2, 3), (7, 2, 4), (11, 2, 4)],
-}
 PAPER_MEANS = {
     "movielens": [(0.3100, 0.3218, 0.3394), (0.3114, 0.3218, 0.3376), (0.7920, 0.7642, 0.7620),
                   (0.8019, 0.7684, 0.7675), (0.8104, 0.7744, 0.7749)],
@@ -240,13 +241,7 @@ def tables(data, lines):
         ranks = dict(zip(found[metric].names, found[metric].average_ranks, strict=True))
         rounds = {a: np.concatenate([line[a]["rounds"][number] for line in lines]) for a in ranks}
         told = [f"{ranks[a]:.3f} ({np.median(rounds[a]):.0f})" for a in ALGORITHMS]
-        paper = PAPER_RANKS.get(data)
-        beside = ""
-        if paper:
-            beside = ", ".join(
-                f"{rank:.3f} ({stop})"
-                for rank, stop in zip(paper[number], PAPER_ROUNDS[data][number], strict=True)
-            )
+        beside = PAPER_RANKS[data][number] if data in PAPER_RANKS else ""
         rows.append(f"| {metric} | {' | '.join(told)} | {found[metric].p_value:.2g} | {beside} |")
     rows += ["", "Means.", "", "| metric | " + " | ".join(ALGORITHMS) + " | the paper |",
              "|---|" + "--:|" * (len(ALGORITHMS) + 1)]  # fmt: skip
@@ -299,7 +294,9 @@ def draw(data, lines):
 
 def page():
     rows = ["# RB-D, RB-C and RankBoost+ (Connamacher et al. 2019, section 5)", "",
-            "The columns of the paper are RankBoost+, RB-C, RB-D.", ""]  # fmt: skip
+            "The figures of the paper are those of RankBoost+, RB-C, RB-D; its ranks on MQ2008 are "
+            "over the folds of MQ2007 and MQ2008 together (critical difference 1.048), on "
+            "MovieLens over 367 tasks (0.1754).", ""]  # fmt: skip
     everything = read()
     for data in TASKS:
         lines = [line for line in everything if line["data"] == data]

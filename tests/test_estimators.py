@@ -608,7 +608,7 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({"n_estimators": True}, {"y": Y6}, "n_estimators=True .*whole number from 1"),
         ({"select": "best"}, {"y": Y6}, "select='best'.*'slope' or 'decrease'"),
         ({"step": "long"}, {"y": Y6}, "step='long'.*'exact' or 'bound'"),
-        ({"rankers": "trees"}, {"y": Y6}, "rankers='trees'.*stumps"),
+        ({"rankers": "woods"}, {"y": Y6}, "rankers='woods'.*stumps"),
         ({"balance": "rows"}, {"y": Y6}, "balance='rows'.*'pairs' or 'queries'"),
         ({"random_state": "dice", "max_features": 0.5}, {"y": Y6}, "'dice' cannot be used to seed"),
         ({"verbose": "loud"}, {"y": Y6}, "verbose='loud'"),

@@ -577,7 +577,7 @@ class _Loop:
         rounds = len(self.history)
         self.ensemble = self.ensemble.first(rounds)
         self.reason = "interrupted"
-        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5)
+        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=6)
 
     def _stopped(self) -> bool:
         self.reason = self.plan.stop.reason(self.history) or ""
@@ -640,7 +640,7 @@ class _Loop:
                 "infinite; it was made finite by half a pair on each side (said once; see "
                 "history_['smoothed'])",
                 SmoothedStepWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
 

@@ -176,8 +176,9 @@ class Explanation:
 
     The contributions of a row, added in the order of the features, then the baseline, then
     `rounding`, give its score to the last bit: ``total() == scores``, and `scores` is what
-    `predict` returns. For stumps without a background these are the additions that `predict`
-    makes, and `rounding` is 0. Otherwise it is what the additions of `predict` rounded
+    `predict` returns. (A score that is not 0 but below the last places of its own contributions
+    is met to these places only.) For stumps without a background these are the additions that
+    `predict` makes, and `rounding` is 0. Otherwise it is what the additions of `predict` rounded
     differently: some units in the last place of the largest contribution.
 
     `method` says what the contributions are:
@@ -362,7 +363,8 @@ def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
     """What must be added to each row, after the baseline, to give its score to the last bit.
 
     Where the contributions cancel down to a score below their own last places, no number may
-    do; one contribution is then changed in its last places so that they cancel altogether.
+    do; one contribution is then changed in its last places so that they cancel altogether, or
+    as nearly as floating point lets them.
     """
     total = _left_to_right(contributions, baseline)
     rounding = scores - total

@@ -71,13 +71,13 @@ class SmoothLine:
         self._power = cost.power
         start = arrangement.level_start
         levels = list(pairwise(start))
-        weight = arrangement.weight / arrangement.weight.max()
-        outer = arrangement.outer / arrangement.outer.max()
         # Weights of the points that stand for all grades above each level but the top.
-        self._above = [self._weights(scores, weight, self._winners, run) for run in levels[1:]]
+        self._above = [self._weights(scores, risk.share, self._winners, run) for run in levels[1:]]
         for level in range(len(self._above) - 2, -1, -1):
             self._above[level] = self._above[level] + self._above[level + 1]
-        self._below = [self._weights(scores, outer, self._losers, run) for run in levels[:-1]]
+        self._below = [
+            self._weights(scores, risk.outer_share, self._losers, run) for run in levels[:-1]
+        ]
         self._still = self._kernels(0.0)[0]
 
     @staticmethod

@@ -287,8 +287,9 @@ class SecantStep(StepRule):
                     return Step(sign * size)
             if fall > 0:
                 low = (size, fall)
-            else:
-                high, best = (size, fall), min(best, low[0]) or best
+            else:  # too far: the last step before the least point is the safe one
+                high = (size, fall)
+                best = low[0] if low[0] > 0 else best
             size = _next_step(low, high, at_zero)
         return Step(sign * best)
 

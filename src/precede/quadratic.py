@@ -119,8 +119,9 @@ class ScoreRisk:
     """A risk written by hand: any function of the scores with a derivative.
 
     Subclasses write `value` and `pull`, and `curvature` if they have one. They are shown
-    `judgments` whose rows are the ones in use, in an order of the library's own, so anything
-    known about the rows must come from there (grade, qid, pairs, weight, label).
+    `judgments` whose rows are the ones that take part in a comparison, in an order of the
+    library's own, so anything known about the rows must come from there (grade, qid, pairs,
+    weight).
 
     Examples
     --------

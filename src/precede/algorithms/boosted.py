@@ -108,7 +108,7 @@ class TreeLearner:
 
 
 class BoostedRanker(TreeLearner, BaseRanker):
-    """Boosted regression trees for any risk of the scores; the strongest ranker here.
+    """Boosted regression trees for any risk of the scores.
 
     Minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
     own, by algorithm 1 of Zheng et al.: each round a tree is fitted to ``pull_i / W_i`` with
@@ -134,7 +134,7 @@ class BoostedRanker(TreeLearner, BaseRanker):
         Whether the pairs of a row add up or are averaged.
     line_search : bool
         Search for the step on the true risk, which then never rises; otherwise the step is 1,
-        which costs two evaluations of the risk a round less and ranks no worse (measured).
+        which costs some two evaluations of the risk a round less.
     n_estimators, learning_rate : int, float in (0, 1]
         Number of rounds, and by what every step is multiplied.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda

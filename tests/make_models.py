@@ -68,6 +68,7 @@ RECIPES = {
     ),
     "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "cost": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),
+    "QBRank": ({"n_estimators": 3}, with_missing),
     "RankBoost_features": ({"n_estimators": 6, "rankers": "features"}, with_missing),
     "RankBoost_columns": ({"n_estimators": 6, "rankers": "columns"}, bipartite),
     "RankBoost_trees": (

@@ -427,7 +427,7 @@ def test_there_is_a_model_of_every_estimator_and_kind_of_ranker():
     estimators = {fields["estimator"] for fields in saved}
     assert estimators >= {
         "AdaBoostRanker", "BoostedRanker", "ConvexRisk", "MultilabelBoost", "PushRanker",
-        "RankBoost", "RankBoostPlus", "SmoothMargin",
+        "QBRank", "RankBoost", "RankBoostPlus", "SmoothMargin",
     }  # fmt: skip
     kinds = {ranker["kind"] for fields in saved for ranker in fields["model"]["rankers"]}
     assert kinds >= {

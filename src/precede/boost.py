@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,11 +16,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, State
-from precede.general import GeneralRisk
+from precede.bound import BoundRisk, State, least_margin
 from precede.judgments import Arrangement, Judgments
 from precede.line import PushLine
-from precede.losses import Hinge, Linear
 from precede.model import Ensemble
 from precede.rankers import Family, Found, Search
 from precede.risk import PairRisk
@@ -240,7 +237,10 @@ class LineSearch(StepRule):
             if least is not None:
                 return Step(least)
         size, smoothed = risk.line_search(state, values, ghost=ghost_mass(risk.arrangement))
-        perfect = smoothed and orders_every_pair(risk.arrangement, np.sign(size) * values)
+        # The values alone put every pair in order, without a tie.
+        perfect = smoothed and (
+            least_margin(risk.arrangement, np.sign(size) * values, risk.workers) > 0
+        )
         return Step(size, smoothed and not perfect, perfect)
 
 
@@ -302,13 +302,6 @@ def _next_step(low: tuple[float, float], high: tuple[float, float], at_zero: flo
     slope = at_zero - low[1]
     ahead = low[0] * at_zero / slope if slope > 0 else np.inf
     return min(ahead, 4 * low[0], LONGEST_STEP)
-
-
-def orders_every_pair(arrangement: Arrangement, values: Floats) -> bool:
-    """Whether the values alone put every pair in order, without a tie: O(n log n)."""
-    # The slope of a hinge with margin 0 is 1 for pairs strictly out of order, 0 for others.
-    in_order = GeneralRisk(arrangement, Hinge(0.0), Linear()).state(-values.astype(np.float64))
-    return bool(np.exp(in_order.log_mass) >= arrangement.total * (1 - 1e-12))
 
 
 # -- history, progress, stopping -------------------------------------------------------------
@@ -435,6 +428,10 @@ class Monitor:
     def advance(self, ranker: Any, weight: float) -> None:
         """Add one ranker to the scores."""
         self.scores += weight * ranker.on(self.table)
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the scores."""
+        self.scores *= factor
 
     def look(self) -> dict[str, float]:
         """Values of the metrics, under "<name> <metric>"."""
@@ -578,7 +575,9 @@ class _Loop:
         rounds = len(self.history)
         self.ensemble = self.ensemble.first(rounds)
         self.reason = "interrupted"
-        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=6)
+        self.training.workers.warn(
+            f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5
+        )
 
     def _stopped(self) -> bool:
         self.reason = self.plan.stop.reason(self.history) or ""
@@ -636,7 +635,7 @@ class _Loop:
     def _warn(self, step: Step, found: Found) -> None:
         if step.smoothed and self.plan.step.warns and not self._warned:
             self._warned = True
-            warnings.warn(
+            self.training.workers.warn(
                 f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
                 "infinite; it was made finite by half a pair on each side (said once; see "
                 "history_['smoothed'])",

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.optimize
+from numba import njit
 from numpy.typing import NDArray
 
-from precede.exact import exact_sum, log_total
+from precede.exact import exact_sum, greatest, log_totals
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Polynomial, Power, Price, Spline
 from precede.threads import Workers
 
-__all__ = ["BoundRisk", "Masses", "State"]
+__all__ = ["BoundRisk", "Masses", "State", "ends_of_levels", "least_margin"]
 
 Floats = NDArray[np.float64]
 
@@ -66,6 +68,11 @@ class BoundRisk:
         self.loss = loss
         self.price = cost
         self.workers = workers or Workers(1)
+        queries = arrangement.query_start.size - 1
+        # Of all machines; of a query whose levels they share all of them know.
+        self.queries = queries
+        if not arrangement.shared:
+            self.queries = self.workers.together(lambda: queries, sum)
         self._scale: tuple[float, float] | None = None
 
     def state(self, scores: Floats) -> State:
@@ -104,14 +111,14 @@ class BoundRisk:
             above = self.arrangement.weight_above()
             losers = above > 0
             log_outer = np.log(self.arrangement.outer[losers])
-            log_losers = log_total(log_outer)
-            log_value = log_total(self.price.log_value(np.log(above[losers])) + log_outer)
+            log_price = self.price.log_value(np.log(above[losers])) + log_outer
+            log_losers, log_value = log_totals([log_outer, log_price], self.workers)
             self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
         return self._scale
 
     def edge(self, state: State, values: NDArray) -> float:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
-        return exact_sum(state.pull * values)
+        return exact_sum(state.pull * values, self.workers)
 
     def line_search(
         self, state: State, values: NDArray, *, ghost: float = 0.0
@@ -123,7 +130,7 @@ class BoundRisk:
         pairs of mass `ghost`, one in order and one reversed, keep the step finite. For
         values 0 and 1 this is ``log((d+ + ghost) / (d- + ghost)) / 2``.
         """
-        width = float(np.max(values) - np.min(values))
+        width = self.width(values)
         sign = 1.0 if self.edge(state, values) > 0 else -1.0
 
         def falling(step: float) -> float:
@@ -148,11 +155,64 @@ class BoundRisk:
             step /= 2
         return 0.0, smoothed
 
+    def width(self, values: NDArray) -> float:
+        """Greatest less least of the values of a ranker."""
+        ends = self.workers.together(
+            lambda: np.array([values.max(), -float(values.min())], np.float64), greatest
+        )
+        return float(ends[0] + ends[1])
+
     def to_rows(self, per_place: Floats) -> Floats:
         """Spread numbers per place over the user's rows; rows without a pair get 0."""
         rows = np.zeros(self.arrangement.n_rows)
         rows[self.arrangement.order] = per_place
         return rows
+
+
+def least_margin(
+    arrangement: Arrangement, scores: NDArray, workers: Workers | None = None
+) -> float:
+    """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
+
+    >>> import numpy as np
+    >>> from precede import Judgments
+    >>> least_margin(Judgments([0, 2, 1]).arrange(), np.array([0.0, 0.5, 2.0]))
+    0.5
+    """
+    workers = workers or Workers(1)
+    if arrangement.shared:
+        low, high = ends_of_levels(arrangement, scores, workers)
+        return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
+    return -float(
+        workers.together(
+            lambda: -_least_margin(
+                arrangement.level_start, arrangement.query_start, arrangement.winner,
+                arrangement.loser, scores,
+            ),
+            greatest,
+        )
+    )  # fmt: skip
+
+
+def ends_of_levels(
+    arrangement: Arrangement, values: NDArray, workers: Workers
+) -> tuple[Floats, Floats]:
+    """Least and greatest value of every level that several machines share.
+
+    >>> import numpy as np
+    >>> from precede import Judgments
+    >>> ends_of_levels(Judgments([0, 1, 1]).arrange(), np.array([0.5, 1.0, 3.0]), Workers(1))
+    (array([0.5, 1. ]), array([0.5, 3. ]))
+    """
+
+    def ends() -> Floats:
+        runs = [
+            values[first:last] for first, last in pairwise(arrangement.level_start)
+        ]  # some may be empty here
+        return np.array([[run.max(initial=-np.inf), -run.min(initial=np.inf)] for run in runs])
+
+    found = workers.together(ends, greatest)
+    return -found[:, 1], found[:, 0].copy()
 
 
 def _zero_beyond(
@@ -167,3 +227,24 @@ def _zero_beyond(
             return None if here > 0 and not flat_is_least else reach
         reach *= 2
     return None
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _least_margin(level_start, query_start, winner, loser, scores):
+    """Least difference over crucial pairs: every level against the best of those below."""
+    least = np.inf
+    for query in range(query_start.size - 1):
+        highest = -np.inf
+        for level in range(query_start[query], query_start[query + 1]):
+            low, high = np.inf, -np.inf
+            for place in range(level_start[level], level_start[level + 1]):
+                low = min(low, scores[place])
+                high = max(high, scores[place])
+            least = min(least, low - highest)
+            highest = max(highest, high)
+    for pair in range(winner.size):
+        least = min(least, scores[winner[pair]] - scores[loser[pair]])
+    return least

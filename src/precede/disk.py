@@ -29,7 +29,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from precede.boost import Training, why_no_pair
-from precede.inputs import grades_of, refuse_text, sample_weights, two_grades, whole_number
+from precede.inputs import numeric_grades, refuse_text, sample_weights, two_grades, whole_number
 from precede.judgments import Arrangement, Judgments, number_queries
 from precede.table import (
     MAX_BINS,
@@ -42,7 +42,7 @@ from precede.table import (
 )
 from precede.threads import Workers
 
-__all__ = ["DiskTable", "write_table"]
+__all__ = ["DiskTable", "dense_block", "write_table"]
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ class _Spool:
         X, y, qid, weight = [*block, None, None][:4]
         refuse_text(X)
         self._check_names(X)
-        values = _dense(X)
+        values = dense_block(X)
         place = len(self.parts)
         if not self.parts:
             self.features = values.shape[1]
@@ -183,11 +183,7 @@ class _Spool:
         self.rows += len(values)
 
     def _add_target(self, y: Any, qid: Any, weight: Any, rows: int, place: int) -> None:
-        if y is None:
-            raise ValueError(f"block {place} has no y; give the grade of every row")
-        if np.asarray(y).dtype.kind not in "biuf":
-            raise ValueError(f"y of block {place} is not made of numbers; map grades to numbers")
-        grade, label = grades_of(y)
+        grade, label = numeric_grades(y, place)
         lengths = {"y": grade.size}
         if place and (qid is None) != (not self.queries):
             raise ValueError(f"block {place} differs from the first in having a qid or none")
@@ -256,7 +252,7 @@ class _Spool:
         return column[order]
 
 
-def _dense(X: Any) -> NDArray:
+def dense_block(X: Any) -> NDArray:
     """A block as float64 or float32."""
     values = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
     if values.ndim != 2:

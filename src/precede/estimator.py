@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
 from precede.checkpoint import Checkpoint
 from precede.disk import DiskTable
-from precede.exact import exact_sum
+from precede.exact import exact_sum, greatest
 from precede.explain import (
     Explanation,
     PairExplanation,
@@ -307,9 +307,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
             scores += step * ranker.on(table)
         middle, end = training.arrangement.level_start[1:3]
-        weight = training.arrangement.weight
-        log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end])
-        return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle]))
+        weight, workers = training.arrangement.weight, training.workers
+        log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end], workers)
+        return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle], workers))
 
     # -- scoring ---------------------------------------------------------------------------
 
@@ -709,9 +709,9 @@ def _spelled(value: Any) -> Any:
     return value
 
 
-def _log_sum_exp(values: Floats, weight: Floats) -> float:
-    largest = float(values.max())
-    return largest + float(np.log(exact_sum(weight * np.exp(values - largest))))
+def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
+    largest = float(workers.together(lambda: values.max(initial=-np.inf), greatest))
+    return largest + float(np.log(exact_sum(weight * np.exp(values - largest), workers)))
 
 
 def _evals_result(history: History) -> dict[str, dict[str, list[float]]]:

@@ -7,36 +7,131 @@ integers add up to the same bits in any order, on any number of threads or machi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["exact_sum", "log_total"]
+__all__ = [
+    "added",
+    "exact_sum",
+    "exact_sums",
+    "from_limbs",
+    "greatest",
+    "limbs_of",
+    "log_total",
+    "log_totals",
+]
 
 Floats = NDArray[np.float64]
 
 
-def exact_sum(values: Floats) -> float:
+def exact_sum(values: Floats, workers: Any = None) -> float:
     """Sum as integers, so that no order, block or thread count changes a bit.
 
     Values are divided by a power of two above the largest and cut into two integers of 31
     bits each; integers add exactly. The error is at most 2^-62 of the largest value for
-    each term. O(n).
+    each term. O(n). With `workers` the values of all machines are summed (`Workers.together`).
 
     >>> import numpy as np
     >>> exact_sum(np.array([0.1] * 10))
     1.0
     """
-    return float(_exact_sum(values))
+    return exact_sums([values], workers)[0]
 
 
-def log_total(log_values: Floats) -> float:
+def exact_sums(arrays: Sequence[Floats], workers: Any = None) -> list[float]:
+    """Several sums, each as `exact_sum` takes it."""
+    if workers is None or workers.alone:
+        return [float(_exact_sum(each)) for each in arrays]
+    largest = workers.together(
+        lambda: np.array([np.abs(each).max(initial=0.0) for each in arrays]), greatest
+    )
+    return _sums_below(arrays, largest, workers)
+
+
+def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Any) -> list[float]:
+    """Sums of values whose largest are known."""
+    finite = (largest > 0) & np.isfinite(largest)
+    if not finite.any():
+        return [float(each) for each in largest]
+    exponent = np.frexp(np.where(finite, largest, 1.0))[1]
+    limbs = workers.together(
+        lambda: np.array(
+            [
+                limbs_of(each, e) if known else (0, 0)
+                for each, e, known in zip(arrays, exponent, finite, strict=True)
+            ],
+            np.int64,
+        ),
+        added,
+    )
+    sums = from_limbs(limbs.T, exponent)
+    return [float(each) for each in np.where(finite, sums, largest)]
+
+
+def limbs_of(values: Floats, exponent: int) -> tuple[int, int]:
+    """Sum of values up to 2^exponent as two integers that add up with those of others."""
+    return _limbs_of(values, int(exponent))
+
+
+def from_limbs(limbs: Any, exponent: Any) -> Any:
+    """Sum behind two integers of `limbs_of`.
+
+    >>> import numpy as np
+    >>> float(from_limbs(limbs_of(np.array([0.25, 1.5]), 1), 1))
+    1.75
+    """
+    high, low = limbs
+    return np.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
+
+
+def log_total(log_values: Floats, workers: Any = None) -> float:
     """Logarithm of a sum of exponentials; the order of the terms does not matter."""
+    return log_totals([log_values], workers)[0]
+
+
+def log_totals(arrays: Sequence[Floats], workers: Any = None) -> list[float]:
+    """Logarithms of several sums of exponentials."""
+    if workers is None or workers.alone:
+        return [_log_total(each) for each in arrays]
+    largest = workers.together(
+        lambda: np.array([each.max(initial=-np.inf) for each in arrays]), greatest
+    )
+    finite = np.isfinite(largest)
+    base = np.where(finite, largest, 0.0)
+    terms = [np.exp(each - low) for each, low in zip(arrays, base, strict=True)]
+    # The largest of the terms, wherever it is, is 1.
+    sums = _sums_below(terms, finite.astype(np.float64), workers)
+    return [
+        float(top) + float(np.log(each)) if known else float(top)
+        for top, each, known in zip(largest, sums, finite, strict=True)
+    ]
+
+
+def _log_total(log_values: Floats) -> float:
     largest = float(log_values.max(initial=-np.inf))
-    if largest == -np.inf:
+    if not np.isfinite(largest):
         return largest
-    return largest + float(np.log(exact_sum(np.exp(log_values - largest))))
+    return largest + float(np.log(_exact_sum(np.exp(log_values - largest))))
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """Sum of the parts."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def greatest(parts: Sequence[Any]) -> Any:
+    """Greatest of the parts, element by element."""
+    most = parts[0]
+    for part in parts[1:]:
+        most = np.maximum(most, part)
+    return most
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -44,7 +139,6 @@ def log_total(log_values: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def _exact_sum(values):
-    """Sum of two integers of 31 bits for every value, as shares of a power of two."""
     largest = 0.0
     for value in values:
         if not np.isfinite(value):
@@ -53,6 +147,13 @@ def _exact_sum(values):
     if largest == 0:
         return 0.0
     exponent = math.frexp(largest)[1]
+    high, low = _limbs_of(values, exponent)
+    return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
+
+
+@njit(cache=True, nogil=True)
+def _limbs_of(values, exponent):
+    """Sum of two integers of 31 bits for every value, as shares of a power of two."""
     # In two factors: of the smallest numbers the inverse is beyond the range of floats.
     half = exponent // 2
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
@@ -62,4 +163,4 @@ def _exact_sum(values):
         whole = np.floor(scaled)
         high += np.int64(whole)
         low += np.int64((scaled - whole) * 2147483648.0)
-    return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
+    return high, low

@@ -9,10 +9,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.bound import BoundRisk, Masses, State
-from precede.exact import exact_sum
+from precede.exact import exact_sums, greatest, log_total, log_totals
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price
-from precede.sums import PairSums, log_sum
+from precede.sums import PairSums
 from precede.threads import Workers
 
 __all__ = ["GeneralRisk"]
@@ -39,7 +39,9 @@ class GeneralRisk(BoundRisk):
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(arrangement.weight)
             self._log_outer = np.log(arrangement.outer)
-        self._heaviest = float(arrangement.weight.max(initial=0.0))
+        self._heaviest = float(
+            self.workers.together(lambda: arrangement.weight.max(initial=0.0), greatest)
+        )
         self.share = arrangement.weight / self._heaviest
         self.outer_share = arrangement.outer / arrangement.outer.max(initial=1e-300)
         self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
@@ -57,7 +59,7 @@ class GeneralRisk(BoundRisk):
         log_tax += self._log_outer
         (log_won,) = self._sums.over_losers(scores, log_tax, ("slope",))
         log_loss, log_win = log_tax + log_slope, log_won + self._log_weight
-        log_value, log_mass = log_sum(log_price + self._log_outer), log_sum(log_loss)
+        log_value, log_mass = log_totals([log_price + self._log_outer, log_loss], self.workers)
         if log_mass == -np.inf:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, log_mass, np.zeros(scores.size))
         pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
@@ -71,7 +73,7 @@ class GeneralRisk(BoundRisk):
         sums, unit = self._sums, np.log(self._heaviest)
         paid, slope = sums.linear(scores, self.share, ("value", "slope"), winners=True)
         log_tax = self._taxes(paid)
-        most = float(log_tax.max())
+        most = float(self.workers.together(lambda: log_tax.max(initial=-np.inf), greatest))
         if most == -np.inf:  # nobody pays anything
             return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
         tax = self._exp(log_tax, most)
@@ -82,7 +84,7 @@ class GeneralRisk(BoundRisk):
             log_value = float(_log(costs / self.price.power)) + most + unit
         else:
             log_price = self.price.log_value(_log(paid) + unit) + self._log_outer_of_losers
-            log_value = log_sum(log_price)
+            log_value = log_total(log_price, self.workers)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
         self.workers.run(
@@ -91,15 +93,11 @@ class GeneralRisk(BoundRisk):
         return State(scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_tax))
 
     def _weigh(self, tax: Floats, slope: Floats, paid: Floats) -> tuple[float, float]:
-        """Sums of ``tax·slope`` (which takes the place of the slopes) and of ``tax·paid``.
-
-        By blocks of fixed size, in order: the number of threads leaves no trace.
-        """
-        blocks = -(-tax.size // BLOCK)
-        sums = np.zeros((blocks, 2))
-        self.workers.run(_weighed, blocks, tax, slope, paid, sums, small=tax.size < SMALL)
-        mass, costs = sums.sum(axis=0)
-        return float(mass), float(costs)
+        """Sums of ``tax·slope`` (which takes the place of the slopes) and of ``tax·paid``."""
+        costs = np.empty_like(paid)
+        self.workers.run(_weighed, tax.size, tax, slope, paid, costs, small=tax.size < SMALL)
+        mass, total = exact_sums([slope, costs], self.workers)
+        return mass, total
 
     def _taxes(self, paid: Floats) -> Floats:
         """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere."""
@@ -161,8 +159,9 @@ class GeneralRisk(BoundRisk):
         (up,) = self._sums.over_winners(state.scores, above, ("slope",))
         (down,) = self._sums.over_winners(state.scores, below, ("slope",))
         paid_up, paid_down = log_tax + up - state.log_mass, log_tax + down - state.log_mass
-        right = exact_sum(np.exp(paid_up[values == 0]))
-        wrong = exact_sum(np.exp(paid_down[values == 1]))
+        right, wrong = exact_sums(
+            [np.exp(paid_up[values == 0]), np.exp(paid_down[values == 1])], self.workers
+        )
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
 
@@ -175,14 +174,10 @@ def _log(values: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _weighed(begin, end, tax, slope, paid, sums):
-    for block in range(begin, end):
-        mass, costs = 0.0, 0.0
-        for place in range(block * BLOCK, min((block + 1) * BLOCK, tax.size)):
-            slope[place] *= tax[place]
-            mass += slope[place]
-            costs += tax[place] * paid[place]
-        sums[block, 0], sums[block, 1] = mass, costs
+def _weighed(low, high, tax, slope, paid, costs):
+    for place in range(low, high):
+        slope[place] *= tax[place]
+        costs[place] = tax[place] * paid[place]
 
 
 @njit(cache=True, nogil=True)

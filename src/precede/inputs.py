@@ -18,6 +18,7 @@ __all__ = [
     "evaluation_sets",
     "grades_of",
     "in_range",
+    "numeric_grades",
     "one_for_each",
     "qid_of_groups",
     "refuse_text",
@@ -60,6 +61,16 @@ def grades_of(y: Any) -> tuple[Floats, NDArray]:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
+    """Grades of some of the rows; text is refused, whose order only all rows together know."""
+    if y is None:
+        raise ValueError(f"block {block} has no y; give the grade of every row")
+    kind = np.asarray(y).dtype.kind
+    if kind not in "biuf":
+        raise ValueError(f"y of block {block} is not made of numbers; map grades to numbers")
+    return grades_of(y)
 
 
 def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:

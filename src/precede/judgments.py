@@ -333,6 +333,8 @@ class Arrangement:
         weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
     label : one number per place, NaN where there is none; None unless asked for
+    level_weight : sums of the weights of every level; where other machines hold some of the
+        places of the levels, of all of them (None where nobody does)
     """
 
     order: Integers
@@ -348,6 +350,12 @@ class Arrangement:
     pair_count: float
     n_rows: int
     label: Floats | None = None
+    level_weight: Floats | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether other machines hold some of the places of the levels."""
+        return self.level_weight is not None
 
     @property
     def n_places(self) -> int:
@@ -367,11 +375,21 @@ class Arrangement:
         """Weight of all that should stand above each place: O(n) and the listed pairs."""
         above = np.zeros(self.n_places)
         if self.n_graded:
-            weight = np.add.reduceat(self.weight[: self.n_graded], self.level_start[:-1])
+            weight = self.level_weight
+            if weight is None:
+                weight = self.weights_of_levels()
             of_level = _sums_above(weight, self.query_start)
             above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
         listed = self.pair_weight * self.weight[self.winner]
         return above + np.bincount(self.loser, listed, minlength=self.n_places)
+
+    def query_totals(self) -> Floats:
+        """Weight of the graded pairs of every query; before the places are reordered."""
+        return _graded_totals(self.weight[: self.n_graded], self.level_start, self.query_start)
+
+    def weights_of_levels(self) -> Floats:
+        """Sum of the weights of every level, in an order that the rows have no say in: O(n)."""
+        return _sums_of_runs(self.weight, self.level_start)
 
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
@@ -697,6 +715,27 @@ def _graded_totals(weight, level_start, query_start):
             totals[query] += here * below
             below += here
     return totals
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_runs(values, start):
+    """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
+    sums = np.zeros(start.size - 1)
+    for run in range(start.size - 1):
+        largest = 0.0
+        for place in range(start[run], start[run + 1]):
+            largest = max(largest, abs(values[place]))
+        if largest == 0.0:
+            continue
+        unit = 2.0 ** np.ceil(np.log2(largest) + 1.0)
+        high, low = np.int64(0), np.int64(0)
+        for place in range(start[run], start[run + 1]):
+            scaled = values[place] / unit * 2147483648.0
+            whole = np.floor(scaled)
+            high += np.int64(whole)
+            low += np.int64((scaled - whole) * 2147483648.0)
+        sums[run] = (high * 2.0**-31 + low * 2.0**-62) * unit
+    return sums
 
 
 @njit(cache=True, nogil=True)

@@ -12,12 +12,15 @@ Newton iteration kept inside a bracket finds the least, at O(levels) an iteratio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from precede.bound import Masses, State
-from precede.exact import exact_sum
+from precede.exact import exact_sum, exact_sums, greatest
 from precede.separable import SeparableRisk
 
 __all__ = ["PushLine"]
@@ -57,12 +60,12 @@ class PushLine:
     @property
     def bounded(self) -> bool:
         """Whether some pair is in order and some other reversed, so that there is a least."""
-        right, wrong = _any_pair(self._logs, self._query_start)
-        return bool(right and wrong)
+        sides = self._across(lambda: np.array(_any_pair(self._logs, self._query_start)), greatest)
+        return bool(sides.all())
 
     def least(self) -> float:
         """Step at which the risk is least."""
-        if self._query_start.size == 2 and self._query_start[1] == 2:
+        if self._risk.queries == 1 and self._query_start[-1] == 2:
             # Losers are level 0, winners level 1.
             (lose0, lose1), (win0, win1) = self._logs[2:, 0], self._logs[:2, 1]
             step = float(win1 + lose0 - win0 - lose1) / (self._risk.power + 1)
@@ -98,10 +101,16 @@ class PushLine:
         levels = self._logs.shape[1]
         log_term, slope, bend = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
         _along(self._logs, self._query_start, step, power, log_term, slope, bend)
-        share = np.exp(log_term - log_term.max())
-        total = exact_sum(share)
-        mean = exact_sum(share * slope) / total
-        return mean, exact_sum(share * (bend + power * (slope - mean) ** 2)) / total
+        share = np.exp(log_term - self._across(log_term.max, greatest))
+        total, falling = exact_sums([share, share * slope], self._risk.across)
+        mean = falling / total
+        bent = exact_sum(share * (bend + power * (slope - mean) ** 2), self._risk.across)
+        return mean, bent / total
+
+    def _across(self, part: Callable[[], Any], combine: Callable[..., Any]) -> Any:
+        """What all machines have together; levels that they share they all know."""
+        workers = self._risk.across
+        return part() if workers is None else workers.together(part, combine)
 
 
 def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Floats:
@@ -110,8 +119,7 @@ def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Flo
     parts = state.parts
     logs = np.empty((4, parts.ends.shape[1]))
     for row, limbs in enumerate((parts.limbs - ones, ones)):
-        high = np.add.reduceat(limbs, risk.pieces.first[:-1], axis=0)
-        sums = high[:, 0::2] * 2.0**-31 + high[:, 1::2] * 2.0**-62
+        sums = limbs[:, 0::2] * 2.0**-31 + limbs[:, 1::2] * 2.0**-62
         with np.errstate(divide="ignore"):
             logs[[row, row + 2]] = np.log(sums.T)
     return _relative_to(risk, logs, parts.ends[[0, 0, 1, 1]])
@@ -123,12 +131,12 @@ def _own_scale(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> 
     ends = np.empty((pieces.count, 4))
     common = (pieces.start, margin, risk.log_weight, values, risk.power)
     risk.workers.run(_split_ends, pieces.count, *common, ends, small=risk.small)
-    of_level = np.maximum.reduceat(ends, pieces.first[:-1], axis=0)
+    of_level = risk.greatest_of_levels(ends)
     limbs = np.zeros((pieces.count, 8), np.int64)
     risk.workers.run(
         _split_sums, pieces.count, *common, pieces.level, of_level, limbs, small=risk.small
     )
-    whole = np.add.reduceat(limbs, pieces.first[:-1], axis=0)
+    whole = risk.sums_of_levels(limbs)
     with np.errstate(divide="ignore"):
         logs = np.log(whole[:, 0::2] * 2.0**-31 + whole[:, 1::2] * 2.0**-62).T
     ends = np.where(np.isfinite(of_level), of_level, 0.0).T

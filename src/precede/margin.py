@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from precede.boost import Training
+from precede.bound import least_margin
 from precede.inference import read_sample
 from precede.judgments import Arrangement, Judgments
 from precede.learners import Regressors, Trees
@@ -33,7 +34,6 @@ __all__ = [
     "MarginDistribution",
     "best_margin",
     "exactly_searched",
-    "least_margin",
     "margin_distribution",
     "margins",
     "net_weights",
@@ -243,21 +243,6 @@ def margins(
     if scores.shape != (len(judgments),):
         raise ValueError(f"X has {scores.size} rows and y has {len(judgments)}; give one per row")
     return _distribution(judgments, scores, norm)
-
-
-def least_margin(arrangement: Arrangement, scores: Floats) -> float:
-    """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
-
-    >>> arrangement = Judgments([0, 2, 1]).arrange()
-    >>> least_margin(arrangement, np.array([0.0, 0.5, 2.0]))
-    0.5
-    """
-    return float(
-        _least_margin(
-            arrangement.level_start, arrangement.query_start, arrangement.winner,
-            arrangement.loser, scores,
-        )
-    )  # fmt: skip
 
 
 # -- the best margin possible ----------------------------------------------------------------
@@ -480,21 +465,3 @@ def _add(tree, place, amount):
     while place < tree.size:
         tree[place] += amount
         place += place & -place
-
-
-@njit(cache=True, nogil=True)
-def _least_margin(level_start, query_start, winner, loser, scores):
-    """Least difference over crucial pairs: every level against the best of those below."""
-    least = np.inf
-    for query in range(query_start.size - 1):
-        highest = -np.inf
-        for level in range(query_start[query], query_start[query + 1]):
-            low, high = np.inf, -np.inf
-            for place in range(level_start[level], level_start[level + 1]):
-                low = min(low, scores[place])
-                high = max(high, scores[place])
-            least = min(least, low - highest)
-            highest = max(highest, high)
-    for pair in range(winner.size):
-        least = min(least, scores[winner[pair]] - scores[loser[pair]])
-    return least

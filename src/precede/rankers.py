@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.exact import added, greatest
 from precede.table import SCALE, Table
 from precede.threads import Workers
 
@@ -341,17 +342,15 @@ class _Columnwise(Search):
         self._workers = workers
         self._values = np.array(values) if values else np.zeros((0, 0))
         # Powers of two bring every column into [-1, 1], so that products add as integers.
-        self._exponent = np.frexp(np.abs(self._values).max(axis=1, initial=0.0))[1]
+        largest = workers.together(lambda: np.abs(self._values).max(axis=1, initial=0.0), greatest)
+        self._exponent = np.frexp(largest)[1]
         self._scaled = np.ldexp(self._values, -self._exponent[:, None])
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column of the largest absolute edge."""
-        edges = np.zeros(len(self._rankers))
-        self._workers.run(
-            _dot_products, len(self._rankers), self._scaled, pull, edges,
-            small=self._values.size < SMALL,
-        )  # fmt: skip
-        edges = np.ldexp(edges, self._exponent)
+        edges = np.ldexp(
+            self._workers.together(lambda: self._products(pull), added) / SCALE, self._exponent
+        )
         if allowed is not None:
             edges[~allowed[self._features]] = 0.0
         if not edges.size or not np.any(edges):
@@ -360,15 +359,26 @@ class _Columnwise(Search):
         chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
         return Found(self._rankers[chosen], float(edges[chosen]))
 
+    def _products(self, pull: Floats) -> NDArray[np.int64]:
+        products = np.zeros(len(self._rankers), np.int64)
+        self._workers.run(
+            _dot_products, products.size, self._scaled, pull, products,
+            small=self._values.size < SMALL,
+        )  # fmt: skip
+        return products
+
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
         best = None
-        for feature, ranker, values in zip(
-            self._features, self._rankers, self._values, strict=True
+        binary = ~self._workers.together(
+            lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), greatest
+        )
+        for feature, ranker, values, small in zip(
+            self._features, self._rankers, self._values, binary, strict=True
         ):
             if allowed is not None and not allowed[feature]:
                 continue
-            found = Found(ranker, *factors.decrease(_as_binary(values)))
+            found = Found(ranker, *factors.decrease(values.astype(np.uint8) if small else values))
             if found.decrease > (best.decrease if best else 0.0):
                 best = found
         return best
@@ -503,10 +513,10 @@ def family(rankers: str | Family) -> Family:
 
 
 @njit(cache=True, nogil=True)
-def _dot_products(low, high, values, pull, edges):
+def _dot_products(low, high, values, pull, products):
     """Sums of pull·value as integers, so that no order of rows changes a bit."""
     for j in range(low, high):
         total = np.int64(0)
         for place in range(pull.size):
             total += np.int64(np.rint(pull[place] * values[j, place] * 2305843009213693952.0))
-        edges[j] = total / 2305843009213693952.0
+        products[j] = total

@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.bound import BoundRisk, Masses, State
-from precede.exact import exact_sum, log_total
+from precede.exact import added, exact_sums, greatest, log_total
 from precede.general import GeneralRisk
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price, Separable
@@ -43,7 +43,7 @@ class SeparableParts:
         of the pair mass that the level has as winners and as losers (2 and 3); and how the
         losers below are mixed (4 and 5): a share x of the losers below level l is
         ``levels[4, l]·x(below l-1) + levels[5, l]·x(level l-1)``
-    limbs : the integers behind rows 0 and 1 of `levels`, by piece
+    limbs : the integers behind rows 0 and 1 of `levels`
     pair_mass : share of the pair mass of every listed pair
     ends : least ``s - log(weight)`` and greatest ``p·s + log(weight)`` of every level, to which
         the terms are relative
@@ -81,12 +81,16 @@ class SeparableRisk(BoundRisk):
         weight = arrangement.weight[: arrangement.n_graded]
         # Weights join the exponents: a light item with a large term loses no digit to a
         # heavy one with a small term.
-        even = bool((weight == 1.0).all())
+        even = self.workers.together(lambda: bool((weight == 1.0).all()), all)
         self.log_weight = np.zeros(0) if even else np.log(weight)
         first = arrangement.level_start[arrangement.query_start[:-1]]
-        self.log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
         levels = np.diff(arrangement.query_start)
         self._level_query = np.repeat(np.arange(levels.size), levels)
+        self.log_balance = np.zeros(1)  # levels are shared in a single query only, unbalanced
+        # Sums over queries cross machines, unless all of them know the same query.
+        self.across = None if arrangement.shared else self.workers
+        if not arrangement.shared:
+            self.log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         with np.errstate(divide="ignore"):
             self._log_pair = np.log(pair_weight * arrangement.outer[arrangement.loser])
@@ -135,18 +139,28 @@ class SeparableRisk(BoundRisk):
             listed = values[winner].astype(np.int8) - values[loser]
             right = np.append(right, parts.pair_mass[listed > 0])
             wrong = np.append(wrong, parts.pair_mass[listed < 0])
-        in_order, reversed_ = exact_sum(right), exact_sum(wrong)
+        in_order, reversed_ = exact_sums([right, wrong], self.across)
         return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
     def split(self, state: State, values: NDArray[np.uint8]) -> NDArray:
-        """Sums of the terms over the places where a ranker is 1, by piece, as integers."""
+        """Sums of the terms over the places where a ranker is 1, by level, as integers."""
         pieces = self.pieces
         limbs = np.zeros((pieces.count, 4), np.int64)
         self.workers.run(
             _split_of_pieces, pieces.count, pieces.start, state.parts.terms, values, limbs,
             small=self.small,
         )  # fmt: skip
-        return limbs
+        return self.sums_of_levels(limbs)
+
+    def sums_of_levels(self, by_piece: NDArray) -> NDArray:
+        """Integers summed over the pieces of every level, whoever holds them."""
+        sums = self.pieces.by_level(np.add, by_piece, 0)
+        return self.workers.together(lambda: sums, added) if self.arrangement.shared else sums
+
+    def greatest_of_levels(self, by_piece: Floats) -> Floats:
+        """Greatest over the pieces of every level, whoever holds them."""
+        most = self.pieces.by_level(np.maximum, by_piece, -np.inf)
+        return self.workers.together(lambda: most, greatest) if self.arrangement.shared else most
 
     def factors(self, state: State) -> Factors:
         """Give what a search by largest decrease needs: the masses behind the pull."""
@@ -156,8 +170,8 @@ class SeparableRisk(BoundRisk):
         queries = self.arrangement.query_start.size - 1
         right, wrong = np.zeros(queries), np.zeros(queries)
         self.workers.run(
-            _masses_of_queries, queries, self.arrangement.query_start, self.pieces.first, limbs,
-            parts.limbs, parts.levels, right, wrong, small=self.small,
+            _masses_of_queries, queries, self.arrangement.query_start, limbs, parts.limbs,
+            parts.levels, right, wrong, small=self.small,
         )  # fmt: skip
         return right, wrong
 
@@ -168,7 +182,8 @@ class SeparableRisk(BoundRisk):
             _ends_of_pieces, pieces.count, pieces.start, margin, self.log_weight, power,
             ends_of_pieces, small=self.small,
         )  # fmt: skip
-        low, high = pieces.ends_of_levels(ends_of_pieces)
+        ends = self.greatest_of_levels(ends_of_pieces)
+        low, high = -ends[:, 0], np.ascontiguousarray(ends[:, 1])
         graded = self.arrangement.n_graded
         terms = np.empty((2, graded))
         limbs = np.zeros((pieces.count, 4), np.int64)
@@ -177,19 +192,20 @@ class SeparableRisk(BoundRisk):
             pieces.count,
             small=self.small,
         )
+        limbs = self.sums_of_levels(limbs)
         queries = self.log_balance.size
         levels = np.zeros((6, low.size))
         log_query = np.zeros(queries)
         run(
-            _levels_of_queries, queries, self.arrangement.query_start, pieces.first, limbs, low,
-            high, power, self.log_balance, levels, log_query, small=self.small,
+            _levels_of_queries, queries, self.arrangement.query_start, limbs, low, high, power,
+            self.log_balance, levels, log_query, small=self.small,
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
         if log_pair.size:
             winner, loser = self.arrangement.winner, self.arrangement.loser
             log_pair = log_pair - (margin[winner] - margin[loser])
             log_all = np.append(log_query, log_pair)
-        log_value = log_total(log_all)
+        log_value = log_total(log_all, self.across)
         levels[2:4] *= np.exp(log_query - log_value)[self._level_query]
         ends = np.stack([low, high])
         parts = SeparableParts(terms, levels, limbs, np.exp(log_pair - log_value), ends)
@@ -260,6 +276,7 @@ class _Pieces:
     start: NDArray
     level: NDArray
     first: NDArray
+    single: bool  # whether every level is one piece
 
     @property
     def count(self) -> int:
@@ -273,14 +290,18 @@ class _Pieces:
         level = np.repeat(np.arange(sizes.size), per_level)
         within = np.arange(level.size) - first[level]
         start = np.append(arrangement.level_start[level] + within * PIECE, arrangement.n_graded)
-        return cls(start.astype(np.int64), level.astype(np.int64), first)
+        single = bool((per_level == 1).all())
+        return cls(start.astype(np.int64), level.astype(np.int64), first, single)
 
-    def ends_of_levels(self, ends: Floats) -> tuple[Floats, Floats]:
-        """Least and greatest score of every level, from those of its pieces."""
-        if self.count == self.first.size - 1:  # one piece a level: the usual case
-            return np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
-        low = np.minimum.reduceat(ends[:, 0], self.first[:-1])
-        return low, np.maximum.reduceat(ends[:, 1], self.first[:-1])
+    def by_level(self, combine: np.ufunc, by_piece: NDArray, nothing: float) -> NDArray:
+        """Rows of an array combined over the pieces of every level; `nothing` for no piece."""
+        if self.single:  # the usual case
+            return by_piece
+        size = np.diff(self.first)
+        result = np.full((size.size, by_piece.shape[1]), nothing, by_piece.dtype)
+        if self.count:
+            result[size > 0] = combine.reduceat(by_piece, self.first[:-1][size > 0], axis=0)
+        return result
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -291,7 +312,7 @@ class _Pieces:
 
 @njit(cache=True, nogil=True)
 def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
-    """Least of -log(weight·exp(-s)) and greatest of log(weight·exp(p·s)) in every piece."""
+    """Greatest of log(weight·exp(-s)) and of log(weight·exp(p·s)) in every piece."""
     weighted = log_weight.size > 0
     for piece in range(low, high):
         least, most = np.inf, -np.inf
@@ -304,7 +325,7 @@ def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
                 least = min(least, margin[place])
                 most = max(most, margin[place])
             most *= power
-        ends[piece, 0] = least
+        ends[piece, 0] = -least
         ends[piece, 1] = most
 
 
@@ -360,12 +381,8 @@ def _sums_of_pieces(first, last, start, terms, limbs):
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_level(limbs, first, last, column):
-    high, low = 0, 0
-    for piece in range(first, last):
-        high += limbs[piece, column]
-        low += limbs[piece, column + 1]
-    return high * 2.0**-31 + low * 2.0**-62
+def _sum_of_level(limbs, level, column):
+    return limbs[level, column] * 2.0**-31 + limbs[level, column + 1] * 2.0**-62
 
 
 @njit(cache=True, nogil=True)
@@ -379,7 +396,7 @@ def _log_add(a, b):
 
 @njit(cache=True, nogil=True)
 def _levels_of_queries(
-    begin, end, query_start, first, limbs, low, high, power, log_balance, by_level, log_query
+    begin, end, query_start, limbs, low, high, power, log_balance, by_level, log_query
 ):
     """Masses of the levels as shares of their query, whose logarithm goes to log_query.
 
@@ -392,8 +409,8 @@ def _levels_of_queries(
         above = np.full(levels + 1, -np.inf)  # log of a summed over the levels above
         for j in range(levels - 1, -1, -1):
             level = bottom + j
-            by_level[0, level] = _sum_of_level(limbs, first[level], first[level + 1], 0)
-            by_level[1, level] = _sum_of_level(limbs, first[level], first[level + 1], 2)
+            by_level[0, level] = _sum_of_level(limbs, level, 0)
+            by_level[1, level] = _sum_of_level(limbs, level, 2)
             log_winner[j] = np.log(by_level[0, level]) - low[level]
             above[j] = _log_add(above[j + 1], log_winner[j])
         below = -np.inf  # log of the taxed b summed over the levels below
@@ -443,7 +460,7 @@ def _split_of_pieces(first, last, start, terms, values, limbs):
 
 
 @njit(cache=True, nogil=True)
-def _masses_of_queries(begin, end, query_start, first, ones, limbs, levels, right, wrong):
+def _masses_of_queries(begin, end, query_start, ones, limbs, levels, right, wrong):
     """Masses of the pairs (ranker 1 above 0) and (0 above 1) in every query.
 
     The part where the ranker is 0 is the difference of integers: no digit is lost when
@@ -457,12 +474,12 @@ def _masses_of_queries(begin, end, query_start, first, ones, limbs, levels, righ
         in_order, reversed_ = 0.0, 0.0
         for level in range(bottom, top):
             if level > bottom:
-                one = _sum_of_level(ones, first[level - 1], first[level], 2)
-                zero = _sum_of_level(zeros, first[level - 1], first[level], 2)
+                one = _sum_of_level(ones, level - 1, 2)
+                zero = _sum_of_level(zeros, level - 1, 2)
                 low_one = carry[level] * low_one + fresh[level] * one / (one + zero)
                 low_zero = carry[level] * low_zero + fresh[level] * zero / (one + zero)
-            one = _sum_of_level(ones, first[level], first[level + 1], 0)
-            zero = _sum_of_level(zeros, first[level], first[level + 1], 0)
+            one = _sum_of_level(ones, level, 0)
+            zero = _sum_of_level(zeros, level, 0)
             in_order += winner_mass[level] * one / (one + zero) * low_zero
             reversed_ += winner_mass[level] * zero / (one + zero) * low_one
         right[query] = in_order

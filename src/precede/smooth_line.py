@@ -89,8 +89,7 @@ class SmoothLine:
         if not isinstance(risk.price, Power) or arrangement.winner.size:
             return False
         levels = arrangement.level_start.size - 1
-        one_query = arrangement.query_start.size == 2
-        if not one_query or arrangement.n_graded < ROWS_FOR_EACH_LEVEL * levels:
+        if risk.queries != 1 or arrangement.n_graded < ROWS_FOR_EACH_LEVEL * levels:
             return False
         span = float(np.ptp(state.scores)) + (
             float(np.ptp(arrangement.grade)) if risk.loss.gap else 0.0

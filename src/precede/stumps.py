@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.exact import added
 from precede.rankers import SMALL, Family, Found, Ranker, Search
 from precede.table import MISSING, SCALE, Table
 from precede.threads import Workers
@@ -22,6 +25,8 @@ TIE_OF_DECREASES = 1e-9
 # Features whose histograms are filled together, so that a pull is read once for all of them
 # and additions to one bin do not wait for each other.
 ABREAST = 4
+# Features looked at together where every look is a journey to other machines.
+APART = 64
 # No bound on an edge exceeds this, however long the pull has been drifting.
 MOST = 1 << 62
 
@@ -132,23 +137,39 @@ class StumpSearch(Search):
             _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
         )
         drift = max(sum(part[0] for part in parts), sum(part[1] for part in parts))
+        if not self._workers.alone:
+            drift = int(self._workers.together(lambda: np.array(parts).sum(axis=0), added).max())
         bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
         if allowed is not None:
             bound[~allowed] = -1
         most = self._look(bound)
         if most <= 0:
             return None
-        winner = _winner(
-            self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
-            self._slack, most,
-        )  # fmt: skip
+        if self._workers.alone:
+            winner = _winner(
+                self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
+                self._slack, most,
+            )  # fmt: skip
+        else:
+            winner = self._winner_of_all(bound, most)
         signed, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), signed / SCALE)
+
+    def _winner_of_all(self, bound: NDArray[np.int64], most: int) -> int:
+        """As `_winner`, where other machines hold some of the pulls."""
+        # Every feature that could tie with the best has been looked at: its slack is 0.
+        least = most - _tie(most)
+        tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
+        winner = int(np.flatnonzero(tied)[0])
+        if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
+            self._best[winner] = self._picked(np.array([winner]), least)[0]
+        return winner
 
     def _look(self, bound: NDArray[np.int64]) -> int:
         """Look at features by falling bound while one that is left could win or tie."""
         streamed = self._table.streamed
-        if not streamed and (self._small or self._workers.jobs == 1):
+        alone = self._workers.alone
+        if alone and not streamed and (self._small or self._workers.jobs == 1):
             most, count = _search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound,
                 self._best, self._slack,
@@ -160,24 +181,52 @@ class StumpSearch(Search):
         most, looked = 0, 0
         # The best edge seldom grows, so whatever could beat the last one is looked at in one
         # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
-        least = ABREAST * self._workers.jobs
+        least = ABREAST * self._workers.jobs if alone else max(APART, ABREAST * self._workers.jobs)
         width = least if streamed else max(least, int(np.sum(bound >= self._last)))
         while looked < order.size and bound[order[looked]] >= most - _tie(most):
             batch = order[looked : looked + width]
             width = least
-            self._workers.run(
-                _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
-                self._integers, self._n_bins, self._missing, self._best, self._slack,
-            )  # fmt: skip
-            self._table.release(batch)
+            if alone:
+                self._workers.run(
+                    _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
+                    self._integers, self._n_bins, self._missing, self._best, self._slack,
+                )  # fmt: skip
+                self._table.release(batch)
+            else:
+                self._best[batch] = self._picked(batch, -1)
+                self._slack[batch] = 0
             most = max(most, int(np.abs(self._best[batch, 0]).max()))
             looked += batch.size
             self.evaluated += batch.size
         self._last = most
         return most
 
+    def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+        """Best stumps of some features, from the pulls of all machines; see `_pick`."""
+        pick = partial(_pick_of_features, self._n_bins[features], self._missing[features], least)
+        return self._workers.together(lambda: self._histograms(features), pick)
+
+    def _histograms(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
+        histograms = np.zeros((features.size, 256), np.int64)
+        groups = -(-features.size // ABREAST)
+        self._workers.run(
+            _fill_features, groups, features, self._table.codes, self._integers, histograms,
+            small=self._small,
+        )  # fmt: skip
+        self._table.release(features)
+        return histograms
+
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
+        choose = partial(_largest_decrease, self._n_bins, allowed)
+        chosen = self._workers.together(lambda: self._decreases(factors), choose)
+        if chosen is None:
+            return None
+        (feature, first, side), edge, decrease = chosen
+        return Found(self._stump(feature, first, side), edge, decrease)
+
+    def _decreases(self, factors: Any) -> NDArray[np.int64]:
+        """Masses of the pairs that every stump orders rightly and wrongly."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
         width = ABREAST * self._workers.jobs if table.streamed else table.n_features
@@ -189,28 +238,48 @@ class StumpSearch(Search):
                 factors.levels, factors.pairs, factors.pair_mass, sums[part], small=self._small,
             )  # fmt: skip
             table.release(np.arange(table.n_features)[part])
-        if allowed is not None:
-            sums[~allowed] = 0
-        return self._largest(sums)
-
-    def _largest(self, sums: NDArray) -> Found | None:
-        right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
-        # The normaliser d0 + 2 sqrt(d+ d-) is 1 - (sqrt(d+) - sqrt(d-))².
-        gain = np.abs(np.sqrt(np.maximum(right, 0)) - np.sqrt(np.maximum(wrong, 0)))
-        # Missing values above every present one is the complement of below every one.
-        gain[np.arange(gain.shape[0]), 1, self._n_bins] = 0
-        decrease = gain.transpose(0, 2, 1) ** 2  # features, thresholds, side of the missing
-        if decrease.max() <= 0:
-            return None
-        best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))
-        feature, first, side = (int(i) for i in np.unravel_index(best, decrease.shape))
-        edge = float(right[feature, side, first] - wrong[feature, side, first])
-        return Found(self._stump(feature, first, side), edge, float(decrease[feature, first, side]))
+        return sums
 
     def _stump(self, feature: int, first: int, missing: int) -> Stump:
         """Make the stump that is 1 from code `first` up."""
         threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
         return Stump(feature, float(threshold), missing)
+
+
+def _pick_of_features(
+    n_bins: NDArray[np.int64],
+    missing: NDArray[np.bool_],
+    least: int,
+    parts: Sequence[NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Best stump of each feature from the histograms of all machines."""
+    best = np.zeros((n_bins.size, 3), np.int64)
+    for sums, bins, some, found in zip(added(parts), n_bins, missing, best, strict=True):
+        _pick(sums, bins, some, least, found)
+    return best
+
+
+def _largest_decrease(
+    n_bins: NDArray[np.int64],
+    allowed: NDArray[np.bool_] | None,
+    parts: Sequence[NDArray[np.int64]],
+) -> tuple[tuple[int, int, int], float, float] | None:
+    """Feature, first code above the threshold and side of the missing; edge; decrease."""
+    sums = added(parts)
+    if allowed is not None:
+        sums = np.where(allowed[:, None, None, None], sums, 0)
+    right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
+    # The normaliser d0 + 2 sqrt(d+ d-) is 1 - (sqrt(d+) - sqrt(d-))².
+    gain = np.abs(np.sqrt(np.maximum(right, 0)) - np.sqrt(np.maximum(wrong, 0)))
+    # Missing values above every present one is the complement of below every one.
+    gain[np.arange(gain.shape[0]), 1, n_bins] = 0
+    decrease = gain.transpose(0, 2, 1) ** 2  # features, thresholds, side of the missing
+    if decrease.max() <= 0:
+        return None
+    best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))
+    feature, first, side = (int(i) for i in np.unravel_index(best, decrease.shape))
+    edge = float(right[feature, side, first] - wrong[feature, side, first])
+    return (feature, first, side), edge, float(decrease[feature, first, side])
 
 
 assert MISSING == 255, "the kernels below write the code of missing values as 255"
@@ -269,6 +338,16 @@ def _fill(codes, features, integers, histogram):
             sums, column = histogram[j], codes[features[j]]
             for place in range(integers.size):
                 sums[column[place]] += integers[place]
+
+
+@njit(cache=True, nogil=True)
+def _fill_features(low, high, features, codes, integers, histograms):
+    """Histograms of the features, four abreast: groups low..high."""
+    four = np.empty((4, 256), np.int64)
+    for group in range(low, high):
+        here = features[4 * group : 4 * (group + 1)]
+        _fill(codes, here, integers, four)
+        histograms[4 * group : 4 * group + here.size] = four[: here.size]
 
 
 @njit(cache=True, nogil=True)

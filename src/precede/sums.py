@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.exact import greatest
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline
 from precede.threads import Workers
@@ -88,7 +89,8 @@ class PairSums:
 
         A pair that is both graded and listed pays twice before the square is taken.
         """
-        if log_source.max(initial=-np.inf) == -np.inf:  # a linear price: nothing is squared
+        largest = self.workers.together(lambda: log_source.max(initial=-np.inf), greatest)
+        if largest == -np.inf:  # a linear price: nothing is squared
             return np.full(scores.size, -np.inf)
         graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
         winner, loser, weight = self._listed()
@@ -227,7 +229,7 @@ class _Blocks:
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
-        largest = log_source.max(initial=-np.inf)
+        largest = self.workers.together(lambda: log_source.max(initial=-np.inf), greatest)
         if largest == -np.inf:
             return [np.full(scores.size, -np.inf) for _ in kernels]
         source = np.exp(log_source - largest)
@@ -303,7 +305,10 @@ class _SmoothBlocks(_Blocks):
     ) -> NDArray:
         form = self.loss.form
         assert isinstance(form, Smooth)
-        origin, end = float(scores.min()), float(scores.max())
+        ends = self.workers.together(
+            lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), greatest
+        )
+        origin, end = -float(ends[1]), float(ends[0])
         if (end - origin) / form.width > MOST_CELLS:
             return self._as_tiles().linear(scores, source, kernels, winners=winners)
         # Matrices between cells are for large splits alone; enumeration is better off with more.

@@ -236,15 +236,15 @@ def to_integers(pull: Floats) -> NDArray[np.int64]:
     return np.rint(pull * SCALE).astype(np.int64)
 
 
-def integer_weights(weight: Floats | None) -> NDArray[np.int64] | None:
+def integer_weights(weight: Floats | None, total: float | None = None) -> NDArray[np.int64] | None:
     """Weights as integers, so that sums over equal values do not depend on their order.
 
-    None stands for equal weights.
+    None stands for equal weights. `total` is their sum, if others have weights as well.
     """
-    if weight is None or bool((weight == weight[:1]).all()):
+    if weight is None or (total is None and bool((weight == weight[:1]).all())):
         return None
     # A total of 2^53 leaves room for the products with the number of bins.
-    exponent = int(np.frexp(exact_sum(weight))[1])
+    exponent = int(np.frexp(exact_sum(weight) if total is None else total)[1])
     return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 

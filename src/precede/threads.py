@@ -8,11 +8,12 @@ thread count belongs to the caller.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 from numba import config
 
@@ -47,6 +48,8 @@ class Workers:
     [(0, 5), (5, 10)]
     """
 
+    alone: ClassVar[bool] = True  # whether this machine holds all places
+
     def __init__(self, n_jobs: int | None = None):
         self.jobs = count_jobs(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
@@ -77,3 +80,24 @@ class Workers:
         calls = [self._pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
         first = kernel(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]
+
+    # -- several machines ------------------------------------------------------------------
+    #
+    # A fit may run on several machines at once, each with some of the places. They all do the
+    # same things in the same order, and where a number depends on places of others they meet.
+    # Here is one machine; `precede.dask` has others.
+
+    def together(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
+        """Combine the parts of all machines; every machine gets the same answer.
+
+        `combine` must not depend on how the places are dealt out: sums of integers and largest
+        values do not. `part` must change nothing: it is not called where the answer is known.
+
+        >>> Workers(1).together(lambda: 3, max)
+        3
+        """
+        return combine([part()])
+
+    def warn(self, message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
+        """Warn the user, once for all machines; `stacklevel` as if it were called directly."""
+        warnings.warn(message, category, stacklevel=stacklevel + 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from precede.boost import History, Monitor, Progress, Result, Training
 from precede.estimator import BaseRanker, Task
-from precede.exact import exact_sum
+from precede.exact import added, exact_sum, exact_sums, greatest
 from precede.folds import folds
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
@@ -27,7 +26,7 @@ from precede.progress import ProgressBar
 from precede.rankers import Family, Found, Ranker, family
 from precede.risk import PairRisk
 from precede.stumps import Stump
-from precede.table import MISSING, SCALE, Table, to_integers
+from precede.table import MISSING, SCALE, to_integers
 from precede.threads import Workers
 from precede.watch import pairs_in_order
 
@@ -185,7 +184,7 @@ class ConvexRisk(BaseRanker):
             solver.interrupt(radii[-1])
         self.gap_ = solver.gap
         if solver.reason == ROUNDS_USED_UP:
-            warnings.warn(
+            task.training.workers.warn(
                 f"the gap is {solver.gap:.3g} after {len(solver.history)} rounds, above the "
                 f"tolerance {self.tolerance:g}; raise n_estimators or tolerance",
                 ConvergenceWarning,
@@ -348,8 +347,8 @@ class _Solver:
             self._scores += self._weights[ranker] * ranker.on(self._training.table)
         self.state = self._risk.state(self._scores)
         self._certify(self._search.best(self.state.pull), radius)
-        warnings.warn(
-            f"interrupted: the model is certified to a gap of {self.gap:.3g}", stacklevel=6
+        self._training.workers.warn(
+            f"interrupted: the model is certified to a gap of {self.gap:.3g}", stacklevel=5
         )
 
     def _bind(self) -> None:
@@ -362,7 +361,7 @@ class _Solver:
         The best vertex is worth ``radius·|edge|``; ties in the search are within 2^-40.
         """
         best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
-        here = exact_sum(self.state.pull * self._scores)
+        here = exact_sum(self.state.pull * self._scores, self._training.workers)
         mass = np.exp(self.state.log_mass) * self._unit if self.state.log_mass > -np.inf else 0.0
         gap = max(0.0, mass * (radius * best - here))
         if self._smoothing is None:
@@ -391,7 +390,7 @@ class _Solver:
         parts = self._parts(radius)
         worst = min(parts, key=lambda part: part.edge)
         best = max(parts, key=lambda part: part.edge)
-        here = exact_sum(self.state.pull * self._scores)
+        here = exact_sum(self.state.pull * self._scores, self._training.workers)
         promised = radius * (best.edge - worst.edge)
         if promised <= 0 or promised < radius * abs(found.edge) - here:
             return self._approach(found, radius)
@@ -414,7 +413,7 @@ class _Solver:
         def cost(share: Floats) -> tuple[float, Floats]:
             at = self._risk.state(_combined(values, sign * share * radius))
             mass = np.exp(at.log_mass) * self._unit if at.log_mass > -np.inf else 0.0
-            slope = -mass * radius * sign * _products(values, at.pull)
+            slope = -mass * radius * sign * self._products(values, at.pull)
             return float(np.exp(at.log_value) * self._unit), slope
 
         answer = scipy.optimize.minimize(
@@ -434,6 +433,17 @@ class _Solver:
         self._scores = _combined(values, sign * share * radius)
         return float(radius * np.abs(share - before).sum())
 
+    def _products(self, values: NDArray, pull: Floats) -> Floats:
+        """Dot product of every row of values with the pull, as sums of integers."""
+        largest = self._training.workers.together(
+            lambda: np.abs(values).max(axis=1).astype(np.float64), greatest
+        )
+        exponent = np.frexp(largest)[1]
+        sums = self._training.workers.together(
+            lambda: _products(values, pull * SCALE, np.ldexp(1.0, -exponent)), added
+        )
+        return np.ldexp(sums / SCALE, exponent)
+
     def _exchange(self, worst: _Part, best: _Part) -> float:
         """Move weight from one part of the model to another."""
         direction = self._values(best) - self._values(worst)
@@ -452,7 +462,7 @@ class _Solver:
         share = self._line_search(direction, 1.0)
         self._weights = {ranker: (1 - share) * old for ranker, old in self._weights.items()}
         for monitor in self._monitors:
-            monitor.scores *= 1 - share
+            monitor.shrink(1 - share)
         self._scores *= 1 - share
         self._add(vertex, share * radius)
         self._scores += share * radius * self._values(vertex)
@@ -463,7 +473,7 @@ class _Solver:
         slack = radius - math.fsum(abs(weight) for weight in self._weights.values())
         parts = [_Part(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE * radius else []
         rankers = list(self._weights)
-        edges = _edges(self._training.table, rankers, self.state.pull)
+        edges = _edges(self._training, rankers, self.state.pull)
         for ranker, edge in zip(rankers, edges, strict=True):
             weight = self._weights[ranker]
             sign = 1.0 if weight > 0 else -1.0
@@ -478,11 +488,15 @@ class _Solver:
     def _line_search(self, direction: Floats, most: float) -> float:
         def falling(step: float) -> float:
             at = self._risk.state(self._scores + step * direction)
-            return exact_sum(at.pull * direction) if at.log_mass > -np.inf else 0.0
+            return (
+                exact_sum(at.pull * direction, self._training.workers)
+                if at.log_mass > -np.inf
+                else 0.0
+            )
 
         if most == 0 or falling(most) >= 0:
             return most
-        if exact_sum(self.state.pull * direction) <= 0:
+        if exact_sum(self.state.pull * direction, self._training.workers) <= 0:
             return 0.0
         return float(scipy.optimize.brentq(falling, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
 
@@ -517,13 +531,16 @@ def _is_positive(radius: Any) -> bool:
     return number and bool(0 < radius < np.inf)
 
 
-def _edges(table: Table, rankers: list[Ranker], pull: Floats) -> Floats:
+def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
     """Edges of rankers already in the model; stumps of one feature share a histogram."""
+    table, workers = training.table, training.workers
     edges = np.zeros(len(rankers))
     stumps = [j for j, ranker in enumerate(rankers) if isinstance(ranker, Stump)]
     if stumps:
         features = np.unique([rankers[j].feature for j in stumps])  # type: ignore[attr-defined]
-        histogram = table.integer_histogram(to_integers(pull), features)
+        histogram = workers.together(
+            lambda: table.integer_histogram(to_integers(pull), features), added
+        )
         above = np.cumsum(histogram[:, :MISSING][:, ::-1], axis=1)[:, ::-1]
         for j in stumps:
             stump = rankers[j]
@@ -532,8 +549,9 @@ def _edges(table: Table, rankers: list[Ranker], pull: Floats) -> Floats:
             first = int(np.searchsorted(table.bins.cuts[stump.feature], stump.threshold, "right"))
             missing = histogram[row, MISSING] if stump.missing else 0
             edges[j] = (above[row, first] + missing) / SCALE
-    for j in set(range(len(rankers))) - set(stumps):
-        edges[j] = exact_sum(pull * rankers[j].on(table))
+    others = sorted(set(range(len(rankers))) - set(stumps))
+    if others:
+        edges[others] = exact_sums([pull * rankers[j].on(table) for j in others], workers)
     return edges
 
 
@@ -552,12 +570,12 @@ def _combined(values, weights):
 
 
 @njit(cache=True, nogil=True)
-def _products(values, pull):
-    """Dot product of every row with the pull."""
-    result = np.zeros(values.shape[0])
+def _products(values, pull, unit):
+    """Dot product of every row, brought into [-1, 1] by its unit, with the pull: integers."""
+    result = np.zeros(values.shape[0], np.int64)
     for row in range(values.shape[0]):
-        total = 0.0
+        total = np.int64(0)
         for place in range(values.shape[1]):
-            total += values[row, place] * pull[place]
+            total += np.int64(np.rint(values[row, place] * unit[row] * pull[place]))
         result[row] = total
     return result

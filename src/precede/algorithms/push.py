@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from precede.boost import ExactStep, Plan, Result, Stop, Training
 from precede.estimator import BaseRanker, Task
+from precede.exact import exact_sums
 from precede.folds import folds
 from precede.inputs import whole_number
 from precede.judgments import Judgments
@@ -309,13 +310,14 @@ class PushRanker(BaseRanker):
 
     def _weigh_losers(self, result: Result, training: Training) -> None:
         """Count the rows behind the push, and say when they are too few for it."""
-        share = np.maximum(-result.state.pull, 0.0)
-        total = share.sum()
-        self.effective_losers_ = float(total**2 / (share**2).sum()) if total > 0 else 0.0
-        losers = int((training.arrangement.weight_above() > 0).sum())
+        share, workers = np.maximum(-result.state.pull, 0.0), training.workers
+        total, squares = exact_sums([share, share**2], workers)
+        self.effective_losers_ = total**2 / squares if total > 0 else 0.0
+        above = training.arrangement.weight_above()
+        losers = workers.together(lambda: int((above > 0).sum()), sum)
         power = self._power_in_effect(result, training)
         if power > 1 and losers < LOSERS_FOR_EACH_POWER * power:
-            warnings.warn(
+            workers.warn(
                 f"{losers} rows that should stand low are few for price={self.price_!r} (a power "
                 f"of {power:.3g}): have {LOSERS_FOR_EACH_POWER} for each unit of the power, or the "
                 "top of the list may look different on new data; use a smaller price, or "
@@ -329,7 +331,9 @@ class PushRanker(BaseRanker):
         cost = price(self.price_)
         if isinstance(cost, Power) or not len(result.history):
             return cost.power if isinstance(cost, Power) else 1.0
-        bound = PairRisk(self.loss, cost, balance=self.balance).bind(training.arrangement)
+        bound = PairRisk(self.loss, cost, balance=self.balance).bind(
+            training.arrangement, training.workers
+        )
         paid = np.array([result.history[-1]["log_risk"] + bound.payment_scale()[1]])
         return float(np.exp(paid + cost.log_slope(paid) - cost.log_value(paid))[0])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +14,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boost import ExactStep, History, LineSearch, Plan, Result, Step, StepRule, Stop
-from precede.bound import BoundRisk, State
+from precede.bound import BoundRisk, State, ends_of_levels, least_margin
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range
 from precede.judgments import Arrangement
-from precede.margin import exactly_searched, least_margin, net_weights, weight_norm
+from precede.margin import exactly_searched, net_weights, weight_norm
 from precede.model import Ensemble, number
 from precede.rankers import Family, Found, Ranker, Search, family
 from precede.risk import PairRisk
+from precede.threads import Workers
 
 __all__ = ["SmoothMargin"]
 
@@ -162,23 +162,23 @@ class SmoothMargin(BaseRanker):
         self.margin_ = _margin(self.ensemble_, task)
         low = self.margin_ if low > 0 else low  # rounds add up with roundings of their own
         self.margin_interval_ = (low, high)
-        self._tell(low, high, result.reason)
+        self._tell(low, high, result.reason, task.training.workers)
 
-    def _tell(self, low: float, high: float, reason: str) -> None:
+    def _tell(self, low: float, high: float, reason: str, workers: Workers) -> None:
         """Say what was not reached, and what that leaves the user with."""
         if low <= 0:
             why = "the weak rankers cannot separate the pairs" if high <= 0 else (
                 f"no weights found in {len(self.history_)} rounds separate all pairs, and the "
                 f"best margin possible is at most {high:.3g}"
             )  # fmt: skip
-            warnings.warn(
+            workers.warn(
                 f"{why}; the model is that of coordinate descent RankBoost. Raise n_estimators, "
                 "give richer rankers, or use RankBoost for data that are not separable",
                 ConvergenceWarning,
                 stacklevel=5,
             )
         elif high - low > self.tolerance and reason.endswith(" rounds"):
-            warnings.warn(
+            workers.warn(
                 f"the best margin lies in [{low:.6g}, {high:.6g}] after {len(self.history_)} "
                 f"rounds, wider than the tolerance {self.tolerance:g}; raise n_estimators or "
                 "tolerance",
@@ -208,7 +208,8 @@ def _margin(ensemble: Ensemble, task: Task) -> float:
     scores = np.zeros(task.training.table.n_places)
     for ranker, weight in net_weights(ensemble).items():
         scores += weight * ranker.on(task.training.table)
-    return least_margin(task.training.arrangement, scores) / norm if norm > 0 else 0.0
+    margin = least_margin(task.training.arrangement, scores, task.training.workers)
+    return margin / norm if norm > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -247,10 +248,11 @@ class SmoothMarginStep(StepRule):
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
         """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
-            self._log_scale = _log_scale(risk.arrangement)
+            self._log_scale = _log_scale(risk.arrangement, risk.workers)
             self._pulls = np.zeros(state.pull.size)
+            self._places = risk.workers.together(lambda: state.pull.size, sum)
         smooth = self._smooth_margin(state.log_value)
-        self._certify(found.edge, state.pull.size)
+        self._certify(found.edge, self._places)
         binary = values.dtype == np.uint8
         promised = False
         if smooth <= 0:
@@ -269,7 +271,8 @@ class SmoothMarginStep(StepRule):
     def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:
         """Margins and interval after the round."""
         self._round += 1
-        margin = least_margin(risk.arrangement, state.scores) / self._norm if self._norm else 0.0
+        margin = least_margin(risk.arrangement, state.scores, risk.workers)
+        margin = margin / self._norm if self._norm else 0.0
         self._lower = max(self._lower, margin)
         if self._round & (self._round - 1) == 0:  # a power of two
             self._certify_average()
@@ -312,7 +315,7 @@ class SmoothMarginStep(StepRule):
             return sign * risk.edge(at, values) - grows * self._smooth_margin(at.log_value, norm)
 
         most = REACH * self._norm
-        reach = min(1.0 / float(np.max(values) - np.min(values)), most)
+        reach = min(1.0 / risk.width(values), most)
         while rising(reach) > 0:
             if reach >= most:
                 return sign * most
@@ -336,13 +339,17 @@ class SmoothMarginStep(StepRule):
         """Bound the best margin by the average distribution since the last time."""
         if self._steps > 0:
             found = self._search.best(self._pulls / self._steps)
-            self._certify(0.0 if found is None else found.edge, self._pulls.size)
+            self._certify(0.0 if found is None else found.edge, self._places)
         self._pulls[:], self._steps = 0.0, 0.0
         self._norm = math.fsum(map(abs, self._weights.values()))
 
 
-def _log_scale(arrangement: Arrangement) -> float:
+def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
     """Logarithm of the factor that brings the least pair weight to 1, if it is below 1."""
+    if arrangement.shared:
+        lightest = ends_of_levels(arrangement, arrangement.weight, workers)[0]
+        below = np.minimum.accumulate(ends_of_levels(arrangement, arrangement.outer, workers)[0])
+        return -math.log(min(1.0, float((lightest[1:] * below[:-1]).min())))
     least = float(
         _least_pair_weight(
             arrangement.level_start, arrangement.query_start, arrangement.weight,
@@ -351,7 +358,8 @@ def _log_scale(arrangement: Arrangement) -> float:
     )  # fmt: skip
     listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
     listed = listed * arrangement.outer[arrangement.loser]
-    return -math.log(min(1.0, least, float(listed.min(initial=np.inf))))
+    least = min(1.0, least, float(listed.min(initial=np.inf)))
+    return -math.log(workers.together(lambda: least, min))
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -27,16 +27,18 @@ from precede.algorithms.smooth_margin import SmoothMargin
 from precede.boost import History, Monitor, Progress, Training
 from precede.dealing import Dealt, Facts, Rows, arranged, deal, partitions
 from precede.estimator import BaseRanker, Task
+from precede.judgments import Judgments
 from precede.losses import Exponential, Power, pair_loss, price
 from precede.model import Ensemble
 from precede.peers import Conversation, Peers, Station
 from precede.progress import ProgressBar
 from precede.rankers import Family, Features, Union, family
+from precede.risk import PairRisk
 from precede.stumps import Stumps
 from precede.table import Bins, Table
 from precede.threads import Workers, count_jobs
 
-__all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin"]
+__all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin", "PairObjective"]
 
 
 # -- estimators ------------------------------------------------------------------------------
@@ -150,7 +152,7 @@ class _OnDask(BaseRanker):
 
         model = self.to_local().set_params(n_jobs=1)
         if hasattr(X, "map_partitions"):
-            return X.mappartitions(model.predict, meta=np.zeros(0)).to_dask_array()
+            return X.map_partitions(model.predict, meta=np.zeros(0)).to_dask_array()
         return da.map_blocks(
             model.predict, X.rechunk({1: -1}), dtype=np.float64, drop_axis=1, chunks=X.chunks[:1]
         )
@@ -187,7 +189,7 @@ class DaskRankBoost(_OnDask, RankBoost):
     >>> from precede.datasets import two_normals
     >>> sample = two_normals(200, random_state=0)
     >>> X, y = (da.from_array(part, chunks=70) for part in (sample.X, sample.y))
-    >>> with Client(processes=False, n_workers=2, dashboard_address=None) as client:
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     model = DaskRankBoost(n_estimators=9).fit(X, y, client=client)
     >>> here = RankBoost(n_estimators=9).fit(sample.X, sample.y)
     >>> model.to_local().ensemble_.weights == here.ensemble_.weights
@@ -237,6 +239,44 @@ class DaskConvexRisk(_OnDask, ConvexRisk):
 
     def _splits_a_list(self) -> bool:
         return super()._splits_a_list() and self.cost == "exponential"
+
+
+class PairObjective:
+    """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
+
+    Gives LightGBM the negative pull and the curvature of `PairRisk(loss, price)` at its scores,
+    query by query: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group must
+    stand together, as LightGBM wants them.
+
+    Parameters
+    ----------
+    loss, price, balance : as for `PairRisk`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gradient, curvature = PairObjective()(
+    ...     np.array([1, 0, 0]), np.zeros(3), None, np.array([3])
+    ... )
+    >>> gradient, curvature
+    (array([-2.,  1.,  1.]), array([2., 1., 1.]))
+    """
+
+    def __init__(self, loss: Any = "exponential", price: Any = "linear", balance: str = "pairs"):
+        self.loss, self.price, self.balance = loss, price, balance
+
+    def __call__(
+        self, y: NDArray, scores: NDArray, weight: NDArray | None, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """Gradient and curvature, as LightGBM asks for them."""
+        qid = np.repeat(np.arange(len(group)), group)
+        judgments = Judgments.graded(y, qid, weight=weight)
+        bound = PairRisk(self.loss, self.price, balance=self.balance).bind(judgments)
+        state = bound.state(np.asarray(scores, np.float64)[bound.arrangement.order])
+        if state.log_mass == -np.inf:
+            return np.zeros(y.size), np.zeros(y.size)
+        mass = np.exp(state.log_mass)
+        return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
 
 
 def _check_family(rankers: Any) -> None:
@@ -318,7 +358,7 @@ def _client(given: Any) -> Iterator[Any]:
     try:
         current = default_client()
     except ValueError:  # there is none
-        with Client(dashboard_address=None) as made:
+        with Client(dashboard_address=":0") as made:
             yield made
         return
     yield current

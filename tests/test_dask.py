@@ -21,12 +21,6 @@ from precede.dask import DaskConvexRisk, DaskPushRanker, DaskRankBoost, DaskSmoo
 from precede.datasets import search_results, two_normals
 from precede.dealing import arranged, deal
 
-pytestmark = pytest.mark.filterwarnings(
-    # 2026-11: distributed closes its sockets after the interpreter has collected them.
-    "ignore:unclosed:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)
-
 GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
 TWO = two_normals(240, random_state=0)
 

@@ -152,7 +152,7 @@ class _OnDask(BaseRanker):
 
         model = self.to_local().set_params(n_jobs=1)
         if hasattr(X, "map_partitions"):
-            return X.map_partitions(model.predict, meta=np.zeros(0)).to_dask_array()
+            return X.map_partitions(model.predict, meta=np.zeros(0))
         return da.map_blocks(
             model.predict, X.rechunk({1: -1}), dtype=np.float64, drop_axis=1, chunks=X.chunks[:1]
         )

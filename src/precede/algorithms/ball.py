@@ -305,8 +305,10 @@ class _Solver:
         """The model: rankers with a weight, in the order in which they came."""
         kept = {ranker: weight for ranker, weight in self._weights.items() if weight != 0}
         norm = math.fsum(map(abs, kept.values()))
-        # Rounding must not leave the ball, not even by the last bit.
-        shrink = min(1.0, self._radius / norm * (1 - 2.0**-50)) if norm > self._radius else 1.0
+        # Rounding must not leave the ball, not even by the last bit, in whatever order the
+        # weights are summed.
+        room = self._radius * (1 - 2.0**-46)
+        shrink = room / norm if norm > room else 1.0
         weights = [shrink * weight for weight in kept.values()]
         return Ensemble(list(kept), weights, self._training.table.n_features)
 

@@ -67,6 +67,7 @@ ORDER = [
     "dask",
     "testing",
     "files",
+    "file_blocks",
     "trec",
     "report",
     "demo",

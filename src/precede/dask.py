@@ -49,7 +49,7 @@ class _OnDask(BaseRanker):
 
     _local: type[BaseRanker]
 
-    def fit(  # type: ignore[override]
+    def fit(
         self,
         X: Any,
         y: Any = None,

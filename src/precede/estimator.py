@@ -245,6 +245,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             for checkpoint in saved:
                 checkpoint.finish()
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether a fit with these parameters takes a `checkpoint`."""
+        drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
+        return self._resumable and not self.warm_start and not drawn
+
     def _checkpoint(self, given: Any) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
         if given is None:

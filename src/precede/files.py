@@ -29,15 +29,20 @@ from precede.streams import STANDARD, opened, size_of, writing
 
 __all__ = [
     "FORMATS",
+    "Columns",
     "Data",
+    "Layout",
     "Roles",
+    "format_of",
     "format_of_name",
+    "from_frame",
     "identifiers",
     "plain_number",
     "read",
     "read_groups",
     "read_numbers",
     "read_pairs",
+    "side_file",
     "write",
     "write_groups",
     "write_pairs",
@@ -268,17 +273,18 @@ def read(
     ...     read(name)
     Data(2 rows, 2 features, 1 query, 1 pair)
     """
-    if format is not None and format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
     roles = roles or Roles()
     with opened(path) as stream:
-        known = format or _format_of(path, stream)
+        known = format_of(format, path, stream)
         if known == "letor":
             data = _read_letor(stream, path, n_jobs)
         elif known == "parquet":
-            data = _from_frame(_read_parquet(stream, path), roles, str(path))
+            data = from_frame(_read_parquet(stream, path), roles, str(path))
         else:
-            data = _read_table(stream, str(path), _DELIMITERS[known], roles, header)
+            table = Layout(known, roles, header).named(stream, str(path)).read(stream)
+            if table is None:
+                raise ValueError(f"{path} holds no line of data")
+            data = table
     if roles.labels:
         data = _with_labels(data, roles.labels, str(path))
     return _with_side_files(data, path, groups, weights, pairs)
@@ -362,9 +368,11 @@ def format_of_name(path: Name) -> str | None:
     return _SUFFIXES.get(suffix.lower())
 
 
-def _format_of(path: Name, stream: io.BufferedReader) -> str:
-    """The format that the name tells, or the first bytes."""
-    known = format_of_name(path)
+def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
+    """The format that was said, or that the name tells, or the first bytes."""
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
+    known = format or format_of_name(path)
     if known is not None:
         return known
     beginning = stream.peek(1 << 16)
@@ -389,33 +397,66 @@ def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Da
     )
 
 
-def _read_table(
-    stream: io.BufferedReader, path: str, delimiter: str, roles: Roles, header: bool
-) -> Data:
-    first = stream.readline() if header else stream.peek(1 << 16).split(b"\n")[0]
-    names = _header(first, path, delimiter, header)
-    found = roles.find(names, path)
-    features = roles.kept(names, found)
-    if not features:
-        raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
-    role = {column: each for each, column in found.items()}
-    kinds = [
-        TEXT if role.get(name) in ("qid", "docid")
-        else NUMBER if name in role or name in features
-        else SKIP
-        for name in names
-    ]  # fmt: skip
-    cells = read_cells(stream, path, kinds, delimiter=delimiter, line=1 if header else 0)
-    columns = [name for name, kind in zip(names, kinds, strict=True) if kind == NUMBER]
-    texts = [name for name, kind in zip(names, kinds, strict=True) if kind == TEXT]
-    by_name: dict[str, Any] = dict(zip(texts, cells.texts, strict=True))
-    by_name |= {name: cells.numbers[:, columns.index(name)] for name in set(columns) & set(role)}
-    if not len(cells.numbers):
-        raise ValueError(f"{path} holds no line of data")
-    X = cells.numbers
-    if columns != features:
-        X = np.ascontiguousarray(X[:, [columns.index(name) for name in features]])
-    return _made(X, {each: by_name[column] for each, column in found.items()}, features, path)
+@dataclass(frozen=True)
+class Layout:
+    r"""How the columns of a delimited file are told apart: format, roles, header or none.
+
+    >>> stream = io.BufferedReader(io.BytesIO(b"label,price\n1,2.5\n"))
+    >>> Layout("csv", Roles(), header=True).named(stream, "-").read(stream).X
+    array([[2.5]])
+    """
+
+    format: str
+    roles: Roles
+    header: bool
+
+    def named(self, stream: io.BufferedReader, path: str) -> Columns:
+        """Read the names of the columns."""
+        delimiter = _DELIMITERS[self.format]
+        first = stream.readline() if self.header else stream.peek(1 << 16).split(b"\n")[0]
+        names = _header(first, path, delimiter, self.header)
+        found = self.roles.find(names, path)
+        features = self.roles.kept(names, found)
+        if not features:
+            raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
+        return Columns(path, delimiter, names, found, features, 1 if self.header else 0)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one delimited file: their names, roles (role to name) and features."""
+
+    path: str
+    delimiter: str
+    names: list[str]
+    found: dict[str, str]
+    features: list[str]
+    header: int
+
+    def read(self, stream: io.BufferedReader, before: int = 0) -> Data | None:
+        """Read the lines of a stream, `before` lines after the header; None if all are blank."""
+        role = {column: each for each, column in self.found.items()}
+        kinds = [
+            TEXT if role.get(name) in ("qid", "docid")
+            else NUMBER if name in role or name in self.features
+            else SKIP
+            for name in self.names
+        ]  # fmt: skip
+        cells = read_cells(
+            stream, self.path, kinds, delimiter=self.delimiter, line=self.header + before
+        )
+        columns = [name for name, kind in zip(self.names, kinds, strict=True) if kind == NUMBER]
+        texts = [name for name, kind in zip(self.names, kinds, strict=True) if kind == TEXT]
+        by_name: dict[str, Any] = dict(zip(texts, cells.texts, strict=True))
+        numeric = set(columns) & set(role)
+        by_name |= {name: cells.numbers[:, columns.index(name)] for name in numeric}
+        if not len(cells.numbers):
+            return None
+        X = cells.numbers
+        if columns != self.features:
+            X = np.ascontiguousarray(X[:, [columns.index(name) for name in self.features]])
+        roles = {each: by_name[column] for each, column in self.found.items()}
+        return _made(X, roles, self.features, self.path)
 
 
 def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
@@ -494,7 +535,7 @@ def _read_parquet(stream: io.BufferedReader, path: Name) -> Any:
     raise ImportError("parquet files need pyarrow, polars or pandas; install one of them")
 
 
-def _from_frame(frame: Any, roles: Roles, path: str) -> Data:
+def from_frame(frame: Any, roles: Roles, path: str) -> Data:
     """Data from a data frame of any kind that narwhals knows."""
     import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
 
@@ -535,14 +576,13 @@ def _with_side_files(
     """Add what stands in files beside the data."""
     if groups is not None and data.qid is not None:
         raise ValueError(f"{path} has query identifiers of its own; leave out {groups}")
-    if groups is None and data.qid is None:
-        groups = _beside(path, ".query", ".group")
+    if data.qid is None:
+        groups = side_file(groups, path, ".query", ".group")
     if weights is not None and data.weight is not None:
         raise ValueError(f"{path} has weights of its own; leave out {weights}")
-    if weights is None and data.weight is None:
-        weights = _beside(path, ".weight")
-    if pairs is None:
-        pairs = _beside(path, ".pairs")
+    if data.weight is None:
+        weights = side_file(weights, path, ".weight")
+    pairs = side_file(pairs, path, ".pairs")
     if groups is not None:
         data = replace(data, qid=read_groups(groups, len(data)))
     if weights is not None:
@@ -556,8 +596,10 @@ def _with_side_files(
     return data
 
 
-def _beside(path: Name, *suffixes: str) -> Path | None:
-    """A side file that is there: its name is that of the data with a suffix more."""
+def side_file(given: Name | None, path: Name, *suffixes: str) -> Name | None:
+    """The side file that was named, or one that is there: the name of the data with a suffix."""
+    if given is not None:
+        return given
     if str(path) == STANDARD:
         return None
     name = Path(path)

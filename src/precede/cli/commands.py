@@ -123,6 +123,14 @@ def fit(
         typer.Option("--valid", metavar="DATA", help="Looked at after every round; repeatable."),
     ] = None,
     metric: Metrics = None,
+    out_of_core: Annotated[
+        bool,
+        typer.Option(
+            "--out-of-core",
+            help="Read DATA block by block into a table on disk and fit from there; an "
+            "interrupted fit goes on where it was when it is run again.",
+        ),
+    ] = False,
     jobs: Jobs = None,
     as_json: AsJson = False,
     reading: Reading,
@@ -137,11 +145,14 @@ def fit(
     parameters |= {} if jobs is None else {"n_jobs": jobs}
     parameters |= {"eval_metric": list(metric)} if metric else {}
     model = fitting.made(algorithm, parameters)
-    train = reading.read(data)
-    say(f"{data}: {train!r}")
     watched = [reading.read(name, beside=False) for name in valid or ()]
-    seconds = fitting.fit(model, train, watched)
-    model.save(output)
+    if out_of_core:
+        seconds = fitting.fit_from_disk(model, data, watched, reading.arguments(), output)
+    else:
+        train = reading.read(data)
+        say(f"{data}: {train!r}")
+        seconds = fitting.fit(model, train, watched)
+        model.save(output)
     told: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
     told |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
     told |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": output}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import tempfile
 import time
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import precede
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say
 from precede.estimator import BaseRanker
+from precede.file_blocks import table_of_file
 from precede.files import Data
 from precede.folds import folds
 from precede.inference import compare
@@ -26,6 +29,7 @@ __all__ = [
     "algorithms",
     "default_metric",
     "fit",
+    "fit_from_disk",
     "made",
     "ranks_labels",
     "settings",
@@ -104,6 +108,40 @@ def fit(
     if bar:
         model.set_params(verbose=0)  # the bar is no part of the model
     name_features(model, data)
+    return time.perf_counter() - begin
+
+
+def fit_from_disk(
+    model: BaseRanker, path: str, valid: Sequence[Data], reading: dict[str, Any], output: str
+) -> float:
+    """Fit on a file that is never held as a whole, and save; the seconds the fit took.
+
+    The table stands beside the model while the fit lasts, and so does a checkpoint, which stays
+    if the fit is interrupted.
+    """
+    if "-" in (path, output):
+        raise ValueError("--out-of-core needs files; name DATA and the model (-o)")
+    folder = Path(output).resolve().parent
+    bar = on_screen() and model.get_params(deep=False).get("verbose") == 0
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".precede-") as room:
+        table, names = table_of_file(
+            Path(room, "table"), path, max_bins=model.max_bins, n_jobs=model.n_jobs, **reading
+        )
+        say(f"{path}: {table!r}")
+        checkpoint = Path(f"{output}.checkpoint")
+        sets = [(each.with_features(names.feature_names).X, each.judgments) for each in valid]
+        begin = time.perf_counter()
+        model.set_params(verbose=1 if bar else 0)
+        model.fit(
+            table,
+            eval_set=sets or None,
+            checkpoint=checkpoint if model.can_resume else None,
+        )
+        model.set_params(verbose=0)
+    name_features(model, names)
+    model.save(output)
+    if model.stop_reason_ != "interrupted":
+        checkpoint.unlink(missing_ok=True)
     return time.perf_counter() - begin
 
 

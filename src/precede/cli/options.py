@@ -102,7 +102,13 @@ class Reading:
 
     def read(self, path: str, *, beside: bool = True) -> Data:
         """Read a file so; named side files belong to the first file of a command only."""
-        from precede.files import Roles, read  # noqa: PLC0415  (nothing heavy before it is needed)
+        from precede.files import read  # noqa: PLC0415  (nothing heavy before it is needed)
+
+        return read(path, **self.arguments(beside=beside))
+
+    def arguments(self, *, beside: bool = True) -> dict[str, Any]:
+        """The options as `precede.files.read` and `precede.file_blocks.read_blocks` take them."""
+        from precede.files import Roles  # noqa: PLC0415
 
         several = tuple(self.label) if self.label and len(self.label) > 1 else ()
         roles = Roles(
@@ -110,12 +116,9 @@ class Reading:
             self.qid, self.docid, self.weight, tuple(self.drop or ()),
             None if not self.features else tuple(self.features), several,
         )  # fmt: skip
-        beside_it = (self.groups, self.weights, self.pairs) if beside else (None, None, None)
-        groups, weights, pairs = beside_it
-        return read(
-            path, format=self.format, roles=roles, header=self.header,
-            groups=groups, weights=weights, pairs=pairs,
-        )  # fmt: skip
+        sides = (self.groups, self.weights, self.pairs) if beside else (None, None, None)
+        named = dict(zip(("groups", "weights", "pairs"), sides, strict=True))
+        return {"format": self.format, "roles": roles, "header": self.header, **named}
 
 
 def reads_data(function: Callable[..., None]) -> Callable[..., None]:

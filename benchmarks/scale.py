@@ -1,0 +1,190 @@
+"""The same fit from memory, from disk and on Dask workers: seconds, memory, equality.
+
+    python benchmarks/scale.py            # some five minutes on two quiet cores
+    python benchmarks/scale.py --quick    # small, to see that it runs
+
+Every line is a process of its own. Memory is the greatest resident set of that process
+(``VmHWM``) less what it was after the imports and a tiny fit that compiles everything. Blocks of
+rows are made on the spot from their number, so that whoever reads them one by one never holds
+all. All models must be equal to the bit, or nothing is written.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+BLOCK = 25_000
+FEATURES = 50
+ROUNDS = 30
+
+
+def block(number, features=FEATURES, rows=BLOCK):
+    """Rows of queries of 25, made from the number of the block."""
+    rng = np.random.default_rng(number)
+    X = rng.normal(size=(rows, features)).astype(np.float32)
+    score = X[:, :5].sum(axis=1) + 2 * rng.normal(size=rows)
+    qid = number * (rows // 25) + np.arange(rows) // 25
+    return X, np.digitize(score, [0.0, 2.0, 4.0]), qid
+
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) * 1024
+
+
+def fingerprint(model):
+    parts = [model.ensemble_.weights, [str(ranker) for ranker in model.ensemble_.rankers]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def timed(function):
+    begin = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - begin
+
+
+def from_memory(blocks, jobs):
+    from precede import RankBoost
+
+    RankBoost(n_estimators=2, n_jobs=jobs).fit(*block(0, 3, 100)[:2])
+    before = peak()
+    X, y, qid = (np.concatenate(parts) for parts in zip(*map(block, range(blocks)), strict=True))
+    model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(X, y, qid=qid))
+    return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
+
+
+def from_disk(blocks, jobs):
+    from precede import RankBoost, write_table
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "table")
+        small = write_table(path, [block(0, 3, 100)], n_jobs=jobs)
+        RankBoost(n_estimators=2, n_jobs=jobs).fit(small)
+        before = peak()
+        table, writing = timed(lambda: write_table(path, map(block, range(blocks)), n_jobs=jobs))
+        written = peak() - before
+        Path("/proc/self/clear_refs").write_text("5")  # begin the peak anew
+        start = peak()
+        model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(table))
+        return {
+            "write": writing, "write_memory": written, "fit": seconds, "memory": peak() - start,
+            "disk": path.stat().st_size, "model": fingerprint(model),
+        }  # fmt: skip
+
+
+def on_dask(blocks, workers):
+    import dask
+    from dask.distributed import Client
+
+    from precede.dask import DaskRankBoost
+
+    options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with Client(processes=True, **options) as client:
+        make = dask.delayed(block)
+        small = [make(number, 3, 100) for number in range(2 * workers)]
+        DaskRankBoost(n_estimators=2).fit(small, client=client)
+        parts = client.persist([make(number) for number in range(blocks)])
+        ticks = []
+        model = DaskRankBoost(
+            n_estimators=ROUNDS, callbacks=[lambda _: ticks.append(time.perf_counter())]
+        )
+        _, seconds = timed(lambda: model.fit(parts, client=client))
+        return {
+            "fit": seconds,
+            "round": float(np.median(np.diff(ticks))),
+            "model": fingerprint(model),
+        }
+
+
+HOW = {"memory": from_memory, "disk": from_disk, "dask": on_dask}
+
+
+def in_process(how, blocks, count):
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", how, str(blocks), str(count)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(sizes):
+    lines = []
+    for blocks in sizes:
+        for how, count in (("memory", 1), ("memory", 2), ("disk", 1), ("disk", 2), ("dask", 1),
+                           ("dask", 2)):  # fmt: skip
+            found = in_process(how, blocks, count)
+            lines.append({"rows": blocks * BLOCK, "how": how, "count": count, **found})
+            print(json.dumps(lines[-1]), flush=True)
+        models = {line["model"] for line in lines if line["rows"] == blocks * BLOCK}
+        assert len(models) == 1, "the models differ"
+    return lines
+
+
+def table(lines):
+    names = {
+        "memory": "from memory, threads",
+        "disk": "from disk, threads",
+        "dask": "Dask, workers",
+    }
+    text = [
+        "# The same fit from memory, from disk and on Dask workers",
+        "",
+        f"`python benchmarks/scale.py`, {date.today()}: {FEATURES} features as float32, queries of "
+        f"25 rows, {ROUNDS} rounds of `RankBoost()`. All models of one size are equal to the bit.",
+        'Memory is the greatest resident set of the process less that after the imports; "a row" '
+        "is that by the number of rows. On Dask it is that of the workers and not shown.",
+        "",
+        "| rows | how | | write s | fit s | memory MB | a row, bytes | while writing MB | a row, "
+        "bytes | file MB |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for line in lines:
+        rows = line["rows"]
+
+        def number(name, unit=1.0, digits=1, line=line):
+            return f"{line[name] / unit:.{digits}f}" if name in line else ""
+
+        text.append(
+            f"| {rows:,} | {names[line['how']]} | {line['count']} | {number('write')} | "
+            f"{number('fit')} | {number('memory', 1e6, 0)} | {number('memory', rows, 0)} | "
+            f"{number('write_memory', 1e6, 0)} | {number('write_memory', rows, 0)} | "
+            f"{number('disk', 1e6, 0)} |"
+        )
+    rounds = [line for line in lines if "round" in line]
+    told = "; ".join(
+        f"{line['rows']:,} rows, {line['count']} workers: {1e3 * line['round']:.0f} ms"
+        for line in rounds
+    )
+    return "\n".join([*text, "", f"A round on Dask (median): {told}.", ""])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--one", nargs=3, help="how, blocks, count: one line, as JSON")
+    given = parser.parse_args()
+    if given.one:
+        how, blocks, count = given.one
+        print(json.dumps(HOW[how](int(blocks), int(count))))
+        return
+    lines = measure([2] if given.quick else [8, 32, 96])
+    text = table(lines)
+    print(text)
+    if not given.quick:
+        (HERE / "results" / "scale.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -63,23 +63,29 @@ def from_memory(blocks, jobs):
     return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
-def from_disk(blocks, jobs):
-    from precede import RankBoost, write_table
+def to_disk(path, blocks, jobs):
+    from precede import write_table
+
+    write_table(path, [block(0, 3, 100)], n_jobs=jobs)
+    before = peak()
+    _, seconds = timed(lambda: write_table(path, map(block, range(blocks)), n_jobs=jobs))
+    return {
+        "write": seconds,
+        "write_memory": peak() - before,
+        "disk": Path(path).stat().st_size,
+    }
+
+
+def from_disk(path, jobs):
+    from precede import DiskTable, RankBoost, write_table
 
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "table")
-        small = write_table(path, [block(0, 3, 100)], n_jobs=jobs)
+        small = write_table(Path(folder, "table"), [block(0, 3, 100)], n_jobs=jobs)
         RankBoost(n_estimators=2, n_jobs=jobs).fit(small)
-        before = peak()
-        table, writing = timed(lambda: write_table(path, map(block, range(blocks)), n_jobs=jobs))
-        written = peak() - before
-        Path("/proc/self/clear_refs").write_text("5")  # begin the peak anew
-        start = peak()
-        model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(table))
-        return {
-            "write": writing, "write_memory": written, "fit": seconds, "memory": peak() - start,
-            "disk": path.stat().st_size, "model": fingerprint(model),
-        }  # fmt: skip
+    before = peak()
+    table = DiskTable(path)
+    model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(table))
+    return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
 def on_dask(blocks, workers):
@@ -106,12 +112,12 @@ def on_dask(blocks, workers):
         }
 
 
-HOW = {"memory": from_memory, "disk": from_disk, "dask": on_dask}
+HOW = {"memory": from_memory, "write": to_disk, "disk": from_disk, "dask": on_dask}
 
 
-def in_process(how, blocks, count):
+def in_process(how, *given):
     done = subprocess.run(
-        [sys.executable, __file__, "--one", how, str(blocks), str(count)],
+        [sys.executable, __file__, "--one", how, *map(str, given)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -124,7 +130,13 @@ def measure(sizes):
     for blocks in sizes:
         for how, count in (("memory", 1), ("memory", 2), ("disk", 1), ("disk", 2), ("dask", 1),
                            ("dask", 2)):  # fmt: skip
-            found = in_process(how, blocks, count)
+            if how == "disk":
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder, "table")
+                    found = in_process("write", path, blocks, count)
+                    found |= in_process("disk", path, count)
+            else:
+                found = in_process(how, blocks, count)
             lines.append({"rows": blocks * BLOCK, "how": how, "count": count, **found})
             print(json.dumps(lines[-1]), flush=True)
         models = {line["model"] for line in lines if line["rows"] == blocks * BLOCK}
@@ -173,11 +185,11 @@ def table(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--one", nargs=3, help="how, blocks, count: one line, as JSON")
+    parser.add_argument("--one", nargs="+", help="how, and what it takes: one line, as JSON")
     given = parser.parse_args()
     if given.one:
-        how, blocks, count = given.one
-        print(json.dumps(HOW[how](int(blocks), int(count))))
+        how, *words = given.one
+        print(json.dumps(HOW[how](*(int(w) if w.isdigit() else w for w in words))))
         return
     lines = measure([2] if given.quick else [8, 32, 96])
     text = table(lines)

@@ -71,11 +71,12 @@ def test_services_are_given_what_the_first_gives():
 
 def test_a_warning_is_given_once():
     def work(block, spec, peers):
-        peers.warn("mind the gap", RuntimeWarning, stacklevel=2)
+        peers.warn("mind the gap", RuntimeWarning)
 
     with pytest.warns(RuntimeWarning, match="mind the gap") as told:
         talk(work, [1, 2, 3])
     assert len(told) == 1
+    assert told[0].filename == __file__
 
 
 class Breaking:

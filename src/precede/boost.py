@@ -575,9 +575,7 @@ class _Loop:
         rounds = len(self.history)
         self.ensemble = self.ensemble.first(rounds)
         self.reason = "interrupted"
-        self.training.workers.warn(
-            f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5
-        )
+        self.training.workers.warn(f"interrupted: the model has the {rounds} rounds done so far")
 
     def _stopped(self) -> bool:
         self.reason = self.plan.stop.reason(self.history) or ""
@@ -640,7 +638,6 @@ class _Loop:
                 "infinite; it was made finite by half a pair on each side (said once; see "
                 "history_['smoothed'])",
                 SmoothedStepWarning,
-                stacklevel=7,
             )
 
 

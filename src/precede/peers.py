@@ -16,7 +16,6 @@ from __future__ import annotations
 import pickle
 import queue
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -81,9 +80,9 @@ class Peers(Workers):
         """Ask the leader for a service; what the first machine gives counts."""
         return self._answer(lambda: Request("serve", name, given if self.rank == 0 else None))
 
-    def warn(self, message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
+    def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Have the leader warn, once."""
-        self.serve("warn", (message, category, stacklevel))
+        self.serve("warn", (message, category))
 
     def _answer(self, request: Callable[[], Request]) -> Any:
         if self._known:
@@ -301,6 +300,5 @@ def _resume(answer: Any, station: Any) -> Any:
     return station.resume(answer)
 
 
-def _warn(given: tuple[str, type[Warning], int]) -> None:
-    message, category, _ = given
-    warnings.warn(message, category, stacklevel=2)
+def _warn(given: tuple[str, type[Warning]]) -> None:
+    Workers(1).warn(*given)

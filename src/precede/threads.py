@@ -8,6 +8,7 @@ thread count belongs to the caller.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,9 @@ from typing import Any, ClassVar
 from numba import config
 
 __all__ = ["Workers", "count_jobs"]
+
+# Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
+OURS = ("precede", "sklearn")
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -98,6 +102,9 @@ class Workers:
         """
         return combine([part()])
 
-    def warn(self, message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
-        """Warn the user, once for all machines; `stacklevel` as if it were called directly."""
-        warnings.warn(message, category, stacklevel=stacklevel + 1)
+    def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
+        """Warn the user, once for all machines, at the line that called the library."""
+        frame, level = inspect.currentframe(), 1
+        while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
+            frame, level = frame.f_back, level + 1
+        warnings.warn(message, category, stacklevel=level)

@@ -188,7 +188,6 @@ class ConvexRisk(BaseRanker):
                 f"the gap is {solver.gap:.3g} after {len(solver.history)} rounds, above the "
                 f"tolerance {self.tolerance:g}; raise n_estimators or tolerance",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
 
@@ -350,7 +349,7 @@ class _Solver:
         self.state = self._risk.state(self._scores)
         self._certify(self._search.best(self.state.pull), radius)
         self._training.workers.warn(
-            f"interrupted: the model is certified to a gap of {self.gap:.3g}", stacklevel=5
+            f"interrupted: the model is certified to a gap of {self.gap:.3g}"
         )
 
     def _bind(self) -> None:

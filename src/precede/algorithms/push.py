@@ -323,7 +323,6 @@ class PushRanker(BaseRanker):
                 "top of the list may look different on new data; use a smaller price, or "
                 "price='cv'",
                 SmallSampleWarning,
-                stacklevel=5,
             )
 
     def _power_in_effect(self, result: Result, training: Training) -> float:

@@ -175,7 +175,6 @@ class SmoothMargin(BaseRanker):
                 f"{why}; the model is that of coordinate descent RankBoost. Raise n_estimators, "
                 "give richer rankers, or use RankBoost for data that are not separable",
                 ConvergenceWarning,
-                stacklevel=5,
             )
         elif high - low > self.tolerance and reason.endswith(" rounds"):
             workers.warn(
@@ -183,7 +182,6 @@ class SmoothMargin(BaseRanker):
                 f"rounds, wider than the tolerance {self.tolerance:g}; raise n_estimators or "
                 "tolerance",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
     def _to_dict(self) -> dict[str, Any]:

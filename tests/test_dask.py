@@ -111,6 +111,7 @@ def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
     blocks = clients[4].gather(dealt.blocks)
     seen = [set(block.query.tolist()) for block in blocks]
     assert len(blocks) == 4
+    assert len(set(dealt.homes)) == 4  # one each
     assert all(not a & b for j, a in enumerate(seen) for b in seen[:j])
     assert max(len(b.X) for b in blocks) < 2 * min(len(b.X) for b in blocks)
 
@@ -226,6 +227,8 @@ def test_what_makes_no_sense_is_refused(clients):
     two = clients[2]
     with pytest.raises(ValueError, match="not on a cluster"):
         fit(GRADED.X, GRADED.y, client=two)
+    with pytest.raises(ValueError, match="X is Delayed"):
+        fit(dask.delayed(1), GRADED.y, client=two)
     with pytest.raises(ValueError, match="y is missing"):
         fit(X, client=two)
     with pytest.raises(ValueError, match="qid is ndarray"):

@@ -133,7 +133,7 @@ class _OnDask(BaseRanker):
                 "look": leader.look,
                 "report": leader.report,
             }
-            place = _Placement(client, dealt.blocks, spec)
+            place = _Placement(client, dealt, spec)
             return Conversation(place, len(dealt.blocks), services).run()
 
     def _needs_rows(self) -> bool:
@@ -324,14 +324,15 @@ class _Leader:
 class _Placement:
     """Puts the station of a block on a worker, and on another if that one is lost."""
 
-    def __init__(self, client: Any, blocks: list[Any], spec: _Spec):
-        self._client, self._blocks, self._spec = client, blocks, spec
+    def __init__(self, client: Any, dealt: Dealt, spec: _Spec):
+        self._client, self._dealt, self._spec = client, dealt, spec
         self._kept: dict[int, Any] = {}
 
     def __call__(self, rank: int, answers: Sequence[Any]) -> Any:
         future = self._client.submit(
-            _station, self._blocks[rank], self._spec, rank, list(answers), actor=True, pure=False
-        )
+            _station, self._dealt.blocks[rank], self._spec, rank, list(answers),
+            workers=[self._dealt.homes[rank]], allow_other_workers=True, actor=True, pure=False,
+        )  # fmt: skip
         self._kept[rank] = future  # the actor lives as long as its future
         return future.result()
 

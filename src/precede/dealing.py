@@ -66,9 +66,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Blocks on the workers, and what is known about all of them."""
+    """Blocks, the workers that hold them, and what is known about all of them."""
 
     blocks: list[Any]
+    homes: list[str]
     bins: Bins
     facts: Facts
     classes: NDArray | None
@@ -86,7 +87,7 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any) -> tuple[list[Any], list[s
             )
         each = dask.delayed(_checked_block, pure=False)
         return [each(part, number) for number, part in enumerate(X)], None
-    if not hasattr(X, "__dask_graph__"):
+    if not hasattr(type(X), "npartitions"):
         raise ValueError(
             f"X is {type(X).__name__}, which is not on a cluster; give a dask DataFrame or array "
             "or a list of delayed partitions, or use the local estimator"
@@ -109,7 +110,7 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any) -> tuple[list[Any], list[s
 
 def _delayed(column: Any, X: Any, name: str) -> list[Any]:
     """The partitions of one collection, which must be those of X."""
-    if not hasattr(column, "__dask_graph__"):
+    if not hasattr(type(column), "npartitions"):
         raise ValueError(
             f"{name} is {type(column).__name__}; give a dask Series or array with the partitions "
             "of X"
@@ -167,24 +168,28 @@ def deal(client: Any, delayed: list[Any], model: Any) -> Dealt:
     one_list = not seen[0]["has_query"] or getattr(model, "scope", "query") == "global"
     classes = labels if labels.size == 2 and not seen[0]["has_query"] else None
     shared = one_list and model._splits_a_list() and labels.size <= MOST_GRADES
-    workers = max(1, len(client.nthreads()))
+    workers = list(client.nthreads())
+    if not workers:
+        raise ValueError("the cluster has no workers; start some")
     if shared:
-        groups = _evenly([each["rows"] for each in seen], workers)
+        groups = _evenly([each["rows"] for each in seen], len(workers))
         chosen = [[(part, None, None) for part in (parts[j] for j in group)] for group in groups]
     else:
-        chosen = _by_query(parts, seen, workers, one_list)
-    blocks = [
-        client.submit(_join, [client.submit(_piece, *each, pure=False) for each in pieces],
-                      pure=False)
-        for pieces in chosen
-    ]  # fmt: skip
+        chosen = _by_query(parts, seen, len(workers), one_list)
+    blocks = []
+    for pieces, worker in zip(chosen, workers, strict=False):
+        held = [client.submit(_piece, *each, pure=False) for each in pieces]
+        # Another worker will do if this one is lost.
+        there = {"workers": [worker], "allow_other_workers": True}
+        blocks.append((client.submit(_join, held, pure=False, **there), worker))
     rows = sum(each["rows"] for each in seen)
     if shared:
-        kept, known = _shared_facts(client, blocks, rows)
+        kept, known = _shared_facts(client, [block for block, _ in blocks], rows)
     else:
-        kept, known = _facts(client, blocks, model.balance, rows)
+        kept, known = _facts(client, [block for block, _ in blocks], model.balance, rows)
     bins = _bins(client, kept, known, model.max_bins)
-    return Dealt(kept, bins, known, classes)
+    home = {block.key: worker for block, worker in blocks}
+    return Dealt(kept, [home[block.key] for block in kept], bins, known, classes)
 
 
 def _look_at(part: Rows) -> dict[str, Any]:

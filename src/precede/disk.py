@@ -101,7 +101,7 @@ def write_table(
     -----
     The raw values go to a temporary file beside the table (eight or four bytes a cell); then
     each column is read back, cut and encoded: O(n log n) time for each, exactly the cuts of
-    a fit in memory. Memory: one block, and some 150 bytes a row with one thread (each thread
+    a fit in memory. Memory: one block, and some 200 bytes a row with one thread (each thread
     more adds about 40 bytes a row).
 
     Examples
@@ -436,8 +436,15 @@ class DiskTable:
         self._codes = codes.reshape(self.n_features, self.n_places)
         self._arrays = {name: self._array(name, kind, size) for name, kind in KINDS.items()}
         start = self._arrays["cut_start"]
-        if start.size != self.n_features + 1 or self._arrays["low"].size != self.n_features:
+        of_features = [self._arrays[name].size for name in ("low", "high", "has_missing")]
+        whole = start.size == self.n_features + 1 and set(of_features) == {self.n_features}
+        whole = whole and len(fields["columns"]) == self.n_features
+        rising = whole and start[0] == 0 and bool((np.diff(start) >= 0).all())
+        if not rising or start[-1] != self._arrays["cuts"].size:
             raise ValueError(f"{self.path}: the cuts are not those of {self.n_features} features")
+        for name in ("total", "balanced_total", "pair_count"):
+            if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
+                raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
         cuts = tuple(
             self._arrays["cuts"][start[f] : start[f + 1]].copy() for f in range(self.n_features)
         )

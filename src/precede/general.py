@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from precede.bound import BoundRisk, Masses, State
 from precede.exact import exact_sums, greatest, log_total, log_totals
 from precede.judgments import Arrangement
-from precede.losses import PairLoss, Power, Price
+from precede.losses import PairLoss, Power, Price, logarithm
 from precede.sums import PairSums
 from precede.threads import Workers
 
@@ -81,9 +79,9 @@ class GeneralRisk(BoundRisk):
         mass, costs = self._weigh(tax, slope, paid)
         loss = slope
         if isinstance(self.price, Power):  # u^p is its slope times u / p
-            log_value = float(_log(costs / self.price.power)) + most + unit
+            log_value = float(logarithm(costs / self.price.power)) + most + unit
         else:
-            log_price = self.price.log_value(_log(paid) + unit) + self._log_outer_of_losers
+            log_price = self.price.log_value(logarithm(paid) + unit) + self._log_outer_of_losers
             log_value = log_total(log_price, self.workers)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
@@ -107,7 +105,7 @@ class GeneralRisk(BoundRisk):
         unit = np.log(self._heaviest)
 
         def chunk(first: int, last: int) -> None:
-            part = _log(paid[first:last]) + unit
+            part = logarithm(paid[first:last]) + unit
             log_tax[first:last] = self.price.log_slope(part) + self._log_outer_of_losers[first:last]
 
         self.workers.run(chunk, paid.size, small=paid.size < SMALL)
@@ -163,11 +161,6 @@ class GeneralRisk(BoundRisk):
             [np.exp(paid_up[values == 0]), np.exp(paid_down[values == 1])], self.workers
         )
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
-
-
-def _log(values: Any) -> Any:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ pairs are taken without listing a pair; without a form they are taken exactly, i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "SmoothedHinge",
     "Spline",
     "SquaredHinge",
+    "logarithm",
     "pair_loss",
     "price",
 ]
@@ -336,15 +337,15 @@ class Price(_Value):
 
     def log_value(self, log_paid: Floats) -> Floats:
         """``log g(exp(log_paid))``."""
-        return _log(self.value(np.exp(log_paid)))
+        return logarithm(self.value(np.exp(log_paid)))
 
     def log_slope(self, log_paid: Floats) -> Floats:
         """``log g'(exp(log_paid))``."""
-        return _log(self.slope(np.exp(log_paid)))
+        return logarithm(self.slope(np.exp(log_paid)))
 
     def log_curvature(self, log_paid: Floats) -> Floats:
         """``log g''(exp(log_paid))``."""
-        return _log(self.curvature(np.exp(log_paid)))
+        return logarithm(self.curvature(np.exp(log_paid)))
 
     def log_inverse(self, log_price: float) -> float:
         """``log g⁻¹(exp(log_price))``, by bisection; ``-inf`` for no more than ``g(0)``."""
@@ -386,7 +387,7 @@ class Power(Price):
 
     def curvature(self, paid: Floats) -> Floats:
         """``p (p-1) u^(p-2)``; 0 for p = 1."""
-        return np.exp(self.log_curvature(_log(paid)))
+        return np.exp(self.log_curvature(logarithm(paid)))
 
     def log_value(self, log_paid: Floats) -> Floats:
         """``p log u``."""
@@ -498,6 +499,11 @@ def price(given: str | float | Price) -> Price:
     )
 
 
-def _log(values: Floats) -> Floats:
+def logarithm(values: Any) -> Any:
+    """Natural logarithm; ``-inf`` at 0 without a warning.
+
+    >>> logarithm(np.array([1.0, 0.0]))
+    array([  0., -inf])
+    """
     with np.errstate(divide="ignore"):
         return np.log(values)

@@ -43,6 +43,7 @@ __all__ = [
     "importance_info",
     "learning_info",
     "margin_info",
+    "new_axes",
     "precision_info",
     "shape_info",
 ]
@@ -159,7 +160,7 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     >>> draw_shape(shape_info(model, 0)).get_xlabel()
     'x0'
     """
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     ax.plot(info.x, info.y, color="C0", lw=2, gid="shape")
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
     if info.counts.sum() > 0:
@@ -232,7 +233,7 @@ def _take(X: Any, rows: NDArray) -> Any:
 
 def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
     """Draw one bar for each feature, the most important on top."""
-    ax = _new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
+    ax = new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
     places = np.arange(len(info.names))
     ax.barh(places, info.values, color="C0", height=0.7)
     ax.set_yticks(places, info.names)
@@ -276,7 +277,7 @@ def learning_info(model: Any, columns: Sequence[str] | None = None) -> LearningI
 
 def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
     """Draw learning curves over the rounds, and where the best round was."""
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for name, values in info.curves.items():
         ax.plot(info.rounds, values, lw=1.5, label=name)
     if info.best is not None:
@@ -338,7 +339,7 @@ def _largest(distribution: MarginDistribution) -> float:
 
 def draw_margins(info: MarginInfo, ax: Axes | None = None) -> Axes:
     """Draw the cumulative distribution of the margins; left of 0 are the pairs out of order."""
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for name, share in info.shares.items():
         ax.plot(info.theta, share, lw=1.5, label=f"{name}, least {info.minimum[name]:.3g}")
     ax.axvline(0, color="0.6", lw=0.8)
@@ -393,7 +394,7 @@ def precision_info(
 
 def draw_precision(info: PrecisionInfo, ax: Axes | None = None) -> Axes:
     """Draw precision over K, one line for each ranking."""
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     for name, values in info.values.items():
         ax.plot(info.percent, values, marker="o", ms=3, lw=1.5, label=name)
     unit = "pairs" if info.measure == "precision_at_percent" else "items"
@@ -466,7 +467,7 @@ def _wilson(share: Floats, count: NDArray) -> tuple[Floats, Floats]:
 
 def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
     """Draw the share of positives over the predicted probability; honest is the diagonal."""
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
     reach = np.maximum([info.share - info.low, info.high - info.share], 0)
     ax.errorbar(info.predicted, info.share, reach, fmt="o-", ms=4, lw=1.5, capsize=2)
@@ -502,7 +503,7 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     >>> [text.get_text().strip() for text in ax.texts if text.get_gid() == "name"]
     ['a  1.33', 'b  1.67', 'c  3.00']
     """
-    ax = _new_axes(1.4 + 0.3 * len(comparison.names)) if ax is None else ax
+    ax = new_axes(1.4 + 0.3 * len(comparison.names)) if ax is None else ax
     names, ranks = comparison.names, comparison.average_ranks
     lowest, highest = 1, len(names)
     half = (len(names) + 1) // 2
@@ -530,7 +531,8 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     return ax
 
 
-def _new_axes(height: float = 4.0) -> Axes:
+def new_axes(height: float = 4.0) -> Axes:
+    """Axes of a figure of their own, where the caller gave none."""
     import matplotlib.pyplot as plt  # noqa: PLC0415  (only for those who draw)
 
     return plt.subplots(figsize=(7, height), layout="constrained")[1]

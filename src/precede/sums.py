@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from precede.exact import greatest
 from precede.judgments import Arrangement
-from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline
+from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline, logarithm
 from precede.threads import Workers
 
 __all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
@@ -109,7 +109,7 @@ class PairSums:
             square = (weight**2 + 2 * both * weight) * self._kernel("square")(
                 self._listed_margin(scores)
             )
-        listed = _scatter_log(_log(square) + log_source[loser], winner, graded.size)
+        listed = _scatter_log(logarithm(square) + log_source[loser], winner, graded.size)
         return np.logaddexp(graded, listed)
 
     def _over(
@@ -122,7 +122,7 @@ class PairSums:
         source, target = (winner, loser) if winners else (loser, winner)
         margin = self._listed_margin(scores)
         for j, name in enumerate(kernels):
-            term = self._log_kernel(name, margin) + _log(weight) + log_source[source]
+            term = self._log_kernel(name, margin) + logarithm(weight) + log_source[source]
             sums[j] = np.logaddexp(sums[j], _scatter_log(term, target, scores.size))
         return sums
 
@@ -158,7 +158,7 @@ class PairSums:
         if isinstance(self.loss.form, Separable):  # margins beyond the range of exp
             rate, constant = _exponent(self.loss.form, name)
             return constant - rate * margin
-        return _log(self._kernel(name)(margin))
+        return logarithm(self._kernel(name)(margin))
 
 
 def log_sum(log_values: Floats) -> float:
@@ -234,7 +234,8 @@ class _Blocks:
             return [np.full(scores.size, -np.inf) for _ in kernels]
         source = np.exp(log_source - largest)
         return [
-            _log(total) + largest for total in self.linear(scores, source, kernels, winners=winners)
+            logarithm(total) + largest
+            for total in self.linear(scores, source, kernels, winners=winners)
         ]
 
     def linear(
@@ -489,12 +490,7 @@ def _scatter_log(log_values: Floats, target: NDArray, size: int) -> Floats:
     np.maximum.at(largest, target, log_values)
     base = np.where(np.isfinite(largest), largest, 0.0)
     total = np.bincount(target, np.exp(log_values - base[target]), minlength=size)
-    return _log(total.astype(np.float64)) + base
-
-
-def _log(values: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.log(values)
+    return logarithm(total.astype(np.float64)) + base
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from precede.plots import new_axes
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -260,7 +262,7 @@ def draw_curves(
     >>> ax.get_xlabel()
     'negatives passed'
     """
-    ax = _axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     longest = max(curve.positives.size for curve in curves.values())
     shown = longest if negatives is None else min(negatives, longest)
     first = next(iter(curves.values()))
@@ -291,7 +293,7 @@ def draw_strips(
     >>> ax.get_xlabel()
     'place in the list'
     """
-    ax = _axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     shades = _shades(len(strips))
     for row, (shade, where) in enumerate(zip(shades, strips.values(), strict=True)):
         ax.vlines(where, row - 0.4, row + 0.4, color=shade, linewidth=1.0)
@@ -308,12 +310,6 @@ def _shades(count: int) -> list:
     import matplotlib as mpl  # noqa: PLC0415  (only for those who draw)
 
     return [mpl.colormaps["viridis_r"](x) for x in np.linspace(0.15, 0.95, max(count, 1))]
-
-
-def _axes() -> Axes:
-    import matplotlib.pyplot as plt  # noqa: PLC0415
-
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from precede.judgments import Judgments
 from precede.losses import Hinge, Linear
 from precede.risk import check_scores
 
-__all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
+__all__ = ["check_metric_names", "defined_metrics", "monitored_metrics", "pairs_in_order"]
 
 Floats = NDArray[np.float64]
 
@@ -101,3 +101,21 @@ def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Flo
         judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
     )
     return str(parsed), evaluator.value, parsed.greater_is_better
+
+
+def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
+    """The usual metrics, without those that these grades leave undefined.
+
+    >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
+    True
+    """
+    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+    defined = []
+    for name in metrics.DEFAULT_METRICS:
+        try:
+            metrics.Evaluator(y, qid, metrics=name, sample_weight=weight)
+        except ValueError:
+            continue
+        defined.append(name)
+    return defined

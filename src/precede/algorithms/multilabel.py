@@ -407,7 +407,7 @@ class _Voting(Ranker):
     @property
     def stump(self) -> Stump:
         """The stump of which v is ``2 h - 1``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define stump")
 
     @property
     def signs(self) -> NDArray[np.int8]:

@@ -10,7 +10,8 @@ import numpy as np
 from precede import inference
 from precede.cli.sources import Task
 from precede.cli.talk import say
-from precede.metrics import DEFAULT_METRICS, Evaluation, Evaluator, evaluate, metric
+from precede.metrics import Evaluation, evaluate, metric
+from precede.watch import defined_metrics, pairs_in_order
 
 __all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
 
@@ -25,7 +26,8 @@ def evaluated(
         return [_listed_pairs(task)], None
     if task.qid is None:
         return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
-    wanted = tuple(metrics) if metrics else _defined(task)
+    wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight))
+    wanted = wanted or ["pair_error"]  # which then says what is wrong
     result = evaluate(
         task.y, task.scores[0], task.qid, metrics=wanted, sample_weight=task.weight, preset=preset
     )
@@ -38,18 +40,6 @@ def evaluated(
              "skipped": result.skipped[name]}
         )  # fmt: skip
     return rows, result
-
-
-def _defined(task: Task) -> tuple[str, ...]:
-    """The usual metrics, without those that these grades leave undefined."""
-    defined = []
-    for name in DEFAULT_METRICS:
-        try:
-            Evaluator(task.y, task.qid, metrics=name, sample_weight=task.weight)
-        except ValueError:
-            continue
-        defined.append(name)
-    return tuple(defined) or ("pair_error",)  # which then says what is wrong
 
 
 def _for_a_list(task: Task, metrics: Sequence[str] | None) -> list[str]:
@@ -76,8 +66,6 @@ def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
 
 
 def _listed_pairs(task: Task) -> dict[str, Any]:
-    from precede.watch import pairs_in_order  # noqa: PLC0415  (compiled only if asked for)
-
     if task.data is None:
         raise ValueError("there are no grades to judge by")
     value = pairs_in_order(task.data.judgments, task.scores[0])

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from precede import inference
-from precede.metrics import DEFAULT_METRICS, Evaluation, Evaluator, Interval, evaluate, metric
+from precede.metrics import Evaluation, Interval, evaluate, metric
 from precede.report.subject import Subject, plain_value, thinned
 from precede.top import Curve, strip, top_of_list
-from precede.watch import pairs_in_order
+from precede.watch import defined_metrics, pairs_in_order
 
 __all__ = ["evaluated", "quality_facts", "query_facts", "top_facts"]
 
@@ -31,14 +31,7 @@ def evaluated(subject: Subject, metrics: Sequence[str] | None) -> Evaluation | N
     weight, qid = subject.judgments.weight, subject.judgments.qid
     target = (subject.grade[rows], qid[rows])  # type: ignore[index]
     weights = None if weight is None else weight[rows]
-    wanted = list(metrics or ())
-    if not wanted:
-        for name in DEFAULT_METRICS:
-            try:
-                Evaluator(*target, metrics=name, sample_weight=weights)
-            except ValueError:  # these grades leave it undefined
-                continue
-            wanted.append(name)
+    wanted = list(metrics or defined_metrics(*target, weights))
     if not wanted:
         return None
     grades, queries = target

@@ -1,7 +1,7 @@
 # make demo   install into .venv and take the tour
 # make test   install into .venv and run linters, type checks and the test suite
 # make slow   the long simulations as well
-# make bench  the benchmarks, with the peers
+# make bench  the named problems beside the peers, with tables and drawings
 # make docs   the documentation site, into site/ (open site/index.html; its search needs a server)
 
 PYTHON ?= python3
@@ -26,8 +26,8 @@ slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(VENV)/bench
-	$(BIN)/python benchmarks/bench_metrics.py
-	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/table.py
 
 docs: $(VENV)/docs
 	$(BIN)/python -m mkdocs build --strict

@@ -8,15 +8,9 @@ the table shows medians and the spread, and ratios of medians.
 """
 
 import argparse
-import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -24,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 
 import problems
+from measure import RESULTS, about, append, in_a_process, middle, spread
 from peers import lightgbm as peer
 from peers import ours
 from precede.judgments import Judgments
@@ -31,7 +26,6 @@ from precede.risk import PairRisk
 from precede.threads import Workers
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results"
 THREADS = 2
 
 
@@ -45,7 +39,7 @@ def rounds(queries, count, repeats):
         for _ in range(repeats):
             data = (sample.X, sample.y, sample.qid)
             both = {"rounds": count, "learning_rate": rate}
-            runs["precede"].append(ours.run(*data, **both, n_jobs=THREADS))
+            runs["precede"].append(ours.run(*data, **both, threads=THREADS))
             for objective in ("lambdarank", "rank_xendcg"):
                 runs[objective].append(peer.run(*data, **both, objective=objective))
         found[f"rate {rate}"] = {
@@ -84,7 +78,7 @@ def growth(sizes, repeats):
         X, y = problems.one_query(rows)
         best = []
         for _ in range(repeats):
-            run = ours.run(X, y, None, rounds=30, learning_rate=0.1, n_jobs=THREADS)
+            run = ours.run(X, y, None, rounds=30, learning_rate=0.1, threads=THREADS)
             best.append(run["total"])
         seconds[rows] = best
     logs = np.log(list(seconds)), np.log([np.median(each) for each in seconds.values()])
@@ -99,7 +93,7 @@ def scoring(rows, stumps, repeats):
     model = ours.run(*data, **both)["model"]
     other = peer.run(*data, **both)["model"]
     X = np.tile(sample.X, (rows // len(sample.X) + 1, 1))[:rows].copy()
-    model.set_params(n_jobs=THREADS).predict(X[:10])
+    ours.predict(model, X[:10], THREADS)
     found = {"precede": [], "lightgbm": [], "rows": rows, "stumps": stumps}
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -136,11 +130,11 @@ def memory(queries):
             np.save(f"{folder}/{name}.npy", getattr(sample, name))
         del sample
         for name, module, options in (
-            ("precede", "ours", {"n_jobs": THREADS}),
+            ("precede", "ours", {"threads": THREADS}),
             ("lightgbm", "lightgbm", {}),
         ):
             code = MEMORY.format(here=str(HERE), module=module, folder=folder, options=options)
-            peak, cells, rows = map(int, _python(code).split())
+            peak, cells, rows = map(int, in_a_process(code).split())
             allowed = 1.5 * cells + 100 * rows
             found[name] = {"MB": peak / 1e6, "allowed MB": allowed / 1e6}
     return found
@@ -163,45 +157,15 @@ def cold_start():
     with tempfile.TemporaryDirectory() as cache:
         found = {}
         for state in ("empty cache", "warm cache"):
-            seconds = _python(COLD, NUMBA_CACHE_DIR=cache).split()
+            seconds = in_a_process(COLD, NUMBA_CACHE_DIR=cache).split()
             found[state] = {"import s": float(seconds[0]), "first fit s": float(seconds[1])}
     return found
-
-
-def _python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
-def about():
-    return {
-        "date": str(date.today()),
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-        "threads": THREADS,
-        "processor": _processor(),
-        "load": os.getloadavg()[0],
-        **{name: version(name) for name in ("precede", "lightgbm", "numpy", "numba")},
-    }
-
-
-def _processor():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.processor()
 
 
 def measure(quick):
     repeats = 1 if quick else 3
     parts = {
-        "about": about,
+        "about": lambda: about(THREADS),
         "rounds": lambda: rounds(300 if quick else 10_000, 20 if quick else 100, repeats),
         "logistic": lambda: logistic(10**5 if quick else 10**6, 3 if quick else 9),
         "growth": lambda: growth((10**4, 10**5) if quick else
@@ -217,14 +181,6 @@ def measure(quick):
     return found
 
 
-def _middle(values):
-    return float(np.median(values))
-
-
-def _spread(values, digits=0):
-    return f"{_middle(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
-
-
 def table(found):
     """The page that is kept."""
     lines = ["# RankBoost beside LightGBM", ""]
@@ -236,31 +192,31 @@ def table(found):
     wanted = {("rate 0.1", "lambdarank"): 0.25, ("rate 0.1", "rank_xendcg"): 0.5,
               ("rate 1.0", "lambdarank"): 0.36, ("rate 1.0", "rank_xendcg"): 0.65}  # fmt: skip
     for rate in ("rate 0.1", "rate 1.0"):
-        mine = _middle(found["rounds"][rate]["precede"]["round_ms"])
+        mine = middle(found["rounds"][rate]["precede"]["round_ms"])
         for name, each in found["rounds"][rate].items():
             limit = wanted.get((rate, name))
             lines.append(
-                f"| {rate[5:]} | {name} | {_spread(each['round_ms'])} "
-                f"| {mine / _middle(each['round_ms']):.2f} | {f'≤ {limit}' if limit else ''} "
-                f"| {_spread(each['setup_s'], 1)} |"
+                f"| {rate[5:]} | {name} | {spread(each['round_ms'])} "
+                f"| {mine / middle(each['round_ms']):.2f} | {f'≤ {limit}' if limit else ''} "
+                f"| {spread(each['setup_s'], 1)} |"
             )
     part = found["logistic"]
     lines += ["", f"## Pull on one query of {part['rows']:,} rows ({part['pairs']:.3g} pairs)", "",
               "| loss | ms | / exponential |", "|---|--:|--:|"]  # fmt: skip
     for name in ("exponential", "logistic", "hinge", "squared_hinge"):
-        ratio = _middle(part[name]) / _middle(part["exponential"])
-        lines.append(f"| {name} | {_spread(part[name], 1)} | {ratio:.1f} |")
+        ratio = middle(part[name]) / middle(part["exponential"])
+        lines.append(f"| {name} | {spread(part[name], 1)} | {ratio:.1f} |")
     lines += ["", "## Growth: a whole fit (binning and 30 rounds, 30 features) against rows", "",
               "| rows | seconds |", "|--:|--:|"]  # fmt: skip
-    lines += [f"| {int(rows):,} | {_spread(each, 2)} |"
+    lines += [f"| {int(rows):,} | {spread(each, 2)} |"
               for rows, each in found["growth"]["seconds"].items()]  # fmt: skip
     lines += ["", f"Log-log slope {found['growth']['slope']:.3f} (wanted: at most 1.05)."]
     part = found["scoring"]
     lines += ["", f"## Scoring {part['rows']:,} rows with {part['stumps']:,} stumps", "",
               "| learner | seconds |", "|---|--:|",
-              f"| precede | {_spread(part['precede'], 2)} |",
-              f"| LightGBM | {_spread(part['lightgbm'], 2)} |", "",
-              f"precede is {_middle(part['lightgbm']) / _middle(part['precede']):.1f} "
+              f"| precede | {spread(part['precede'], 2)} |",
+              f"| LightGBM | {spread(part['lightgbm'], 2)} |", "",
+              f"precede is {middle(part['lightgbm']) / middle(part['precede']):.1f} "
               "times as fast (wanted: at least 2)."]  # fmt: skip
     lines += ["", "## Greatest memory of a fit beyond its input", "",
               "| learner | MB | 1.5 bytes a cell + 100 bytes a row |", "|---|--:|--:|"]  # fmt: skip
@@ -281,8 +237,7 @@ def main():
     page = table(found)
     print(page)
     if not quick:
-        with open(RESULTS / "foundation.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps(found) + "\n")
+        append("foundation.jsonl", found)
         (RESULTS / "foundation.md").write_text(page, encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ from precede.exact import exact_sum
 from precede.general import GeneralRisk
 from precede.judgments import number_queries
 from precede.separable import SeparableRisk
+from precede.threads import Workers
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
 EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
@@ -415,6 +416,14 @@ def test_exact_sum_does_not_depend_on_the_order(values, random):
     shuffled = list(values)
     random.shuffle(shuffled)
     assert exact_sum(np.array(shuffled)) == exact_sum(np.array(values))
+
+
+@given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
+def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
+    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
+        patch.setattr("precede.exact.SMALL", 1)
+        values = np.array(values, float)
+        np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=40))

@@ -1,6 +1,7 @@
 """Sums over pairs by the form of the loss, against sums over the list of pairs."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 import strategies as some
-from precede import Judgments, Logistic
+from precede import Judgments, Logistic, SquaredHinge
 from precede.losses import Smooth
-from precede.sums import PairSums, log_sum
+from precede.sums import PairSums, _order_of, log_sum
 from precede.threads import Workers
 
 KERNELS = {"value": 0, "slope": 1, "curvature": 2}
@@ -34,6 +35,18 @@ def log_sums(made, loss, scores, source, kernels, *, winners, jobs=1):
 @pytest.mark.parametrize("winners", [True, False])
 def test_sums_are_those_of_enumeration(name, winners):
     """All kernels, all kinds of judgments, sources of weight 0 included."""
+    check_sums(name, winners)
+
+
+@pytest.mark.parametrize("name", [name for name in some.LOSSES if "hinge" in name])
+@pytest.mark.parametrize("winners", [True, False])
+def test_sums_of_long_splits_are_those_of_enumeration(name, winners, monkeypatch):
+    """Hinges sort a long split digit by digit: here every split is long."""
+    monkeypatch.setattr("precede.sums.LONG", 2)
+    check_sums(name, winners)
+
+
+def check_sums(name, winners):
     loss, twin, gap = some.LOSSES[name]
 
     @given(some.judgments(weighted=False), st.data())
@@ -54,6 +67,31 @@ def test_sums_are_those_of_enumeration(name, winners):
         assert_allclose(np.exp(found), expected, rtol=1e-12, atol=1e-300)
 
     check()
+
+
+@given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, -1.0]), max_size=60))
+def test_places_are_sorted_by_digits_as_by_comparison(values):
+    values = np.array(values, float)
+    order = _order_of(values)
+    assert sorted(order) == list(range(values.size))
+    assert_array_equal(values[order], np.sort(values))
+    for place, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0
+        if values[place] == values[after] != 0:
+            assert place < after
+
+
+def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(monkeypatch):
+    monkeypatch.setattr("precede.sums.LONG", 2)
+    arrangement = Judgments.bipartite([0, 1, 0, 1, 0]).arrange()
+    again, fresh = (PairSums(arrangement, SquaredHinge(1.0)) for _ in range(2))
+    scores, source = np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.zeros(5)
+    again.over_winners(scores, source, ("value",))
+    scores[:] = scores[::-1].copy()
+    for over in ("over_winners", "over_losers"):
+        assert_array_equal(
+            getattr(again, over)(scores, source, ("value",)),
+            getattr(fresh, over)(scores.copy(), source, ("value",)),
+        )
 
 
 @pytest.mark.parametrize("winners", [True, False])

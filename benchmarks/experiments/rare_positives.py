@@ -10,32 +10,26 @@ rate and trees of the same size. Writes `benchmarks/results/rare_positives.md`.
 import argparse
 import gzip
 import json
+import sys
 import warnings
-import zipfile
 from pathlib import Path
 
 import lightgbm
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from precede import PushRanker, Trees
-from precede.boost import SmoothedStepWarning
-from precede.metrics import evaluate
-
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from precede import PushRanker, Trees  # noqa: E402
+from precede.boost import SmoothedStepWarning  # noqa: E402
+from precede.metrics import evaluate  # noqa: E402
+from problems import credit  # noqa: E402
+
 SHARED = ROOT.parent / "shared" / "data"
 RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS, RATE = 300, 0.1
 POWERS, TREE_POWERS = (1, 2, 4, 8, 16), (1, 4)
-
-
-def credit():
-    with zipfile.ZipFile(SHARED / "givemesomecredit" / "cs-training.csv.zip") as archive:
-        lines = archive.read("cs-training.csv").decode().splitlines()[1:]
-    rows = [[float(cell) if cell not in ("", "NA") else np.nan for cell in line.split(",")[1:]]
-            for line in lines]  # fmt: skip
-    data = np.array(rows)
-    return data[:, 1:], data[:, 0].astype(int)
 
 
 def of_rare(name):

@@ -1,34 +1,32 @@
-"""LightGBM with the same bins, rounds, learning rate and threads; stumps are two leaves."""
+"""LightGBM; stumps are trees of two leaves."""
 
-import time
+import lightgbm as library
 
-import lightgbm as lgb
-import numpy as np
+from peers import Clock, group_sizes
 
 
-def run(X, y, qid, *, rounds, learning_rate, objective="lambdarank", leaves=2, threads=2):
+def run(X, y, qid, *, rounds, learning_rate, leaves=2, threads=2, objective="lambdarank"):
     parameters = {
         "objective": objective,
         "num_leaves": leaves,
         "learning_rate": learning_rate,
         "max_bin": 255,
         "num_threads": threads,
-        "min_data_in_leaf": 1,
+        "min_data_in_leaf": 1 if leaves == 2 else 20,
         "verbosity": -1,
         "seed": 0,
     }
-    begin = time.perf_counter()
-    sizes = None if qid is None else np.unique(qid, return_counts=True)[1]
-    data = lgb.Dataset(X, y, group=sizes, params=parameters).construct()
-    setup = time.perf_counter() - begin
-    stamps = []
-    model = lgb.train(
-        parameters, data, rounds, callbacks=[lambda _: stamps.append(time.perf_counter())]
-    )
-    return {
-        "model": model,
-        # The first stamp includes the initialisation of the booster.
-        "round": np.diff(stamps),
-        "setup": setup,
-        "total": time.perf_counter() - begin,
-    }
+    clock = Clock()
+    sizes = None if qid is None else group_sizes(qid)
+    data = library.Dataset(X, y, group=sizes, params=parameters).construct()
+    clock.ready()
+    model = library.train(parameters, data, rounds, callbacks=[clock.tick])
+    return clock.result(model)
+
+
+def predict(model, X, threads=2):
+    return model.predict(X, raw_score=True, num_threads=threads)
+
+
+def staged(model, X, rounds):
+    return [model.predict(X, raw_score=True, num_iteration=count) for count in rounds]

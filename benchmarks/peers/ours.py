@@ -1,26 +1,39 @@
-"""precede's RankBoost; rounds are timed from callback to callback, as for every peer."""
+"""precede: RankBoost on stumps for two leaves, BoostedRanker for more."""
 
-import time
 import warnings
 
 import numpy as np
 
-from precede import RankBoost
+from peers import Clock
+from precede import BoostedRanker, RankBoost
 
 
-def run(X, y, qid, *, rounds, learning_rate, **parameters):
+def run(
+    X, y, qid, *, rounds, learning_rate, leaves=2, threads=2, objective=None, **parameters
+):  # fmt: skip
     warnings.simplefilter("ignore")
-    stamps = []
-    begin = time.perf_counter()
-    model = RankBoost(
-        n_estimators=rounds,
-        learning_rate=learning_rate,
-        callbacks=[lambda _: stamps.append(time.perf_counter())],
+    clock = Clock()
+    both = {
+        "n_estimators": rounds,
+        "learning_rate": learning_rate,
+        "callbacks": [clock.tick],
+        "n_jobs": threads,
+        **({} if objective is None else {"loss": objective}),
         **parameters,
-    )
+    }
+    model = RankBoost(**both) if leaves == 2 else BoostedRanker(num_leaves=leaves, **both)
     model.fit(X, y, qid=qid)
-    total = time.perf_counter() - begin
-    seconds = np.diff(stamps)
-    # What is left of the fit, less one round before the first stamp, is set-up.
-    setup = total - (stamps[-1] - stamps[0]) - float(np.median(seconds))
-    return {"model": model, "round": seconds, "setup": setup, "total": total}
+    found = clock.result(model)
+    # The time to the first stamp, less a usual round, is set-up.
+    usual = float(np.median(found["round"])) if rounds > 1 else 0.0
+    found["setup"] = max(0.0, found["stamps"][0] - usual)
+    return found
+
+
+def predict(model, X, threads=2):
+    return model.set_params(n_jobs=threads).predict(X)
+
+
+def staged(model, X, rounds):
+    wanted = set(rounds)
+    return [each for at, each in enumerate(model.staged_predict(X), 1) if at in wanted]

@@ -27,6 +27,9 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+# Below this many values a second thread costs more than it brings.
+SMALL = 1 << 16
+
 
 def exact_sum(values: Floats, workers: Any = None) -> float:
     """Sum as integers, so that no order, block or thread count changes a bit.
@@ -45,11 +48,23 @@ def exact_sum(values: Floats, workers: Any = None) -> float:
 def exact_sums(arrays: Sequence[Floats], workers: Any = None) -> list[float]:
     """Several sums, each as `exact_sum` takes it."""
     if workers is None or workers.alone:
-        return [float(_exact_sum(each)) for each in arrays]
+        return [_sum_in_parts(each, workers) for each in arrays]
     largest = workers.together(
         lambda: np.array([np.abs(each).max(initial=0.0) for each in arrays]), greatest
     )
     return _sums_below(arrays, largest, workers)
+
+
+def _sum_in_parts(values: Floats, workers: Any) -> float:
+    """The sum of one array, every thread adding up a part of it."""
+    if workers is None or workers.jobs == 1 or values.size < SMALL:
+        return float(_exact_sum(values))
+    largest = max(workers.run(_largest, values.size, values))
+    if largest in (0, np.inf):
+        return float(_exact_sum(values))
+    exponent = math.frexp(largest)[1]
+    parts = workers.run(lambda low, high: _limbs_of(values[low:high], exponent), values.size)
+    return float(from_limbs(np.array(parts, np.int64).sum(axis=0), exponent))
 
 
 def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Any) -> list[float]:
@@ -149,6 +164,18 @@ def _exact_sum(values):
     exponent = math.frexp(largest)[1]
     high, low = _limbs_of(values, exponent)
     return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
+
+
+@njit(cache=True, nogil=True)
+def _largest(low, high, values):
+    """Largest absolute value; infinity where one is not a number."""
+    largest = 0.0
+    for place in range(low, high):
+        size = abs(values[place])
+        if not size < np.inf:
+            return np.inf
+        largest = max(largest, size)
+    return largest
 
 
 @njit(cache=True, nogil=True)

@@ -43,6 +43,7 @@ class GeneralRisk(BoundRisk):
         self.share = arrangement.weight / self._heaviest
         self.outer_share = arrangement.outer / arrangement.outer.max(initial=1e-300)
         self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
+        self._linear_taxes: tuple[Floats, float, Floats] | None = None
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
@@ -70,11 +71,9 @@ class GeneralRisk(BoundRisk):
         """
         sums, unit = self._sums, np.log(self._heaviest)
         paid, slope = sums.linear(scores, self.share, ("value", "slope"), winners=True)
-        log_tax = self._taxes(paid)
-        most = float(self.workers.together(lambda: log_tax.max(initial=-np.inf), greatest))
+        log_tax, most, tax = self._taxes(paid)
         if most == -np.inf:  # nobody pays anything
             return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
-        tax = self._exp(log_tax, most)
         (won,) = sums.linear(scores, tax, ("slope",), winners=False)
         mass, costs = self._weigh(tax, slope, paid)
         loss = slope
@@ -97,10 +96,22 @@ class GeneralRisk(BoundRisk):
         mass, total = exact_sums([slope, costs], self.workers)
         return mass, total
 
-    def _taxes(self, paid: Floats) -> Floats:
-        """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere."""
-        if isinstance(self.price, Power) and self.price.power == 1:
-            return self._log_outer_of_losers
+    def _taxes(self, paid: Floats) -> tuple[Floats, float, Floats]:
+        """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere; its greatest; and relative to it.
+
+        With a linear price they are the same at all scores.
+        """
+        linear = isinstance(self.price, Power) and self.price.power == 1
+        if linear and self._linear_taxes is not None:
+            return self._linear_taxes
+        log_tax = self._log_outer_of_losers if linear else self._log_taxes(paid)
+        most = float(self.workers.together(lambda: log_tax.max(initial=-np.inf), greatest))
+        found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
+        if linear:
+            self._linear_taxes = found
+        return found
+
+    def _log_taxes(self, paid: Floats) -> Floats:
         log_tax = np.empty_like(paid)
         unit = np.log(self._heaviest)
 

@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 GRID = 2.0**23
 # Below this many cells a second thread costs more than it brings.
 SMALL = 1 << 18
+FEW = 1 << 15  # the same for rows
 # A round in which the rows or features drawn allow no split is tried again so many times.
 TRIES = 8
 
@@ -223,7 +224,7 @@ class RegressionSearch(Search):
     ) -> Found | None:
         """Fit a ranker to the quadratic model of the risk."""
         weight = diagonal(risk, state, self.hessian)
-        rows = exact_sum(risk.arrangement.weight)
+        rows = exact_sum(risk.arrangement.weight, risk.workers)
         if self.targets == "sum":
             return self.fit(state.pull, weight, allowed, rows=rows)
         terms = terms_of(risk)
@@ -254,7 +255,7 @@ class TreeSearch(RegressionSearch):
     def __init__(self, family: Trees, table: Table, workers: Workers):
         import lightgbm  # noqa: PLC0415  (only for those who grow trees)
 
-        self._family, self._table = family, table
+        self._family, self._table, self._workers = family, table, workers
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
         threads = workers.jobs if table.codes.size >= SMALL else 1
         parameters = family.parameters(table.n_features, threads)
@@ -298,11 +299,11 @@ class TreeSearch(RegressionSearch):
             raise ValueError(
                 "max_features below 1 is for trees to draw; pass rankers=Trees(max_features=...)"
             )
-        mean = exact_sum(weight) / (rows or max(weight.size, 1))
+        mean = exact_sum(weight, self._workers) / (rows or max(weight.size, 1))
         if not mean > 0:
             return None
-        gradient, unit = _on_grid(-pull)
-        hessian, weight_unit = _on_grid(weight / mean)
+        gradient, unit = _on_grid(pull, -1.0, self._workers)
+        hessian, weight_unit = _on_grid(weight, mean, self._workers)
         before = self._booster.current_iteration()
         for _ in range(TRIES if self._sampled else 1):
             self._booster.update(fobj=lambda *_: (gradient, hessian))
@@ -329,11 +330,12 @@ class TreeSearch(RegressionSearch):
             return None
         rising = np.argsort(grown.value, kind="stable")
         values = np.empty(pull.size)
-        _nearest_leaves(
-            scores[0], self._scores, np.array(grown.value)[rising], np.array(tree.value)[rising],
-            values,
+        edges = np.empty(pull.size)
+        self._workers.run(
+            _nearest_leaves, pull.size, scores[0], self._scores, np.array(grown.value)[rising],
+            np.array(tree.value)[rising], pull, values, edges, small=pull.size < FEW,
         )  # fmt: skip
-        edge = exact_sum(pull * values)
+        edge = exact_sum(edges, self._workers)
         return Found(tree, edge, values=values) if edge != 0 else None
 
 
@@ -354,15 +356,21 @@ def _rows_of(table: Table) -> Any:
     return np.ascontiguousarray(rows)
 
 
-def _on_grid(values: Floats) -> tuple[NDArray[np.float32], float]:
-    """Values divided by a power of two and rounded, so that sums of them are exact."""
-    largest = float(np.abs(values).max(initial=0.0))
+def _on_grid(
+    values: Floats, divisor: float, workers: Workers
+) -> tuple[NDArray[np.float32], float]:  # fmt: skip
+    """Values over a divisor and a power of two, rounded so that sums of them are exact."""
+    small = values.size < FEW
+    largest = max(workers.run(_largest_size, values.size, values, small=small)) / abs(divisor)
     if largest == 0:
-        return values.astype(np.float32), 1.0
-    exponent = int(np.frexp(largest)[1])
-    return (np.rint(np.ldexp(values, -exponent) * GRID) / GRID).astype(np.float32), math.ldexp(
-        1.0, exponent
-    )
+        return np.zeros(values.size, np.float32), 1.0
+    exponent = math.frexp(largest)[1]
+    # In two factors: of the smallest numbers the inverse is beyond the range of floats.
+    half = exponent // 2
+    factors = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
+    grid = np.empty(values.size, np.float32)
+    workers.run(_round_to_grid, values.size, values, divisor, *factors, GRID, grid, small=small)
+    return grid, math.ldexp(1.0, exponent)
 
 
 def _scaled(tree: Tree, unit: float) -> Tree:
@@ -467,12 +475,12 @@ class _RegressorSearch(RegressionSearch):
 
 
 @njit(cache=True, nogil=True)
-def _nearest_leaves(now, before, grown, ours, values):
+def _nearest_leaves(begin, end, now, before, grown, ours, pull, values, edges):
     """Which leaf every row fell into, from what it added to the score; rising values.
 
     Adding to a score rounds, so the nearest value is the one; `before` becomes `now`.
     """
-    for place in range(now.size):
+    for place in range(begin, end):
         added = now[place] - before[place]
         before[place] = now[place]
         low, high = 0, grown.size - 1
@@ -483,3 +491,19 @@ def _nearest_leaves(now, before, grown, ours, values):
             else:
                 high = middle
         values[place] = ours[low]
+        edges[place] = pull[place] * ours[low]
+
+
+@njit(cache=True, nogil=True)
+def _largest_size(low, high, values):
+    largest = 0.0
+    for place in range(low, high):
+        largest = max(largest, abs(values[place]))
+    return largest
+
+
+@njit(cache=True, nogil=True)
+def _round_to_grid(low, high, values, divisor, one, other, steps, grid):
+    for place in range(low, high):
+        scaled = values[place] / divisor * one * other
+        grid[place] = np.float32(np.rint(scaled * steps) / steps)

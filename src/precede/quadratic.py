@@ -53,7 +53,7 @@ def diagonal(risk: Any, state: State, hessian: str) -> Floats:
     if hessian not in HESSIANS:
         raise ValueError(f"hessian={hessian!r} is unknown; use one of {HESSIANS}")
     weight = None if hessian == "uniform" else _curvature(risk, state, hessian)
-    mean = 0.0 if weight is None else exact_sum(weight) / weight.size
+    mean = 0.0 if weight is None else exact_sum(weight, risk.workers) / weight.size
     if weight is None or not 0 < mean < np.inf:
         item = risk.arrangement.weight
         return item * (exact_sum(np.abs(state.pull)) / exact_sum(item))

@@ -37,6 +37,7 @@ MOST_CELLS = 4096
 # Up to this many cells their matrices cost less than the polynomials they save.
 FEW_CELLS = 400
 LARGE = 1 << 15  # a split of so many places is interpolated
+LONG = 1 << 13  # a split of so many places is sorted digit by digit, once for both directions
 
 
 class PairSums:
@@ -257,6 +258,12 @@ class _SplineBlocks(_Blocks):
     opposite sign the result is kept from falling below 0 by rounding.
     """
 
+    def __init__(self, arrangement: Arrangement, loss: PairLoss, workers: Workers):
+        super().__init__(arrangement, loss, workers)
+        self._long = np.flatnonzero(self.split[:, 2] - self.split[:, 0] >= LONG)
+        self._sorted = np.empty(0)
+        self._orders: list[tuple[NDArray, NDArray]] = []
+
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> NDArray:
@@ -264,16 +271,39 @@ class _SplineBlocks(_Blocks):
             # The square of a sum needs the products of its terms: leave it to the tiles.
             return self._as_tiles().linear(scores, source, kernels, winners=winners)
         totals = np.zeros((len(kernels), scores.size))
+        self._sort(scores)
         for weight, knot, degree in self._terms():
             shapes = [_monomial(degree, name) for name in kernels]
+            powers = np.array([power for _, power in shapes])
             part = np.zeros_like(totals)
             self.workers.run(
                 _polynomial_of_queries, self.split_start.size - 1, self.split_start, self.split,
-                scores, source, winners, knot, np.array([power for _, power in shapes]), part,
-                small=self.small,
+                LONG, scores, source, winners, knot, powers, part, small=self.small,
             )  # fmt: skip
+            for split, orders in zip(self.split[self._long], self._orders, strict=True):
+                _polynomial_of_split(split, *orders, scores, source, winners, knot, powers, part)
             totals += weight * part * np.array([[constant] for constant, _ in shapes])
         return np.maximum(totals, 0.0)
+
+    def _sort(self, scores: Floats) -> None:
+        """Sort the two sides of every long split, unless that has just been done.
+
+        The sums over winners and over losers need the same order, one after the other. The
+        array may hold other scores than before, so they are compared.
+        """
+        if not self._long.size or np.array_equal(scores, self._sorted):
+            return
+        sides = [
+            side for low, middle, high in self.split[self._long]
+            for side in ((low, middle), (middle, high))
+        ]  # fmt: skip
+
+        def sort(first: int, last: int) -> list[NDArray]:
+            return [_order_of(scores[low:high]) for low, high in sides[first:last]]
+
+        orders = [order for part in self.workers.run(sort, len(sides)) for order in part]
+        self._sorted = scores.copy()
+        self._orders = list(zip(orders[::2], orders[1::2], strict=True))
 
     def _terms(self) -> tuple[tuple[float, float, int], ...]:
         form = self.loss.form
@@ -316,7 +346,7 @@ class _SmoothBlocks(_Blocks):
         few = FEW_CELLS if self.largest < LARGE else FEW_CELLS // 4
         parts = next((p for p in (8, 4, 2) if p * (end - origin) / form.width <= few), 1)
         form = finer(form, parts)
-        cells = int((end - origin) / form.width) + 1
+        cells = int((end - origin) * (1.0 / form.width)) + 1  # as the kernels have it
         functions = [_kernel_of(self.loss, name) for name in kernels]
         totals = np.zeros((len(kernels), scores.size))
         small, large = self._by_size(cells, form.nodes)
@@ -328,7 +358,7 @@ class _SmoothBlocks(_Blocks):
             )  # fmt: skip
         if large.size:
             far = np.stack([_cell_matrices(k, form, cells) for k in functions])
-            where = (origin, form.width)
+            where = (origin, 1.0 / form.width)
             for low, middle, high in self.split[large]:
                 split = (low, middle, high)
                 self._interpolated(scores, source, split, winners, where, far, totals)
@@ -348,7 +378,7 @@ class _SmoothBlocks(_Blocks):
     ) -> None:  # fmt: skip
         low, middle, high = split
         from_, to = ((middle, high), (low, middle)) if winners else ((low, middle), (middle, high))
-        origin, width = where
+        origin, density = where
         nodes = far.shape[-1]
         cells = (far.shape[1] + 1) // 2
         # Moments are added in blocks of fixed size, in order: any number of threads gives
@@ -358,11 +388,11 @@ class _SmoothBlocks(_Blocks):
         moments = np.zeros((blocks, cells, nodes))
         self.workers.run(
             _moments_of_blocks, blocks, 1 << 15, scores[from_[0] : from_[1]],
-            source[from_[0] : from_[1]], origin, width, moments,
+            source[from_[0] : from_[1]], origin, density, moments,
         )  # fmt: skip
         local = _meet(moments.sum(axis=0), far, winners)
         self.workers.run(
-            _read_locals, to[1] - to[0], scores[to[0] : to[1]], origin, width, local,
+            _read_locals, to[1] - to[0], scores[to[0] : to[1]], origin, density, local,
             totals[:, to[0] : to[1]],
         )  # fmt: skip
 
@@ -555,9 +585,21 @@ def _splits(level_start, query_start):
 
 @njit(cache=True, nogil=True)
 def _polynomial_of_queries(
-    begin, end, split_start, split, scores, source, winners, knot, degrees, totals
+    begin, end, split_start, split, most, scores, source, winners, knot, degrees, totals
 ):
-    """Add sum_i x_i (t_k - a_i)_+^degree over every split of the queries begin..end.
+    """Sums over every split of fewer than `most` places of the queries begin..end."""
+    for row in range(split_start[begin], split_start[end]):
+        low, middle, high = split[row, 0], split[row, 1], split[row, 2]
+        if high - low < most:
+            below, above = np.argsort(scores[low:middle]), np.argsort(scores[middle:high])
+            _polynomial_of_split(
+                split[row], below, above, scores, source, winners, knot, degrees, totals
+            )
+
+
+@njit(cache=True, nogil=True)
+def _polynomial_of_split(split, below, above, scores, source, winners, knot, degrees, totals):
+    """Add sum_i x_i (t_k - a_i)_+^degree over one split, whose sides have been sorted.
 
     ::
 
@@ -567,35 +609,60 @@ def _polynomial_of_queries(
     Going right, moments M_j = sum x_i (t - a_i)^j of the sources passed so far follow from
     the ones before by the binomial theorem; every term is positive, so nothing cancels.
     """
-    most = degrees.max()
-    moment = np.zeros(most + 1)
-    for row in range(split_start[begin], split_start[end]):
-        low, middle, high = split[row, 0], split[row, 1], split[row, 2]
-        if winners:
-            give, take = scores[middle:high] - knot, scores[low:middle]
-            mass, offset = source[middle:high], low
-        else:
-            give, take = -(scores[low:middle] + knot), -scores[middle:high]
-            mass, offset = source[low:middle], middle
-        by_give, by_take = np.argsort(give), np.argsort(take)
-        moment[:] = 0.0
-        at = 0.0
-        passed = 0
-        for k in by_take:
-            target = take[k]
-            while passed < give.size and give[by_give[passed]] < target:
-                place = give[by_give[passed]]
-                if passed > 0:
-                    _advance(moment, place - at)
-                at = place
-                moment[0] += mass[by_give[passed]]
-                passed += 1
-            if passed == 0:
-                continue
-            _advance(moment, target - at)
-            at = target
-            for j in range(degrees.size):
-                totals[j, offset + k] += moment[degrees[j]]
+    low, middle = split[0], split[1]
+    if winners:
+        sign, by_give, by_take, first, offset = 1.0, above, below, middle, low
+    else:  # from the other end, all signs turned
+        sign, by_give, by_take, first, offset = -1.0, below[::-1], above[::-1], low, middle
+    moment = np.zeros(degrees.max() + 1)
+    at = 0.0
+    passed = 0
+    for k in by_take:
+        target = sign * scores[offset + k]
+        while passed < by_give.size:
+            place = sign * scores[first + by_give[passed]] - knot
+            if not place < target:
+                break
+            if passed > 0:
+                _advance(moment, place - at)
+            at = place
+            moment[0] += source[first + by_give[passed]]
+            passed += 1
+        if passed == 0:
+            continue
+        _advance(moment, target - at)
+        at = target
+        for j in range(degrees.size):
+            totals[j, offset + k] += moment[degrees[j]]
+
+
+@njit(cache=True, nogil=True)
+def _order_of(values):
+    """Places by rising value, equal ones as they stand: digits of eleven bits, lowest first.
+
+    Of positive numbers the bits rise with the value; of negative ones they fall.
+    """
+    keys = np.empty(values.size, np.uint64)
+    bits = values.view(np.uint64)
+    top = np.uint64(1) << np.uint64(63)
+    counts = np.zeros((6, 2048), np.int64)
+    for place in range(values.size):
+        key = ~bits[place] if bits[place] & top else bits[place] | top
+        keys[place] = key
+        for digit in range(6):
+            counts[digit, (key >> np.uint64(11 * digit)) & np.uint64(2047)] += 1
+    order, other = np.arange(values.size), np.empty(values.size, np.int64)
+    for digit in range(6):
+        if counts[digit].max() == values.size:  # the same digit everywhere
+            continue
+        start = np.cumsum(counts[digit]) - counts[digit]
+        shift = np.uint64(11 * digit)
+        for place in order:
+            bucket = (keys[place] >> shift) & np.uint64(2047)
+            other[start[bucket]] = place
+            start[bucket] += 1
+        order, other = other, order
+    return order
 
 
 @njit(cache=True, nogil=True)
@@ -640,27 +707,26 @@ def _enumerated_queries(
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(begin, end, block, scores, source, origin, width, moments):
+def _moments_of_blocks(begin, end, block, scores, source, origin, density, moments):
     nodes = moments.shape[2]
     for number in range(begin, end):
         for place in range(number * block, min((number + 1) * block, scores.size)):
-            position = (scores[place] - origin) / width
+            position = (scores[place] - origin) * density
             cell = int(position)
             x = 2.0 * (position - cell) - 1.0
-            before, now = 1.0, x
-            weight = source[place]
+            before, now = source[place], source[place] * x
             row = moments[number, cell]
-            row[0] += weight
+            row[0] += before
             for a in range(1, nodes):
-                row[a] += weight * now
+                row[a] += now
                 before, now = now, 2.0 * x * now - before
 
 
 @njit(cache=True, nogil=True)
-def _read_locals(begin, end, scores, origin, width, local, totals):
+def _read_locals(begin, end, scores, origin, density, local, totals):
     kernels, _, nodes = local.shape
     for place in range(begin, end):
-        position = (scores[place] - origin) / width
+        position = (scores[place] - origin) * density
         cell = int(position)
         x = 2.0 * (position - cell) - 1.0
         twice = 2.0 * x

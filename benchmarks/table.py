@@ -101,8 +101,9 @@ def cold_start(found):
 
 
 def growth(found):
-    lines = ["## Growth", "", "![A whole fit against rows, features, rounds, queries](../../docs/figures/growth.svg)",
-             "", "Log-log slopes of the seconds of a whole fit, set-up included; 1 is linear.", "",
+    lines = ["## Growth", "",
+             "![Seconds of a whole fit](../../docs/figures/growth.svg)", "",
+             "Log-log slopes of the seconds of a whole fit, set-up included; 1 is linear.", "",
              "| learner | rows | features | rounds | queries |",
              "|---|--:|--:|--:|--:|"]  # fmt: skip
     axes = ("rows", "features", "rounds", "queries")

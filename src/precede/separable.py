@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from precede.bound import BoundRisk, Masses, State
 from precede.exact import added, exact_sums, greatest, log_total
-from precede.general import GeneralRisk
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price, Separable
 from precede.threads import Workers
@@ -119,16 +118,28 @@ class SeparableRisk(BoundRisk):
         return self._parts(self.rate * scores)[1]
 
     def curvature(self, state: State) -> Floats:
-        """``winner mass + loser mass`` for p = 1 (the sum of the pair masses of an item)."""
+        """Diagonal of the second derivative over the pair mass: O(n).
+
+        An item has ``winner mass + p · loser mass`` (for p = 1 the sum of its pair masses) and,
+        since a loser pays for all of its winners together,
+        ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
+        """
+        parts, pieces = state.parts, self.pieces
+        bow = np.zeros(parts.levels.shape[1])
         if self.power != 1:
-            return GeneralRisk(self.arrangement, self.loss, self.price).curvature(state)
-        parts, level = state.parts, self._level_of_place()
-        mass = np.zeros(self.arrangement.n_places)
-        scale = parts.levels[2:4] / parts.levels[:2]
-        mass[: level.size] = (parts.terms * scale[:, level]).sum(axis=0)
+            self.workers.run(
+                _bows_of_queries, self.log_balance.size, self.arrangement.query_start,
+                parts.levels, *parts.ends, self.power, self.log_balance, state.log_value, bow,
+                small=self.small,
+            )  # fmt: skip
+        bend = np.zeros(self.arrangement.n_places)
+        self.workers.run(
+            _bend_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
+            bow, self.power, bend, small=self.small,
+        )  # fmt: skip
         for side in (self.arrangement.winner, self.arrangement.loser):
-            mass += np.bincount(side, parts.pair_mass, minlength=mass.size)
-        return self.rate * mass
+            bend += np.bincount(side, parts.pair_mass, minlength=bend.size)
+        return self.rate * bend
 
     def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
@@ -231,10 +242,6 @@ class SeparableRisk(BoundRisk):
             _exponents(*where, margin, self.log_weight, power, high, terms[1])
             np.exp(down, out=down)
         _sums_of_pieces(first, last, pieces.start, terms, limbs)
-
-    def _level_of_place(self) -> NDArray:
-        sizes = np.diff(self.arrangement.level_start)
-        return np.repeat(np.arange(sizes.size), sizes)
 
 
 class Factors:
@@ -442,6 +449,43 @@ def _pull_of_pieces(first, last, start, level, terms, levels, pull):
         up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
         for place in range(start[piece], start[piece + 1]):
             pull[place] = terms[0, place] * up - terms[1, place] * down
+
+
+@njit(cache=True, nogil=True)
+def _bows_of_queries(
+    begin, end, query_start, by_level, low, high, power, log_balance, log_value, bow
+):
+    """``(p - 1) a² C / R`` of every level: a and C summed over it and over the losers below.
+
+    What its winners add to the second derivative because the price bends. Never above p - 1:
+    a loser pays at least what it owes to one level.
+    """
+    for query in range(begin, end):
+        bottom, top = query_start[query], query_start[query + 1]
+        above = np.full(top - bottom + 1, -np.inf)  # log of a summed over the levels above
+        for j in range(top - bottom - 1, -1, -1):
+            log_winner = np.log(by_level[0, bottom + j]) - low[bottom + j]
+            above[j] = _log_add(above[j + 1], log_winner)
+        below = -np.inf
+        for j in range(top - bottom):
+            level = bottom + j
+            log_winner = np.log(by_level[0, level]) - low[level]
+            bow[level] = (power - 1.0) * np.exp(2.0 * log_winner + below - log_value)
+            if j < top - bottom - 1:
+                log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
+                below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
+
+
+@njit(cache=True, nogil=True)
+def _bend_of_pieces(first, last, start, level, terms, levels, bow, power, bend):
+    for piece in range(first, last):
+        here = level[piece]
+        up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
+        bent = bow[here] / (levels[0, here] * levels[0, here])
+        for place in range(start[piece], start[piece + 1]):
+            bend[place] = (
+                terms[0, place] * (up + bent * terms[0, place]) + power * down * terms[1, place]
+            )
 
 
 @njit(cache=True, nogil=True)

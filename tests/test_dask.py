@@ -2,9 +2,13 @@
 
 import os
 import signal
+import threading
+import time
 
 import numpy as np
 import pytest
+import scipy.sparse
+import sklearn.callback
 
 pytest.importorskip("dask", reason="Dask is not installed")
 pytest.importorskip("distributed", reason="Dask's scheduler is not installed")
@@ -19,7 +23,8 @@ from precede import ConvexRisk, PushRanker, RankBoost, SmoothMargin, load
 from precede.boost import SmoothedStepWarning
 from precede.dask import DaskConvexRisk, DaskPushRanker, DaskRankBoost, DaskSmoothMargin
 from precede.datasets import search_results, two_normals
-from precede.dealing import arranged, deal
+from precede.dealing import arranged, deal, partitions
+from precede.stumps import StumpSearch
 
 GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
 TWO = two_normals(240, random_state=0)
@@ -97,18 +102,14 @@ def test_one_list_of_two_classes_is_split(clients, workers, weighted):
 
 def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
     parts = [dask.delayed(lambda a, b: (a, b))(TWO.X[j::5], TWO.y[j::5]) for j in range(5)]
-    from precede.dealing import partitions
-
-    delayed, _ = partitions(parts, None, None, None)
-    dealt = deal(clients[2], delayed, DaskRankBoost())
-    blocks = clients[2].gather(dealt.blocks)
+    with deal(clients[2], partitions(parts, None, None, None), DaskRankBoost()) as dealt:
+        blocks = clients[2].gather(dealt.blocks)
     assert [len(block.X) for block in blocks] == [96, 144]  # whole partitions
     assert arranged(blocks[0], dealt.facts).shared
 
     X, y, qid = chunked(20, *shuffled(GRADED.X, GRADED.y, GRADED.qid))
-    delayed, _ = partitions(X, y, qid, None)
-    dealt = deal(clients[4], delayed, DaskRankBoost())
-    blocks = clients[4].gather(dealt.blocks)
+    with deal(clients[4], partitions(X, y, qid, None), DaskRankBoost()) as dealt:
+        blocks = clients[4].gather(dealt.blocks)
     seen = [set(block.query.tolist()) for block in blocks]
     assert len(blocks) == 4
     assert len(set(dealt.homes)) == 4  # one each
@@ -148,6 +149,36 @@ def test_all_estimators_on_queries_and_on_one_list(clients, name):
     same(cluster, local)
     local = here(**settings).fit(TWO.X, TWO.y)
     cluster = on_dask(**settings).fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
+    same(cluster, local)
+
+
+OTHERS = {
+    "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 4}),
+    "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 9}),
+    "ball": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.05, "radius": 1.0}),
+}
+UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+def test_other_estimators_on_any_workers_and_partitions(clients, name, workers):
+    """With weights, some of them 0; queries scattered, and one list, split."""
+    on_dask, here, settings = OTHERS[name]
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
+    weight = weights(y.size)
+    local = here(**settings).fit(X, y, qid=qid, sample_weight=weight)
+    for cut in (60, UNEVEN):
+        names = ("X", "y", "qid", "sample_weight")
+        arrays = dict(zip(names, chunked(cut, X, y, qid, weight), strict=True))
+        same(on_dask(**settings).fit(**arrays, client=clients[workers]), local)
+    two = (y > np.median(y)).astype(int)
+    local = here(**settings).fit(X, two, sample_weight=weight)
+    arrays = chunked(UNEVEN, X, two, weight)
+    cluster = on_dask(**settings).fit(*arrays[:2], sample_weight=arrays[2], client=clients[workers])
     same(cluster, local)
 
 
@@ -215,10 +246,16 @@ def test_control_c_keeps_the_rounds_done(clients):
         if progress.round == 3:
             raise KeyboardInterrupt
 
-    model = DaskRankBoost(n_estimators=9, callbacks=[interrupt])
-    with pytest.warns(UserWarning, match="interrupted"):
-        model.fit(*chunked(90, TWO.X, TWO.y), client=clients[2])
-    assert model.ensemble_.weights == RankBoost(n_estimators=3).fit(TWO.X, TWO.y).ensemble_.weights
+    def press(progress):
+        if progress.round == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    local = RankBoost(n_estimators=3).fit(TWO.X, TWO.y)
+    for callback in (interrupt, press):
+        model = DaskRankBoost(n_estimators=9, callbacks=[callback])
+        with pytest.warns(UserWarning, match="interrupted"):
+            model.fit(*chunked(90, TWO.X, TWO.y), client=clients[2])
+        assert model.ensemble_.weights == local.ensemble_.weights
 
 
 def test_what_makes_no_sense_is_refused(clients):
@@ -257,6 +294,160 @@ def test_what_makes_no_sense_is_refused(clients):
         DaskRankBoost(n_estimators=0).fit(X, y, client=two)
     with pytest.raises(ValueError, match="early_stopping_rounds=3 needs an eval_set"):
         DaskRankBoost(early_stopping_rounds=3).fit(X, y, client=two)
+
+
+def frames(rows=None):
+    frame = pd.DataFrame(GRADED.X, columns=list("abcdefg"))
+    return (frame if rows is None else frame[rows]), GRADED.y[rows], GRADED.qid[rows]
+
+
+def test_columns_named_by_numbers_are_not_names(clients):
+    frame, target = pd.DataFrame(TWO.X), pd.Series(TWO.y)
+    X, y = dd.from_pandas(frame, npartitions=2), dd.from_pandas(target, npartitions=2)
+    model = DaskRankBoost(n_estimators=2).fit(X, y, eval_set=(frame, target), client=clients[2])
+    assert not hasattr(model, "feature_names_in_")
+    assert np.array_equal(model.predict(frame), model.predict(X).compute())  # and no warning
+    mixed = frame.rename(columns={0: "a"})
+    with pytest.raises(TypeError, match="some columns of X are named by text and some are not"):
+        DaskRankBoost().fit(dd.from_pandas(mixed, npartitions=2), y, client=clients[2])
+
+
+def test_columns_in_another_order_are_refused(clients):
+    X, y, qid = frames(slice(None))
+    parts = [dask.delayed(part) for part in (frames(slice(99)), (X[99:], y[99:], qid[99:]))]
+    model = DaskRankBoost(n_estimators=2, warm_start=True).fit(parts, client=clients[2])
+    assert list(model.feature_names_in_) == list("abcdefg")
+    turned = dask.delayed((X[X.columns[::-1]][99:], y[99:], qid[99:]))
+    with pytest.raises(ValueError, match="partitions differ in the names of the columns"):
+        DaskRankBoost().fit([parts[0], turned], client=clients[2])
+    model.set_params(n_estimators=4)
+    with pytest.raises(ValueError, match="not those of the model to go on with"):
+        model.fit([turned], client=clients[2])
+    with pytest.raises(ValueError, match="partitions differ in having weights or none"):
+        model.fit([parts[0], dask.delayed((X, y, qid, np.ones(y.size)))], client=clients[2])
+
+
+def test_empty_partitions_and_missing_values_of_frames(clients):
+    X, y, qid = frames(slice(None))
+    rows = np.arange(y.size)
+    X = X.assign(a=pd.array(np.where(rows % 7, rows % 5, 0), "Int64"))
+    X.loc[rows % 7 == 0, "a"] = pd.NA
+    X.loc[rows < 120, "b"] = np.nan
+    table = dd.from_pandas(X.assign(y=y, q=[f"q{q}" for q in qid], row=rows), npartitions=5)
+    table = table[table.row > 100]  # two partitions are empty now
+    cluster = DaskRankBoost(n_estimators=5).fit(
+        table[list(X)], table.y, qid=table.q, client=clients[4]
+    )
+    local = RankBoost(n_estimators=5).fit(X[101:], y[101:], qid=qid[101:])
+    same(cluster, local)
+    assert np.array_equal(cluster.predict(table[list(X)]).compute(), local.predict(X[101:]))
+    with pytest.raises(ValueError, match="there are no rows"):
+        DaskRankBoost().fit(table[table.row < 0][list(X)], table.y, client=clients[2])
+
+
+def test_sizes_nobody_knows_and_sparse_blocks(clients):
+    X, y, qid = GRADED.X.copy(), GRADED.y, GRADED.qid
+    X[X < 0.2] = 0
+    local = RankBoost(n_estimators=4).fit(X, y, qid=qid)
+    frame = dd.from_pandas(pd.DataFrame(X).assign(y=y, q=qid), npartitions=3)
+    unknown = frame[list(range(7))].to_dask_array()
+    assert np.isnan(unknown.shape[0])
+    cluster = DaskRankBoost(n_estimators=4)
+    cluster.fit(unknown, frame.y.to_dask_array(), qid=frame.q, client=clients[2])
+    same(cluster, local)
+    assert np.array_equal(cluster.predict(unknown).compute(), local.predict(X))
+    arrays = chunked(50, X, y, qid)
+    sparse = arrays[0].map_blocks(scipy.sparse.csr_matrix)
+    same(cluster.fit(sparse, arrays[1], qid=arrays[2], client=clients[2]), local)
+
+
+def held(client):
+    """What workers hold of anybody: data, actors, and threads of ours."""
+    ours = [each for each in threading.enumerate() if each.name.startswith("precede")]
+    seen = client.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors))
+    return sum(seen.values()) + len(ours)
+
+
+def wait_until_nothing_is_held(client):
+    end = time.monotonic() + 20
+    while held(client) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert held(client) == 0
+
+
+def test_nothing_stays_on_the_workers(clients):
+    """Whatever the end: also while the exception, which knows all frames, is alive."""
+    X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
+    data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
+    wait_until_nothing_is_held(clients[2])
+    DaskRankBoost(n_estimators=3).fit(**data)
+    wait_until_nothing_is_held(clients[2])
+
+    def fail(progress):
+        if progress.round == 2:
+            raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine") as caught:
+        DaskRankBoost(callbacks=[fail]).fit(**data)
+    wait_until_nothing_is_held(clients[2])
+    assert caught.value.__traceback__ is not None
+    with pytest.raises(ValueError, match="no pair to learn from") as caught:
+        DaskRankBoost().fit(X, da.zeros_like(y), qid=qid, client=clients[2])
+    wait_until_nothing_is_held(clients[2])
+    assert caught.value.__traceback__ is not None
+
+
+def test_an_error_on_one_worker_is_raised_and_the_others_end(clients, monkeypatch):
+    real = StumpSearch._histograms
+    calls = []
+
+    def histograms(search, features):
+        if search._workers.rank == 1:
+            calls.append(features)
+            if len(calls) == 3:
+                raise MemoryError("no room")
+        return real(search, features)
+
+    monkeypatch.setattr(StumpSearch, "_histograms", histograms)
+    X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
+    with pytest.raises(MemoryError, match="no room"):
+        DaskRankBoost().fit(X, y, qid=qid, client=clients[4])
+    assert len(calls) == 3
+    wait_until_nothing_is_held(clients[4])
+
+
+def test_two_fits_at_once(clients):
+    found = {}
+
+    def fit(price):
+        X, y = chunked(50 + price, TWO.X, TWO.y)
+        model = DaskPushRanker(price=price, n_estimators=6)
+        found[price] = model.fit(X, y, client=clients[2])
+
+    threads = [threading.Thread(target=fit, args=(price,)) for price in (1, 2, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    for price, model in found.items():
+        same(model, PushRanker(price=price, n_estimators=6).fit(TWO.X, TWO.y))
+    assert len(found) == 3
+
+
+def test_what_cannot_be_followed_is_refused(clients):
+    X, y = chunked(60, TWO.X, TWO.y)
+    grades = pd.Categorical(TWO.y, categories=[1, 0], ordered=True)
+    with pytest.raises(ValueError, match="ordered categorical, and other blocks"):
+        DaskRankBoost().fit([dask.delayed((TWO.X, grades))], client=clients[2])
+    model = DaskRankBoost().set_callbacks(sklearn.callback.ProgressBar())
+    with pytest.raises(ValueError, match="set_callbacks cannot follow a fit on a cluster"):
+        model.fit(X, y, client=clients[2])
+
+    class Asynchronous:
+        asynchronous = True
+
+    with pytest.raises(ValueError, match="the client is asynchronous"):
+        DaskRankBoost().fit(X, y, client=Asynchronous())
 
 
 def worker_pids(client):

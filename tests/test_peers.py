@@ -1,5 +1,7 @@
 """Machines that work in step: conversations, losses and interruptions, without any cluster."""
 
+import gc
+import signal
 import threading
 
 import numpy as np
@@ -10,7 +12,7 @@ from precede.peers import Conversation, Here, Peers, Station
 
 
 def place_of(work, blocks, spec=None):
-    return lambda rank, answers: Here(Station(work, blocks[rank], spec, Peers(rank, 1, answers)))
+    return lambda rank: Here(Station(work, blocks[rank], spec, Peers(rank, 1)))
 
 
 def talk(work, blocks, services=None):
@@ -90,9 +92,9 @@ class Breaking:
         if self.done == self.step:
             raise OSError("gone")
 
-    def start(self):
+    def start(self, answers=()):
         self._next()
-        return self.here.start()
+        return self.here.start(answers)
 
     def resume(self, answer):
         self._next()
@@ -124,8 +126,8 @@ def test_a_lost_machine_is_replaced_and_lives_through_the_answers(rank, step):
     healthy = place_of(work, blocks)
     broken = [True]
 
-    def place(number, answers):
-        here = healthy(number, answers)
+    def place(number):
+        here = healthy(number)
         if number == rank and broken[0]:
             broken[0] = False
             return Breaking(here, step)
@@ -139,7 +141,7 @@ def test_a_lost_machine_is_replaced_and_lives_through_the_answers(rank, step):
 
 
 def test_a_machine_lost_again_and_again_ends_the_conversation():
-    def place(rank, answers):
+    def place(rank):
         raise OSError("no machine left")
 
     with pytest.raises(OSError, match="no machine left"):
@@ -148,8 +150,8 @@ def test_a_machine_lost_again_and_again_ends_the_conversation():
     def work(block, spec, peers):
         return peers.together(lambda: block, sum)
 
-    def breaking(rank, answers):
-        return Breaking(Here(Station(work, 1, None, Peers(rank, 1, answers))), 1)
+    def breaking(rank):
+        return Breaking(Here(Station(work, 1, None, Peers(rank, 1))), 1)
 
     with pytest.raises(RuntimeError, match="lost 5 times in a row"):
         Conversation(breaking, 1, {}).run()
@@ -170,3 +172,59 @@ def test_control_c_reaches_the_machines_as_an_answer():
             raise KeyboardInterrupt
 
     assert talk(work, [1, 2], {"round": round_}) == 8
+
+
+def test_a_signal_in_the_middle_of_messages_waits_until_all_have_come_to_a_question():
+    """The first machine has its answer when Ctrl-C comes, the second has not."""
+    told = []
+
+    class Signalling(Here):
+        def resume(self, answer):
+            told.append(answer)
+            if len(told) == 5:  # between the third answer of one and that of the other
+                signal.raise_signal(signal.SIGINT)
+            return super().resume(answer)
+
+    def work(block, spec, peers):
+        total = 0
+        try:
+            while True:
+                total += peers.together(lambda: block, sum)
+        except KeyboardInterrupt:
+            return total
+
+    def place(rank):
+        return Signalling(Station(work, 10**rank, None, Peers(rank, 1)))
+
+    assert Conversation(place, 2, {}).run() == 33
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_signal_does_not_wait():
+    def work(block, spec, peers):
+        peers.serve("wait", None)
+
+    def wait(_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("the second was not raised")
+
+    # The service is interrupted, and the machines, which do not catch it, end with it.
+    with pytest.raises(KeyboardInterrupt):
+        talk(work, [1, 2], {"wait": wait})
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_station_that_nobody_holds_ends():
+    """Whoever led the conversation may be gone without a word."""
+
+    def work(block, spec, peers):
+        peers.together(lambda: block, sum)
+
+    station = Station(work, 1, None, Peers(7, 1))
+    assert station.start().kind == "ask"
+    (thread,) = [each for each in threading.enumerate() if each.name == "precede 7"]
+    del station
+    gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()

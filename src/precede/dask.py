@@ -87,10 +87,26 @@ class _OnDask(BaseRanker):
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
                 f"of 'cv', which {self._local.__name__} finds on a sample"
             )
-        delayed, names = partitions(X, y, qid, sample_weight)
-        going_on = self.warm_start and hasattr(self, "ensemble_")
-        dealt = deal(client, delayed, self)
-        if not going_on:
+        if getattr(self, "_skl_callbacks", None):
+            raise ValueError(
+                "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
+                "parameter callbacks instead"
+            )
+        with (
+            deal(client, partitions(X, y, qid, sample_weight), self) as dealt,
+            Workers(self.n_jobs) as workers,
+        ):
+            self._check_features(dealt)
+            seen = Training(_no_rows(dealt.bins), None, workers)  # type: ignore[arg-type]
+            monitors = self._monitors(*_computed(evaluation), seen)
+            fitted = self._converse(client, dealt, monitors)
+        self.__dict__.update(fitted)
+        return self
+
+    def _check_features(self: Any, dealt: Dealt) -> None:
+        """Remember number and names of the features, or compare them with the last fit's."""
+        names, known = dealt.names, getattr(self, "feature_names_in_", None)
+        if not (self.warm_start and hasattr(self, "ensemble_")):
             self.n_features_in_ = dealt.bins.n_features
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
@@ -100,12 +116,11 @@ class _OnDask(BaseRanker):
                 f"the model to go on with has {self.n_features_in_} features, and X has "
                 f"{dealt.bins.n_features}"
             )
-        with Workers(self.n_jobs) as workers:
-            seen = Training(_no_rows(dealt.bins), None, workers)  # type: ignore[arg-type]
-            monitors = self._monitors(*_computed(evaluation), seen)
-            fitted = self._converse(client, dealt, monitors)
-        self.__dict__.update(fitted)
-        return self
+        elif names is not None and known is not None and names != list(known):
+            raise ValueError(
+                "the columns of X are not those of the model to go on with, in their order: "
+                f"{', '.join(known[:5])}, ..."
+            )
 
     def _converse(
         self: Any, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
@@ -152,10 +167,9 @@ class _OnDask(BaseRanker):
 
         model = self.to_local().set_params(n_jobs=1)
         if hasattr(X, "map_partitions"):
-            return X.map_partitions(model.predict, meta=np.zeros(0))
-        return da.map_blocks(
-            model.predict, X.rechunk({1: -1}), dtype=np.float64, drop_axis=1, chunks=X.chunks[:1]
-        )
+            return X.map_partitions(_scores, model, meta=np.zeros(0))
+        chunks, X = X.chunks[:1], X.rechunk({1: -1})
+        return da.map_blocks(_scores, X, model, dtype=np.float64, drop_axis=1, chunks=chunks)
 
     def to_local(self: Any) -> BaseRanker:
         """The same model as an estimator that knows nothing of clusters."""
@@ -167,6 +181,11 @@ class _OnDask(BaseRanker):
     def save(self: Any, path: Any) -> None:
         """Write the model as the local estimator writes it; `precede.load` reads it back."""
         self.to_local().save(path)
+
+
+def _scores(X: Any, model: BaseRanker) -> NDArray[np.float64]:
+    """Scores of one partition, which may be empty."""
+    return model.predict(X) if X.shape[0] else np.zeros(0)
 
 
 class DaskRankBoost(_OnDask, RankBoost):
@@ -328,20 +347,20 @@ class _Placement:
         self._client, self._dealt, self._spec = client, dealt, spec
         self._kept: dict[int, Any] = {}
 
-    def __call__(self, rank: int, answers: Sequence[Any]) -> Any:
+    def __call__(self, rank: int) -> Any:
         future = self._client.submit(
-            _station, self._dealt.blocks[rank], self._spec, rank, list(answers),
-            workers=[self._dealt.homes[rank]], allow_other_workers=True, actor=True, pure=False,
+            _station, self._dealt.blocks[rank], self._spec, rank, actor=True, pure=False,
+            workers=[self._dealt.homes[rank]], allow_other_workers=True,
         )  # fmt: skip
         self._kept[rank] = future  # the actor lives as long as its future
         return future.result()
 
 
-def _station(block: Rows, spec: _Spec, rank: int, answers: list[Any]) -> Station:
+def _station(block: Rows, spec: _Spec, rank: int) -> Station:
     from distributed import get_worker  # noqa: PLC0415  (on a worker)
 
     threads = get_worker().state.nthreads if spec.n_jobs is None else count_jobs(spec.n_jobs)
-    return Station(_fit_block, block, spec, Peers(rank, threads, answers))
+    return Station(_fit_block, block, spec, Peers(rank, threads))
 
 
 @contextmanager
@@ -354,6 +373,11 @@ def _client(given: Any) -> Iterator[Any]:
             "precede.dask needs Dask; install it with pip install 'precede[dask]'"
         ) from error
     if given is not None:
+        if given.asynchronous:
+            raise ValueError(
+                "the client is asynchronous, and fit waits for its answers; give one made with "
+                "asynchronous=False"
+            )
         yield given
         return
     try:

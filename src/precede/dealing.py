@@ -8,6 +8,8 @@ knows alone is found: the total weight of the pairs and the cut points of every 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,13 +36,17 @@ MOST_GRADES = 256
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows, checked: raw values, grades, numbers of queries, weights, distinct labels."""
+    """Some rows, checked: raw values, grades, numbers of queries, weights, distinct labels.
+
+    `names` are those of the columns, where they had names.
+    """
 
     X: NDArray
     grade: Floats
     query: NDArray | None
     weight: Floats | None
     labels: NDArray
+    names: tuple[Any, ...] | None = None
 
     def judgments(self) -> Judgments:
         """What is known about their order."""
@@ -73,10 +79,11 @@ class Dealt:
     bins: Bins
     facts: Facts
     classes: NDArray | None
+    names: list[str] | None
 
 
-def partitions(X: Any, y: Any, qid: Any, weight: Any) -> tuple[list[Any], list[str] | None]:
-    """Delayed `Rows`, one for each partition, and the names of the features."""
+def partitions(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
+    """Delayed `Rows`, one for each partition."""
     import dask  # noqa: PLC0415  (only on clusters)
 
     if isinstance(X, list | tuple):
@@ -86,14 +93,13 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any) -> tuple[list[Any], list[s
                 "sample_weight); leave y, qid and sample_weight out"
             )
         each = dask.delayed(_checked_block, pure=False)
-        return [each(part, number) for number, part in enumerate(X)], None
+        return [each(part, number) for number, part in enumerate(X)]
     if not hasattr(type(X), "npartitions"):
         raise ValueError(
             f"X is {type(X).__name__}, which is not on a cluster; give a dask DataFrame or array "
             "or a list of delayed partitions, or use the local estimator"
         )
-    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
-    if names is None:
+    if hasattr(X, "rechunk"):
         X = X.rechunk({1: -1})
     columns = {"X": X, "y": y, "qid": qid, "sample_weight": weight}
     delayed = {name: _delayed(each, X, name) for name, each in columns.items() if each is not None}
@@ -101,11 +107,10 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any) -> tuple[list[Any], list[s
         raise ValueError("y is missing; give the grade of every row as a dask Series or array")
     count = len(delayed["X"])
     check = dask.delayed(_checked, pure=False)
-    parts = [
+    return [
         check(number, **{name: each[number] for name, each in delayed.items()})
         for number in range(count)
     ]
-    return parts, names
 
 
 def _delayed(column: Any, X: Any, name: str) -> list[Any]:
@@ -151,19 +156,49 @@ def _checked(number: int, X: Any, y: Any, qid: Any = None, sample_weight: Any = 
         raise ValueError(
             f"y of partition {number} has {len(judgments)} values for {len(values)} rows"
         )
-    return Rows(values, grade, judgments.qid, weight, np.unique(label))
+    names = tuple(X.columns) if hasattr(X, "columns") else None
+    return Rows(values, grade, judgments.qid, weight, np.unique(label), names)
 
 
-def deal(client: Any, delayed: list[Any], model: Any) -> Dealt:
-    """Bring queries together, deal the rows out, and find what all blocks have in common."""
+@contextmanager
+def deal(client: Any, delayed: list[Any], model: Any) -> Iterator[Dealt]:
+    """Bring queries together, deal the rows out, and find what all blocks have in common.
+
+    When the context ends, however it ends, the workers are rid of everything made here and of
+    everything made from it.
+    """
     if not delayed:
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
+    try:
+        dealt = _dealt(client, parts, model)
+    except BaseException:
+        _forget(client, parts)
+        raise
+    del parts  # from now on the blocks stand for them
+    try:
+        yield dealt
+    finally:
+        _forget(client, dealt.blocks)
+
+
+def _forget(client: Any, futures: list[Any]) -> None:
+    """Have futures and all that depends on them forgotten, whoever still holds them.
+
+    The keys are of one fit and of nobody else. An exception that is being shown to the user
+    would otherwise keep the rows on the workers.
+    """
+    with suppress(Exception):  # if the cluster is gone, so are they
+        client.cancel(futures, force=True)
+
+
+def _dealt(client: Any, parts: list[Any], model: Any) -> Dealt:
     seen = client.gather(client.map(_look_at, parts, pure=False))
-    for name in ("features", "has_query", "has_weight"):
-        if len({each[name] for each in seen if each["rows"]}) > 1:
-            raise ValueError(f"the partitions differ in {name.replace('has_', '')}")
     parts, seen = _not_empty(parts, seen)
+    for name in ("features", "names", "has_query", "has_weight"):
+        if len({each[name] for each in seen}) > 1:
+            raise ValueError(f"the partitions differ in {_DIFFERENCES[name]}")
+    names = _feature_names(seen[0]["names"])
     labels = np.unique(np.concatenate([each["labels"] for each in seen]))
     one_list = not seen[0]["has_query"] or getattr(model, "scope", "query") == "global"
     classes = labels if labels.size == 2 and not seen[0]["has_query"] else None
@@ -189,7 +224,28 @@ def deal(client: Any, delayed: list[Any], model: Any) -> Dealt:
         kept, known = _facts(client, [block for block, _ in blocks], model.balance, rows)
     bins = _bins(client, kept, known, model.max_bins)
     home = {block.key: worker for block, worker in blocks}
-    return Dealt(kept, [home[block.key] for block in kept], bins, known, classes)
+    return Dealt(kept, [home[block.key] for block in kept], bins, known, classes, names)
+
+
+_DIFFERENCES = {
+    "features": "the number of features",
+    "names": "the names of the columns or in their order",
+    "has_query": "having a qid or none",
+    "has_weight": "having weights or none",
+}
+
+
+def _feature_names(columns: tuple[Any, ...] | None) -> list[str] | None:
+    """Names of features as scikit-learn takes them: text; numbers are no names."""
+    if columns is None or not any(isinstance(name, str) for name in columns):
+        return None
+    other = [name for name in columns if not isinstance(name, str)]
+    if other:
+        raise TypeError(
+            f"some columns of X are named by text and some are not, such as {other[0]!r}; name all "
+            "of them by text, for example with X.columns = X.columns.astype(str)"
+        )
+    return list(columns)
 
 
 def _look_at(part: Rows) -> dict[str, Any]:
@@ -202,6 +258,7 @@ def _look_at(part: Rows) -> dict[str, Any]:
     return {
         "rows": len(part.X),
         "features": part.X.shape[1],
+        "names": part.names,
         "has_query": part.query is not None,
         "has_weight": part.weight is not None,
         "labels": part.labels,

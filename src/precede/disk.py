@@ -253,8 +253,13 @@ class _Spool:
 
 
 def dense_block(X: Any) -> NDArray:
-    """A block as float64 or float32."""
-    values = X.toarray() if scipy.sparse.issparse(X) else np.asarray(X)
+    """A block as float64 or float32; what a data frame says is missing is NaN."""
+    if scipy.sparse.issparse(X):
+        values = X.toarray()
+    elif _has_nullable(X):
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = np.asarray(X)
     if values.ndim != 2:
         raise ValueError(f"X of a block has shape {values.shape}; it must have two dimensions")
     if values.dtype not in (np.float64, np.float32):
@@ -263,6 +268,12 @@ def dense_block(X: Any) -> NDArray:
         except (TypeError, ValueError) as error:
             raise ValueError(f"X must be numbers, but {error}") from error
     return values
+
+
+def _has_nullable(X: Any) -> bool:
+    """Whether a pandas data frame has columns of pandas' own kinds, which know NA."""
+    kinds = getattr(X, "dtypes", ())
+    return hasattr(X, "to_numpy") and any(hasattr(kind, "na_value") for kind in kinds)
 
 
 class _Writer:

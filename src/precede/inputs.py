@@ -67,6 +67,11 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
     """Grades of some of the rows; text is refused, whose order only all rows together know."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
+    if getattr(getattr(y, "dtype", None), "ordered", False):
+        raise ValueError(
+            f"y of block {block} is an ordered categorical, and other blocks may have other "
+            "categories; map grades to numbers"
+        )
     kind = np.asarray(y).dtype.kind
     if kind not in "biuf":
         raise ValueError(f"y of block {block} is not made of numbers; map grades to numbers")

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import pickle
 import queue
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from precede.threads import Workers
 
@@ -27,6 +28,8 @@ __all__ = ["Conversation", "Here", "Peers", "Request", "Station"]
 
 # A machine that is lost so many times in a row is not replaced again.
 MOST_REPLACEMENTS = 5
+# Seconds that the end of a conversation waits for a machine to hear of it.
+FAREWELL = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,21 +63,25 @@ class Peers(Workers):
     ----------
     rank : number of this machine among them
     n_jobs : threads of this machine
-    answers : answers already given, for a machine that takes the place of another
     """
 
     alone: ClassVar[bool] = False
 
-    def __init__(self, rank: int, n_jobs: int | None, answers: Sequence[Any] = ()):
+    def __init__(self, rank: int, n_jobs: int | None):
         super().__init__(n_jobs)
         self.rank = rank
-        self._known = list(reversed(answers))
+        self._known: list[Any] = []
         self._asked: queue.SimpleQueue = queue.SimpleQueue()
         self._told: queue.SimpleQueue = queue.SimpleQueue()
 
     def together(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; see `Workers.together`."""
-        return self._answer(lambda: Request("ask", combine, part()))
+        # How to combine is the same for all; the first machine says it.
+        return self._answer(lambda: Request("ask", combine if self.rank == 0 else None, part()))
+
+    def relive(self, answers: Sequence[Any]) -> None:
+        """Take answers that were given before to one whose place this machine takes."""
+        self._known = list(reversed(answers))
 
     def serve(self, name: str, given: Any) -> Any:
         """Ask the leader for a service; what the first machine gives counts."""
@@ -98,6 +105,9 @@ class Peers(Workers):
 class Station:
     """A machine at work: a thread that stops at every question until it is answered.
 
+    The thread ends with the work, when it is told to (`close`), and when nobody holds the
+    station any more: whoever led the conversation may be gone.
+
     Parameters
     ----------
     work : function of (block, spec, peers), run from beginning to end
@@ -108,21 +118,12 @@ class Station:
     def __init__(self, work: Callable[..., Any], block: Any, spec: Any, peers: Peers):
         self._peers = peers
         self._thread = threading.Thread(
-            target=self._run, args=(work, block, spec), daemon=True, name=f"precede {peers.rank}"
+            target=_run, args=(work, block, spec, peers), daemon=True, name=f"precede {peers.rank}"
         )
 
-    def _run(self, work: Callable[..., Any], block: Any, spec: Any) -> None:
-        try:
-            with self._peers as peers:
-                request = Request("done", work(block, spec, peers))
-        except _Abandoned:
-            return
-        except BaseException as error:
-            request = Request("failed", _that_travels(error))
-        self._peers._asked.put(request)
-
-    def start(self) -> Request:
-        """Begin; gives the first request."""
+    def start(self, answers: Sequence[Any] = ()) -> Request:
+        """Begin, after answers that are known already; gives the first request."""
+        self._peers.relive(answers)
         self._thread.start()
         return self._peers._asked.get()
 
@@ -134,6 +135,21 @@ class Station:
     def close(self) -> None:
         """End without a result."""
         self._peers._told.put(_Raise(_Abandoned()))
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _run(work: Callable[..., Any], block: Any, spec: Any, peers: Peers) -> None:
+    """What the thread of a station does; it does not hold the station."""
+    try:
+        with peers:
+            request = Request("done", work(block, spec, peers))
+    except _Abandoned:
+        return
+    except BaseException as error:
+        request = Request("failed", _that_travels(error))
+    peers._asked.put(request)
 
 
 def _that_travels(error: BaseException) -> BaseException:
@@ -151,9 +167,9 @@ class Here:
 
     station: Station
 
-    def start(self) -> _Done:
+    def start(self, answers: Sequence[Any] = ()) -> _Done:
         """Begin."""
-        return _Done(self.station.start())
+        return _Done(self.station.start(answers))
 
     def resume(self, answer: Any) -> _Done:
         """Go on."""
@@ -169,7 +185,7 @@ class Here:
 class _Done:
     value: Any
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
         return self.value
 
 
@@ -178,8 +194,8 @@ class Conversation:
 
     Parameters
     ----------
-    place : function of (rank, answers) that gives a station; its methods give futures, whose
-        `result` raises only if the station is lost
+    place : function of a rank that gives a station; its methods give futures, whose `result`
+        raises only if the station is lost
     count : number of stations
     services : functions by name, for what only the leader can do
 
@@ -187,15 +203,15 @@ class Conversation:
     --------
     >>> def work(block, spec, peers):
     ...     return peers.together(lambda: block, sum)
-    >>> def place(rank, answers):
-    ...     return Here(Station(work, 10 * rank, None, Peers(rank, 1, answers)))
+    >>> def place(rank):
+    ...     return Here(Station(work, 10 * rank, None, Peers(rank, 1)))
     >>> Conversation(place, 3, {}).run()
     30
     """
 
     def __init__(
         self,
-        place: Callable[[int, Sequence[Any]], Any],
+        place: Callable[[int], Any],
         count: int,
         services: dict[str, Callable[[Any], Any]],
     ):
@@ -203,7 +219,6 @@ class Conversation:
         self._count = count
         self._services = {"warn": _warn, **services}
         self._stations: list[Any] = []
-        self._interrupted = False
         self.answers: list[Any] = []
         self.lost = 0
 
@@ -211,29 +226,28 @@ class Conversation:
         """Converse until all are done; gives the result of the first station.
 
         Ctrl-C is passed on to the stations as an answer, so that they end as a fit on one
-        machine does.
+        machine does. A second Ctrl-C does not wait for them.
         """
         try:
-            self._stations = [self._place(rank, ()) for rank in range(self._count)]
-            requests = self._requests(lambda station: station.start())
-            while True:
-                self._check(requests)
-                if requests[0].kind == "done":
-                    return requests[0].what
-                try:
-                    answer = self._answer(requests)
-                except KeyboardInterrupt:
-                    answer = _Raise(KeyboardInterrupt())
-                self.answers.append(answer)
-                requests = self._requests(partial(_resume, answer))
+            with _Interrupts() as interrupts:
+                self._stations = [self._place(rank) for rank in range(self._count)]
+                requests = self._requests(lambda station: station.start())
+                while True:
+                    self._check(requests)
+                    if requests[0].kind == "done":
+                        return requests[0].what
+                    try:
+                        interrupts.check()
+                        answer = self._answer(requests)
+                    except KeyboardInterrupt:
+                        answer = _Raise(KeyboardInterrupt())
+                    self.answers.append(answer)
+                    requests = self._requests(partial(_resume, answer))
         except BaseException:
             self._close()
             raise
 
     def _answer(self, requests: list[Request]) -> Any:
-        if self._interrupted:
-            self._interrupted = False
-            raise KeyboardInterrupt
         first = requests[0]
         if first.kind == "serve":
             return self._services[first.what](first.part)
@@ -250,15 +264,7 @@ class Conversation:
     def _requests(self, call: Callable[[Any], Any]) -> list[Request]:
         """Call every station and wait for what it wants next; replace those that are lost."""
         futures = [self._try(call, station) for station in self._stations]
-        requests = []
-        for rank, future in enumerate(futures):
-            while True:
-                try:
-                    requests.append(self._request(rank, future))
-                    break
-                except KeyboardInterrupt:  # wait until all have come to a question
-                    self._interrupted = True
-        return requests
+        return [self._request(rank, future) for rank, future in enumerate(futures)]
 
     def _try(self, call: Callable[[Any], Any], station: Any) -> Any:
         try:
@@ -274,25 +280,60 @@ class Conversation:
                 self.lost += 1
                 last = error
             try:
-                self._stations[rank] = self._place(rank, list(self.answers))
-                future = self._stations[rank].start()
+                self._stations[rank] = self._place(rank)
+                future = self._stations[rank].start(list(self.answers))
             except Exception as error:
                 future = _Lost(error)
         raise RuntimeError(
-            f"machine {rank} was lost {MOST_REPLACEMENTS} times in a row; the last time: {last!r}"
+            f"machine {rank} was lost {MOST_REPLACEMENTS} times in a row, or its rows could not "
+            f"be had again; the last time: {last!r}"
         )
 
     def _close(self) -> None:
-        for station in self._stations:
-            future = self._try(lambda each: each.close(), station)
-            self._try(lambda each: each.result(), future)
+        futures = [self._try(lambda each: each.close(), station) for station in self._stations]
+        for future in futures:
+            self._try(lambda each: each.result(timeout=FAREWELL), future)
+
+
+class _Interrupts:
+    """Ctrl-C remembered instead of raised, until one who can deal with it asks; the second is.
+
+    An exception in the middle of a message would leave some machines with an answer and others
+    without.
+    """
+
+    def __init__(self) -> None:
+        self._pending = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if callable(self._before):
+            signal.signal(signal.SIGINT, self._before)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self._pending:
+            self._before(number, frame)
+        self._pending = True
+
+    def check(self) -> None:
+        """Raise what has been put off."""
+        if self._pending:
+            self._pending = False
+            raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)
 class _Lost:
     error: Exception
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
         raise self.error
 
 

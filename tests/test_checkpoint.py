@@ -68,6 +68,25 @@ def test_other_algorithms_resume(tmp_path):
     same(PushRanker(n_estimators=11).fit(**DATA), resumed)
 
 
+@pytest.mark.parametrize("rounds", [1, 7, 8, 13, 21])
+@pytest.mark.parametrize("rankers", ["stumps", "features"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_certificate_is_resumed_with_its_average_of_pulls(tmp_path, rounds, rankers):
+    """Of the rounds since the last power of two; the interval is the same to the bit."""
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    data = {"X": X, "y": (X[:, :3].sum(axis=1) > 0).astype(int)}
+    settings = {"tolerance": 1e-9, "rankers": rankers}
+    whole = SmoothMargin(n_estimators=22, **settings).fit(**data)
+    path = tmp_path / "fit.json"
+    SmoothMargin(n_estimators=rounds, **settings).fit(**data, checkpoint=path)
+    resumed = SmoothMargin(n_estimators=22, **settings).fit(**data, checkpoint=path)
+    same(whole, resumed)
+    for name in ("margin", "smooth_margin", "best_edge", "lower", "upper"):
+        assert np.array_equal(whole.history_[name], resumed.history_[name]), name
+    assert whole.margin_interval_ == resumed.margin_interval_
+    assert len(whole.history_) == 22
+
+
 def test_how_often_it_is_written(tmp_path):
     path, seen = tmp_path / "fit.json", []
 
@@ -119,8 +138,6 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
     path = tmp_path / "fit.json"
     with pytest.raises(ValueError, match="ConvexRisk cannot be resumed"):
         ConvexRisk().fit(**DATA, checkpoint=path)
-    with pytest.raises(ValueError, match="SmoothMargin cannot be resumed"):
-        SmoothMargin().fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="use one of them"):
         RankBoost(warm_start=True).fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="only a number"):

@@ -180,6 +180,37 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
     assert DiskTable(path).n_places == pickle.loads(pickle.dumps(DiskTable(path))).n_places
 
 
+def test_every_flipped_bit_is_noticed(tmp_path):
+    """At both ends of every part, in the zeros between parts, and at places drawn."""
+    X, y, qid, _ = sample()
+    path = tmp_path / "t"
+    write_table(path, blocks_of([60], X, y, qid))
+    good = path.read_bytes()
+    length = int.from_bytes(good[-16:-8], "little")
+    arrays = json.loads(good[-20 - length : -20])["arrays"]
+    ends = [0, 8, 4095, 4096, 4096 + 6 * 300, len(good) - 20 - length, len(good) - 20]
+    for name, entry in arrays.items():
+        size = entry["shape"][0] * (1 if name == "has_missing" else 8)
+        ends += [entry["offset"], entry["offset"] + size]
+    places = {place for end in ends for place in (end - 1, end, end + 1)}
+    places |= set(np.random.default_rng(0).integers(0, len(good), 150).tolist())
+    missed = []
+    for place in sorted(place for place in places if 0 <= place < len(good)):
+        with open(path, "r+b") as file:
+            file.seek(place)
+            file.write(bytes([good[place] ^ (1 << place % 8)]))
+        try:
+            DiskTable(path)
+            missed.append(place)
+        except ValueError:
+            pass
+        with open(path, "r+b") as file:
+            file.seek(place)
+            file.write(good[place : place + 1])
+    assert missed == []
+    assert DiskTable(path).n_rows == 300
+
+
 def rewrite_footer(path, **changes):
     """A file whose footer says something else, with a checksum that agrees."""
     import zlib
@@ -278,7 +309,8 @@ def peak():  # of this process; ru_maxrss would count that of its parent
 def block(number, features=200):
     rng = np.random.default_rng(number)
     X = rng.normal(size=(5_000, features)).astype(np.float32)
-    return X, (X[:, 0] + rng.normal(size=5_000) > 0).astype(int)
+    qid = 200 * number + np.arange(5_000) // 25
+    return X, np.digitize(X[:, 0] + rng.normal(size=5_000), [0, 1]), qid, 1.0 + qid % 3
 
 small = write_table(sys.argv[1], [block(0)], n_jobs=1)  # compiles everything
 RankBoost(n_estimators=2, n_jobs=1).fit(small)

@@ -155,12 +155,15 @@ def test_the_command_line_goes_on_from_a_checkpoint(tmp_path):
     RankBoost(n_estimators=4, n_jobs=1).fit(
         data.X, data.judgments, checkpoint=f"{output}.checkpoint"
     )
+    left = tmp_path / ".m.json.out-of-core"  # by a command that was killed
+    left.mkdir()
+    (left / "table").write_bytes(b"half a table")
     words = ["fit", str(tmp_path / "t.csv"), "-s", "n_estimators=9", "--out-of-core"]
     done = CliRunner().invoke(app, [*words, "-o", str(output)])
     assert done.exit_code == 0, done.output
     weights = json.loads(output.read_text())["model"]["weights"]
     assert weights == RankBoost(n_estimators=9).fit(data.X, data.judgments).ensemble_.weights
-    assert not (tmp_path / "m.json.checkpoint").exists()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.json", "t.csv"]
     done = CliRunner().invoke(app, ["fit", "-", "--out-of-core", "-o", str(output)])
     assert done.exit_code == 1
     assert "needs files" in done.output

@@ -152,6 +152,9 @@ class StepRule:
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Called once before the first round, with the rounds of an earlier fit."""
 
+    def again(self, risk: BoundRisk, scores: Floats, ranker: Any, weight: float) -> None:
+        """Called after `start` for each of those rounds, with the scores before it."""
+
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
         """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
@@ -523,10 +526,11 @@ class _Loop:
         self.scores = np.zeros(training.table.n_places)
         self.reason = ""
         self._warned = False
+        plan.step.start(self.search, ensemble or self.ensemble, self.history)
         for ranker, weight in zip(*_parts(ensemble), strict=True):
+            plan.step.again(self.risk, self.scores, ranker, weight)
             self._add(ranker, weight, ranker.on(training.table))
         self.state = self.risk.state(self.scores)
-        plan.step.start(self.search, self.ensemble, self.history)
 
     def __iter__(self) -> Iterator[None]:
         if len(self.history) and self.history[-1].get("perfect"):

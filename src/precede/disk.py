@@ -483,9 +483,22 @@ class DiskTable:
             if zlib.crc32(self._codes[feature].data) != checksum:
                 raise ValueError(f"{self.path} is damaged: feature {feature} has a wrong checksum")
             table.release(np.array([feature]))
+        spans = [(0, len(MAGIC)), (PAGE, PAGE + self._codes.size)]
         for name, array in self._arrays.items():
             if zlib.crc32(array.data) != fields["arrays"][name]["checksum"]:
                 raise ValueError(f"{self.path} is damaged: {name} has a wrong checksum")
+            offset = fields["arrays"][name]["offset"]
+            spans.append((offset, offset + array.nbytes))
+        self._check_gaps(sorted(spans))
+
+    def _check_gaps(self, spans: list[tuple[int, int]]) -> None:
+        """Between the parts there are zeros and nothing else."""
+        size = len(self._map)
+        footer = int.from_bytes(self._map[size - TAIL + 4 : size - len(MAGIC)], "little")
+        ends, begins = [end for _, end in spans], [begin for begin, _ in spans[1:]]
+        for end, begin in zip(ends, [*begins, size - TAIL - footer], strict=True):
+            if any(self._map[end:begin]):
+                raise ValueError(f"{self.path} is damaged: what should be zeros at {end} is not")
 
     def _check_runs(self) -> None:
         """Compiled code relies on these numbers; nothing in a file may lead it astray."""

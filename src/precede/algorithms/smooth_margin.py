@@ -59,8 +59,8 @@ class SmoothMargin(BaseRanker):
         Stop when the certified interval is so narrow.
     max_bins, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. Metrics of an `eval_set` are recorded; the interval says when to
-        stop. The progress bar shows the interval. A warm start goes on with the weights and
-        the interval of the last fit; averages of pulls begin anew.
+        stop. The progress bar shows the interval. A warm start goes on from the weights and
+        the interval of the last fit.
 
     Attributes
     ----------
@@ -110,9 +110,6 @@ class SmoothMargin(BaseRanker):
     (True, True)
     """
 
-    # Averages of pulls are not in the model, so a resumed fit might end elsewhere.
-    _resumable = False
-
     def __init__(
         self,
         *,
@@ -135,9 +132,6 @@ class SmoothMargin(BaseRanker):
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    # The certificate averages pulls of rounds past, which a checkpoint does not hold.
-    _resumable = False
 
     def _plan(self, stop: Stop) -> Plan:
         return Plan(
@@ -231,24 +225,42 @@ class SmoothMarginStep(StepRule):
 
     warns = False  # the first rounds are only a start
 
-    def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
-        """Take up the weights and the interval of an earlier fit."""
+    def start(self, search: Search, ensemble: Ensemble, history: History) -> None:  # noqa: ARG002
+        """Take up the interval of an earlier fit."""
         self._search = search
-        self._weights = net_weights(ensemble)
-        self._norm = math.fsum(map(abs, self._weights.values()))
+        self._weights: dict[Ranker, float] = {}
+        self._norm = 0.0
         last = history[-1] if len(history) else {}
         self._lower, self._upper = last.get("lower", 0.0), last.get("upper", math.inf)
-        self._round = len(history)
+        self._round = 0
+        # The average of the pulls was begun anew after the last round that is a power of two.
+        self._averaged = 1 << len(history).bit_length() - 1 if len(history) else 0
         self._pulls, self._steps = np.zeros(0), 0.0
         self._log_scale = math.nan
         self._of_round: dict[str, Any] = {}
+
+    def again(self, risk: BoundRisk, scores: Floats, ranker: Ranker, weight: float) -> None:
+        """Live through a round of an earlier fit: weights, norm and pulls to average, to the bit.
+
+        O(n) only for the rounds since the last average.
+        """
+        if not self._pulls.size:
+            self._pulls = np.zeros(scores.size)
+        if self._round >= self._averaged:
+            self._move(ranker, weight, risk.state(scores).pull)
+        else:
+            self._move(ranker, weight, None)
+        self._round += 1
+        if _is_power_of_two(self._round):
+            self._begin_average()
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
         """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.arrangement, risk.workers)
-            self._pulls = np.zeros(state.pull.size)
             self._places = risk.workers.together(lambda: state.pull.size, sum)
+        if not self._pulls.size:
+            self._pulls = np.zeros(state.pull.size)
         smooth = self._smooth_margin(state.log_value)
         self._certify(found.edge, self._places)
         binary = values.dtype == np.uint8
@@ -272,7 +284,7 @@ class SmoothMarginStep(StepRule):
         margin = least_margin(risk.arrangement, state.scores, risk.workers)
         margin = margin / self._norm if self._norm else 0.0
         self._lower = max(self._lower, margin)
-        if self._round & (self._round - 1) == 0:  # a power of two
+        if _is_power_of_two(self._round):
             self._certify_average()
         return {
             "margin": margin,
@@ -322,12 +334,14 @@ class SmoothMarginStep(StepRule):
             return 0.0
         return sign * float(scipy.optimize.brentq(rising, 0.0, reach, xtol=1e-12 * reach))
 
-    def _move(self, ranker: Ranker, step: float, pull: Floats) -> None:
+    def _move(self, ranker: Ranker, step: float, pull: Floats | None) -> None:
+        """Move the weight of a ranker; a pull that is None is not part of an average."""
         before = self._weights.get(ranker, 0.0)
         self._weights[ranker] = before + step
         self._norm += abs(before + step) - abs(before)
-        self._pulls += abs(step) * pull
-        self._steps += abs(step)
+        if pull is not None:
+            self._pulls += abs(step) * pull
+            self._steps += abs(step)
 
     def _certify(self, edge: float, places: int) -> None:
         bound = abs(edge) * (1 + EDGE_ROUNDING) + places * PULL_ROUNDING
@@ -338,8 +352,15 @@ class SmoothMarginStep(StepRule):
         if self._steps > 0:
             found = self._search.best(self._pulls / self._steps)
             self._certify(0.0 if found is None else found.edge, self._places)
+        self._begin_average()
+
+    def _begin_average(self) -> None:
         self._pulls[:], self._steps = 0.0, 0.0
         self._norm = math.fsum(map(abs, self._weights.values()))
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def _log_scale(arrangement: Arrangement, workers: Workers) -> float:

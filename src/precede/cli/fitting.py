@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import itertools
-import tempfile
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -117,15 +118,14 @@ def fit_from_disk(
     """Fit on a file that is never held as a whole, and save; the seconds the fit took.
 
     The table stands beside the model while the fit lasts, and so does a checkpoint, which stays
-    if the fit is interrupted.
+    if the fit is interrupted. What a killed command left behind is removed by the next.
     """
     if "-" in (path, output):
         raise ValueError("--out-of-core needs files; name DATA and the model (-o)")
-    folder = Path(output).resolve().parent
     bar = on_screen() and model.get_params(deep=False).get("verbose") == 0
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".precede-") as room:
+    with _room_beside(Path(output).resolve()) as room:
         table, names = table_of_file(
-            Path(room, "table"), path, max_bins=model.max_bins, n_jobs=model.n_jobs, **reading
+            room / "table", path, max_bins=model.max_bins, n_jobs=model.n_jobs, **reading
         )
         say(f"{path}: {table!r}")
         checkpoint = Path(f"{output}.checkpoint")
@@ -143,6 +143,18 @@ def fit_from_disk(
     if model.stop_reason_ != "interrupted":
         checkpoint.unlink(missing_ok=True)
     return time.perf_counter() - begin
+
+
+@contextlib.contextmanager
+def _room_beside(output: Path) -> Iterator[Path]:
+    """A folder for the time of a fit, whose name depends on that of the model alone."""
+    room = output.parent / f".{output.name}.out-of-core"
+    shutil.rmtree(room, ignore_errors=True)
+    room.mkdir()
+    try:
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def ranks_labels(model: BaseRanker) -> bool:

@@ -76,7 +76,7 @@ WITH_PAIRS = {  # these list every pair: only where that can be
 }
 TWO_CLASSES = {
     "precede RankBoost": Learner("ours", 2),
-    "precede RankBoost, logistic": Learner("ours", 2, "logistic"),
+    "precede PushRanker, logistic": Learner("ours", 2, "logistic"),
     "LightGBM binary, 2 leaves": Learner("lightgbm", 2, "binary"),
     "scikit-learn, 2 leaves": Learner("sklearn", 2),
     "precede BoostedRanker": Learner("ours", 31),
@@ -293,7 +293,7 @@ def growth(scale):
         "rows": ([scale * n for n in (1, 2, 4, 8, 16)], lambda n: (_shaped(n, 30), 20, THREADS)),
         "features": ((8, 16, 32, 64, 128), lambda n: (_shaped(4 * scale, n), 20, THREADS)),
         "rounds": ((25, 50, 100, 200), lambda n: (_shaped(2 * scale, 30), n, THREADS)),
-        "queries": ((10, 100, 1000, 10_000), lambda n: (_shaped(4 * scale, 30, n), 20, THREADS)),
+        "queries": (_divisions(4 * scale), lambda n: (_shaped(4 * scale, 30, n), 20, THREADS)),
         "threads": ((1, 2), lambda n: (_shaped(8 * scale, 30), 20, n)),
     }
     found = {}
@@ -308,6 +308,11 @@ def growth(scale):
                 found[axis][label].append(learner.run(data, count, threads)["total"])
     found["workers"] = _workers(4 * scale)
     return found
+
+
+def _divisions(rows):
+    """Numbers of queries that leave each at least eight rows."""
+    return [count for count in (10, 100, 1000, 10_000) if 8 * count <= rows]
 
 
 def _shaped(rows, features, queries=None):

@@ -48,7 +48,7 @@ def rounds(found):
 
 
 def _rival(label, learners):
-    few = {"precede RankBoost", "precede RankBoost, logistic", "RankLib RankBoost",
+    few = {"precede RankBoost", "precede PushRanker, logistic", "RankLib RankBoost",
            "rankboostplus RBD"}  # fmt: skip
     two = label.endswith("2 leaves") or label in few
     return next(name for name in learners

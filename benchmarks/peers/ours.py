@@ -1,11 +1,11 @@
-"""precede: RankBoost on stumps for two leaves, BoostedRanker for more."""
+"""precede: RankBoost on stumps for two leaves (PushRanker for other losses), or BoostedRanker."""
 
 import warnings
 
 import numpy as np
 
 from peers import Clock
-from precede import BoostedRanker, RankBoost
+from precede import BoostedRanker, PushRanker, RankBoost
 
 
 def run(
@@ -18,10 +18,14 @@ def run(
         "learning_rate": learning_rate,
         "callbacks": [clock.tick],
         "n_jobs": threads,
-        **({} if objective is None else {"loss": objective}),
         **parameters,
     }
-    model = RankBoost(**both) if leaves == 2 else BoostedRanker(num_leaves=leaves, **both)
+    if leaves > 2:
+        model = BoostedRanker(num_leaves=leaves, **both)
+    else:
+        model = (
+            RankBoost(**both) if objective is None else PushRanker(price=1, loss=objective, **both)
+        )
     model.fit(X, y, qid=qid)
     found = clock.result(model)
     # The time to the first stamp, less a usual round, is set-up.

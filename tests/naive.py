@@ -72,7 +72,7 @@ def pair_count(judgments):
 
 
 def loser_weights(judgments, balance="pairs"):
-    """v_k: the item weight, over the total of its query where queries are balanced."""
+    """v_k: the item weight; balanced, over the total of its query, and times its items."""
     weight = item_weights(judgments)
     if balance == "pairs":
         return weight
@@ -80,7 +80,12 @@ def loser_weights(judgments, balance="pairs"):
     total = defaultdict(float)
     for pair in list_pairs(judgments):
         total[query[pair.loser]] += pair.inner * weight[pair.loser]
-    return [w / total[q] if total[q] else w for w, q in zip(weight, query, strict=True)]
+    items = defaultdict(lambda: 1.0)
+    if balance == "items":
+        items = defaultdict(float)
+        for row in {row for pair in list_pairs(judgments) for row in (pair.winner, pair.loser)}:
+            items[query[row]] += weight[row]
+    return [w / total[q] * items[q] if total[q] else w for w, q in zip(weight, query, strict=True)]
 
 
 def total_weight(judgments, balance="pairs"):

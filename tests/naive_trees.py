@@ -38,12 +38,16 @@ def pairs_of(judgments, balance):
         for j, (i, k) in enumerate(judgments.pairs.tolist()):
             own = 1.0 if listed is None else listed[j]
             found.append((i, k, own * weight[i] * weight[k], 1.0))
-    if balance == "queries":
-        total = {}
+    found = [each for each in found if each[2] > 0]
+    if balance != "pairs":
+        total, items = {}, {}
         for _, k, w, _ in found:
             total[qid[k]] = total.get(qid[k], 0.0) + w
-        found = [(i, k, w / total[qid[k]], gap) for i, k, w, gap in found if w > 0]
-    return [each for each in found if each[2] > 0]
+        for row in {row for i, k, _, _ in found for row in (i, k)}:
+            items[qid[row]] = items.get(qid[row], 0.0) + weight[row]
+        share = {q: (items[q] if balance == "items" else 1.0) / total[q] for q in total}
+        found = [(i, k, w * share[qid[k]], gap) for i, k, w, gap in found]
+    return found
 
 
 def pair_totals(judgments, balance):

@@ -72,7 +72,7 @@ def labelled(draw):
 
 
 @given(st.data(), labelled(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),
-       st.sampled_from(["pairs", "queries"]))  # fmt: skip
+       st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=150)
 def test_the_mixture_equals_its_sum_term_by_term(data, judgments, weight, margin, balance):
     arrangement = judgments.arrange(balance, labelled=True)

@@ -71,7 +71,7 @@ def same(cluster, local):
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("cut", [37, (1, 100, *[(GRADED.y.size - 101)])])
-@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 def test_scattered_queries(clients, workers, cut, balance):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     weight = weights(y.size)

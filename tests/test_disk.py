@@ -43,7 +43,7 @@ def sample(rows=300, seed=0, weighted=True):
 
 
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
-@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 @pytest.mark.parametrize("select", ["slope", "decrease"])
 def test_a_fit_from_disk_is_the_fit_from_memory(tmp_path, balance, select):
     X, y, qid, weight = sample()
@@ -77,7 +77,7 @@ def test_the_training_from_disk_is_that_from_memory(tmp_path_factory, problem, m
         pair_weight=given_.pair_weight,
         n_jobs=1,
     )
-    for balance in ("pairs", "queries"):
+    for balance in ("pairs", "queries", "items"):
         with Workers(1) as workers:
             options = {"balance": balance, "max_bins": max_bins, "workers": workers}
             here, there = Training.prepare(X, given_, **options), table.training(**options)

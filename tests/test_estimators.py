@@ -609,7 +609,7 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({"select": "best"}, {"y": Y6}, "select='best'.*'slope' or 'decrease'"),
         ({"step": "long"}, {"y": Y6}, "step='long'.*'exact' or 'bound'"),
         ({"rankers": "woods"}, {"y": Y6}, "rankers='woods'.*stumps"),
-        ({"balance": "rows"}, {"y": Y6}, "balance='rows'.*'pairs' or 'queries'"),
+        ({"balance": "rows"}, {"y": Y6}, "balance='rows'.*'pairs', 'queries' or 'items'"),
         ({"random_state": "dice", "max_features": 0.5}, {"y": Y6}, "'dice' cannot be used to seed"),
         ({"verbose": "loud"}, {"y": Y6}, "verbose='loud'"),
         ({"callbacks": 3}, {"y": Y6}, "callbacks=3"),

@@ -57,13 +57,13 @@ def test_the_pairs_of_a_million_rows_are_counted_without_overflow():
     assert made.n_pairs == 2_000_000**2
 
 
-@given(some.judgments(), st.sampled_from(["pairs", "queries"]))
+@given(some.judgments(), st.sampled_from(["pairs", "queries", "items"]))
 def test_total_is_the_sum_of_the_weights_of_all_pairs(made, balance):
     expected = naive.total_weight(made, balance)
     assert made.arrange(balance).total == pytest.approx(expected, rel=1e-13)
 
 
-@given(some.judgments(), st.sampled_from(["pairs", "queries"]), st.data())
+@given(some.judgments(), st.sampled_from(["pairs", "queries", "items"]), st.data())
 def test_total_does_not_depend_on_the_order_of_the_rows(made, balance, data):
     """The step that is smoothed by half a pair depends on the total, to the last bit."""
     order = np.array(data.draw(st.permutations(range(len(made)))))
@@ -180,7 +180,7 @@ def test_columns_of_a_column_vector_are_flattened():
 # -- arranging -------------------------------------------------------------------------------
 
 
-@given(some.judgments(with_pair=False), st.sampled_from(["pairs", "queries"]))
+@given(some.judgments(with_pair=False), st.sampled_from(["pairs", "queries", "items"]))
 def test_an_arrangement_holds_each_row_that_has_a_pair_once(made, balance):
     arrangement = made.arrange(balance)
     involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
@@ -231,6 +231,15 @@ def test_every_query_weighs_the_same_if_asked():
     assert made.arrange("queries").total == pytest.approx(2)
 
 
+def test_every_item_weighs_the_same_if_asked():
+    """A query of 2 items and one of 4 have totals of 2 and 4, however many pairs they have."""
+    made = Judgments([1, 0, 3, 2, 1, 0], qid=[0, 0, 1, 1, 1, 1])
+    arrangement = made.arrange("items")
+    assert arrangement.total == 6
+    losers = {0: 1 * 2 / 1, 1: 4 / 6}  # items over pairs
+    assert arrangement.outer.tolist() == pytest.approx([losers[0]] * 2 + [losers[1]] * 4)
+
+
 # -- refusing --------------------------------------------------------------------------------
 
 
@@ -264,7 +273,10 @@ def test_every_query_weighs_the_same_if_asked():
         (lambda: Judgments([1, 0], qid=["a", None]), r"qid\[1\] is None.*every row"),
         (lambda: Judgments.bipartite([0, 1, 2]), "has 3.*use Judgments.graded"),
         (lambda: Judgments.preferences([0, 1], [2]), "2 rows and worse 1.*one of each"),
-        (lambda: Judgments([1, 0]).arrange("rows"), "balance='rows'.*'pairs' or 'queries'"),
+        (
+            lambda: Judgments([1, 0]).arrange("rows"),
+            "balance='rows'.*'pairs', 'queries' or 'items'",
+        ),
         (
             lambda: Judgments.read(pd.DataFrame({"a": [1]}), grade="b"),
             r"grade='b' is not a column.*\['a'\]",

@@ -58,7 +58,7 @@ def some_data(seed=0, n=300, features=6, queries=12, missing=0.05):
 def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
     """Rankers, weights, risk and smoothing over explicit lists of pairs and of stumps."""
     X, made = data.draw(some.problems(most=9))
-    balance = data.draw(st.sampled_from(["pairs", "queries"]))
+    balance = data.draw(st.sampled_from(["pairs", "queries", "items"]))
     select, step = ALGORITHMS[algorithm]
     model = boost(algorithm, X, made, 10, learning_rate=learning_rate, balance=balance)
     rows = sorted({row for pair in naive.list_pairs(made) for row in (pair.winner, pair.loser)})
@@ -95,7 +95,7 @@ def test_the_order_of_the_rows_leaves_no_trace(algorithm, problem, data):
 
 
 @EVERY_ALGORITHM
-@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 def test_the_order_of_many_rows_leaves_no_trace(algorithm, balance):
     X, made = some_data()
     order = np.random.default_rng(1).permutation(len(made))
@@ -106,7 +106,7 @@ def test_the_order_of_many_rows_leaves_no_trace(algorithm, balance):
 
 
 @EVERY_ALGORITHM
-@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 def test_the_names_of_the_queries_leave_no_trace(algorithm, balance):
     """Queries are summed in the order of their names; the sums do not depend on it."""
     X, made = some_data()
@@ -214,7 +214,7 @@ def assert_same_model(one, other, tolerance=1e-9):
 
 
 @EVERY_ALGORITHM
-@pytest.mark.parametrize("balance", ["pairs", "queries"])
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 def test_grades_give_the_model_of_the_list_of_their_pairs(algorithm, balance):
     X, made = some_data(n=60, queries=4)
     pairs = [(p.winner, p.loser) for p in naive.list_pairs(made)]

@@ -53,7 +53,8 @@ SHAPE = {
 # several seeds and their curves are averaged before the best round is taken.
 SEEDS = 3
 VARIANTS = {
-    "logistic, queries, newton (default)": {},
+    "logistic, items, newton (default)": {},
+    "queries weigh the same": {"balance": "queries"},
     "pairs weigh the same": {"balance": "pairs"},
     "hessian bound": {"hessian": "bound", "line_search": True},
     "hessian uniform": {"hessian": "uniform", "line_search": True},
@@ -63,7 +64,6 @@ VARIANTS = {
     "squared hinge": {"loss": "squared_hinge"},
     "squared hinge, gap": {"loss": SquaredHinge("gap")},
     "exponential, price 2": {"loss": "exponential", "price": 2},
-    "exponential, price 2, pairs": {"loss": "exponential", "price": 2, "balance": "pairs"},
     "reg_lambda 5": {"reg_lambda": 5.0},
 }
 

@@ -347,7 +347,9 @@ def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[lis
         grades = np.unique(np.concatenate([each["grades"] for each in found]))
         raise ValueError(_why_none(grades, one_list=False))
     totals = np.concatenate([found[j]["totals"] for j in kept])
-    balanced = totals * (1.0 / totals) if balance == "queries" else totals
+    balanced = totals if balance == "pairs" else totals * (1.0 / totals)
+    if balance == "items":
+        balanced = np.concatenate([found[j]["items"] for j in kept])
     pairs = float(sum(found[j]["pairs"] for j in kept))
     blocks = [blocks[j] for j in kept]
     known = Facts(balance, math.fsum(balanced), max(math.fsum(totals), pairs), rows)
@@ -360,6 +362,7 @@ def _facts_of(block: Rows, balance: str) -> dict[str, Any]:
     weight = arrangement.weight
     return {
         "totals": arrangement.query_totals() if weight.size else np.zeros(0),
+        "items": arrangement.query_items(),
         "pairs": arrangement.count_graded_pairs(),
         "grades": np.unique(block.grade),
         "lightest": weight.min(initial=np.inf),

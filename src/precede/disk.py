@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precede.boost import Training, why_no_pair
 from precede.inputs import numeric_grades, refuse_text, sample_weights, two_grades, whole_number
-from precede.judgments import Arrangement, Judgments, number_queries
+from precede.judgments import Arrangement, Judgments, check_balance, number_queries
 from precede.table import (
     MAX_BINS,
     Bins,
@@ -47,7 +47,7 @@ __all__ = ["DiskTable", "dense_block", "write_table"]
 Floats = NDArray[np.float64]
 
 MAGIC = b"precede\x01"
-FORMAT = 1
+FORMAT = 2  # 2 adds the weights of losers where items are balanced
 PAGE = 4096
 TAIL = 4 + 8 + len(MAGIC)  # checksum and length of the footer, magic
 # Kinds of the arrays beside the codes.
@@ -58,6 +58,7 @@ KINDS = {
     "grade": "<f8",
     "weight": "<f8",
     "outer": "<f8",
+    "outer_of_items": "<f8",
     "winner": "<i8",
     "loser": "<i8",
     "pair_weight": "<f8",
@@ -68,7 +69,13 @@ KINDS = {
     "has_missing": "|u1",
 }
 # One number for each place; these stay in the file until they are read.
-PER_PLACE = ("order", "grade", "weight", "outer")
+PER_PLACE = ("order", "grade", "weight", "outer", "outer_of_items")
+# The weights of losers and their total, by balance.
+OUTER = {
+    "pairs": ("weight", "total"),
+    "queries": ("outer", "balanced_total"),
+    "items": ("outer_of_items", "items_total"),
+}
 
 
 # -- writing ---------------------------------------------------------------------------------
@@ -286,12 +293,18 @@ class _Writer:
         arrangement = judgments.arrange()
         if arrangement.total <= 0:
             raise ValueError(why_no_pair(judgments))
-        balanced = judgments.arrange("queries")
+        outer, totals = {}, {}
+        for balance in ("queries", "items"):  # one at a time: an arrangement is large
+            (name, total), balanced = OUTER[balance], judgments.arrange(balance)
+            outer[name], totals[total] = balanced.outer, balanced.total
+        del balanced
         self.file.write(MAGIC.ljust(PAGE, b"\0"))
         cuts, ends, keys = self._encode(arrangement)
         arrangement, old = arrangement.reorder(keys)
         columns = self._reorder(old)
-        self._write_arrays(arrangement, balanced.outer[old], cuts, ends)
+        for name in outer:
+            outer[name] = outer[name][old]
+        self._write_arrays(arrangement, outer, cuts, ends)
         self._write_footer(
             features=self.spool.features,
             rows=self.spool.rows,
@@ -300,7 +313,7 @@ class _Writer:
             names=self.spool.names,
             classes=classes,
             total=arrangement.total,
-            balanced_total=balanced.total,
+            **totals,
             pair_count=arrangement.pair_count,
             columns=columns,
         )
@@ -346,14 +359,18 @@ class _Writer:
         return checksums
 
     def _write_arrays(
-        self, arrangement: Arrangement, outer: Floats, cuts: list[Floats], ends: list[tuple]
+        self,
+        arrangement: Arrangement,
+        outer: dict[str, Floats],
+        cuts: list[Floats],
+        ends: list[tuple],
     ) -> None:
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
         start = np.concatenate([[0], np.cumsum([cut.size for cut in cuts])])
         named = {
             name: getattr(arrangement, name) for name in KINDS if hasattr(arrangement, name)
         } | {
-            "outer": outer,
+            **outer,
             "cuts": np.concatenate(cuts),
             "cut_start": start,
             "low": low,
@@ -453,7 +470,7 @@ class DiskTable:
         rising = whole and start[0] == 0 and bool((np.diff(start) >= 0).all())
         if not rising or start[-1] != self._arrays["cuts"].size:
             raise ValueError(f"{self.path}: the cuts are not those of {self.n_features} features")
-        for name in ("total", "balanced_total", "pair_count"):
+        for name in ("total", "balanced_total", "items_total", "pair_count"):
             if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
                 raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
         cuts = tuple(
@@ -541,15 +558,14 @@ class DiskTable:
                 f"{self.path} was written with max_bins={self.max_bins}, and the estimator has "
                 f"max_bins={max_bins}; set it to {self.max_bins}, or write the table again"
             )
-        if balance not in ("pairs", "queries"):
-            raise ValueError(f"balance={balance!r} is unknown; use 'pairs' or 'queries'")
+        check_balance(balance)
         fields, arrays = self._fields, self._arrays
         parts = {name: arrays[name] for name in KINDS if name in Arrangement.__dataclass_fields__}
-        even = balance == "pairs"
-        parts["outer"] = arrays["weight"] if even else arrays["outer"]
+        outer, total = OUTER[balance]
+        parts["outer"] = arrays[outer]
         arrangement = Arrangement(
             **parts,
-            total=float(fields["total" if even else "balanced_total"]),
+            total=float(fields[total]),
             pair_count=float(fields["pair_count"]),
             n_rows=self.n_rows,
         )

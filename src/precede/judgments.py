@@ -18,7 +18,9 @@ import scipy.sparse.csgraph
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Arrangement", "Judgments", "number_queries"]
+__all__ = ["BALANCES", "Arrangement", "Judgments", "check_balance", "number_queries"]
+
+BALANCES = ("pairs", "queries", "items")
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -265,9 +267,10 @@ class Judgments:
 
         Parameters
         ----------
-        balance : {"pairs", "queries"}
-            Whether every pair weighs the same or every query does (the pairs of a query then
-            share a total of 1; a listed pair belongs to the query of its loser).
+        balance : {"pairs", "queries", "items"}
+            Whether every pair weighs the same, or every query does (its pairs share a total of
+            1), or every item (they share the number of items of the query that take part in
+            a pair, which is between the two); a listed pair belongs to the query of its loser.
         labelled : bool
             Whether rows that have a label but no pair get a place too.
 
@@ -275,9 +278,7 @@ class Judgments:
         -----
         O(n log n) time and O(n) memory.
         """
-        if balance not in ("pairs", "queries"):
-            raise ValueError(f"balance={balance!r} is unknown; use 'pairs' or 'queries'")
-        return _arrange(self, balance, labelled)
+        return _arrange(self, check_balance(balance), labelled)
 
     # -- helpers ---------------------------------------------------------------------------
 
@@ -387,6 +388,10 @@ class Arrangement:
         """Weight of the graded pairs of every query; before the places are reordered."""
         return _graded_totals(self.weight[: self.n_graded], self.level_start, self.query_start)
 
+    def query_items(self) -> Floats:
+        """Weight of the graded items of every query, in any order of the places: O(n)."""
+        return _sums_of_runs(self.weight, self.level_start[self.query_start])
+
     def weights_of_levels(self) -> Floats:
         """Sum of the weights of every level, in an order that the rows have no say in: O(n)."""
         return _sums_of_runs(self.weight, self.level_start)
@@ -456,14 +461,15 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     winner, loser, pair_weight = _merged_pairs(judgments, weight)
     order, level_start, query_start = _sorted_levels(judgments, query, weight)
 
-    paired_only = np.zeros(n, bool)
-    paired_only[winner] = paired_only[loser] = True
-    label = None
+    without_level = np.zeros(n, bool)
+    without_level[winner] = without_level[loser] = True
+    without_level[order] = False
+    alone, label = np.flatnonzero(without_level), None
     if labelled:
         label = np.full(n, np.nan) if judgments.label is None else judgments.label
-        paired_only |= ~np.isnan(label) & (weight > 0)
-    paired_only[order] = False
-    order = np.concatenate([order, np.flatnonzero(paired_only)])
+        without_level |= ~np.isnan(label) & (weight > 0)
+        without_level[order] = False
+    order = np.concatenate([order, np.flatnonzero(without_level)])
     place = np.full(n, -1)
     place[order] = np.arange(order.size)
 
@@ -473,9 +479,13 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
         query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
     )
-    balanced = np.ones_like(query_total)
-    if balance == "queries":
-        np.divide(1.0, query_total, out=balanced, where=query_total > 0)
+    outer, total = weight, query_total
+    if balance != "pairs":
+        share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
+        outer, total = weight * share[query], query_total * share
+    if balance == "items":
+        items = _query_items(order, level_start, query_start, weight, query, alone)
+        outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
     grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
     return Arrangement(
         order=order,
@@ -483,11 +493,11 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
         query_start=query_start,
         grade=np.where(np.arange(order.size) < level_start[-1], grade[order], np.nan),
         weight=weight[order],
-        outer=(weight * balanced[query])[order],
+        outer=outer[order],
         winner=place[winner],
         loser=place[loser],
         pair_weight=pair_weight,
-        total=math.fsum(query_total * balanced),
+        total=math.fsum(total),
         pair_count=max(
             math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + winner.size)
         ),
@@ -558,6 +568,28 @@ def _query_totals(
         number = query[graded[level_start[query_start[:-1]]]]
         totals[number] = _graded_totals(weight[graded], level_start, query_start)
     return totals
+
+
+def _query_items(
+    order: Integers, level_start: Integers, query_start: Integers, weight: Floats,
+    query: Integers, alone: Integers,
+) -> Floats:  # fmt: skip
+    """Sum the weights of the items of each query: graded ones, and those in listed pairs only."""
+    rising = alone[np.lexsort((weight[alone], query[alone]))]
+    items = np.zeros(int(query.max(initial=0)) + 1)
+    np.add.at(items, query[rising], weight[rising])
+    if level_start.size > 1:
+        graded = order[: level_start[-1]]
+        first = level_start[query_start]
+        items[query[graded[first[:-1]]]] += _sums_of_runs(weight[graded], first)
+    return items
+
+
+def check_balance(balance: str) -> str:
+    """Refuse anything but the ways to weigh queries of different lengths."""
+    if balance not in BALANCES:
+        raise ValueError(f"balance={balance!r} is unknown; use 'pairs', 'queries' or 'items'")
+    return balance
 
 
 def _numbers(values: ArrayLike, name: str, *, allow_nan: bool) -> Floats:

@@ -49,8 +49,9 @@ class PairRisk:
     ----------
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     price : number p for ``u^p``, "linear", "exp" or Price
-    balance : {"pairs", "queries"}
-        Whether every pair weighs the same or every query does.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same, or every query, or every item: a query then weighs
+        as much as it has items.
 
     Notes
     -----

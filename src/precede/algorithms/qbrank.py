@@ -51,8 +51,9 @@ class QBRank(TreeLearner, BaseRanker):
         Search for the step on R, which then never rises; otherwise it is 1.
     learning_rate : float in (0, 1]
         The paper's shrinkage.
-    balance : {"pairs", "queries"}
-        Whether every pair weighs the same (the paper) or every query does.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the paper),or every query, or every item: a query then
+        weighs as much as it has items.
     rankers : "trees", Family or regressor
         The black box; see `BoostedRanker`.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, subsample,

@@ -45,8 +45,9 @@ class RankBoost(BaseRanker):
     learning_rate : float in (0, 1]
         Every step is multiplied by it. The papers take full steps (1); 0.1 and more rounds
         usually rank new data better.
-    balance : {"pairs", "queries"}
-        Whether every pair weighs the same (the papers) or every query does.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the papers),or every query, or every item: a query then
+        weighs as much as it has items.
     max_bins : int from 2 to 255
         Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
     max_features : float in (0, 1]

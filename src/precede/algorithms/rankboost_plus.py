@@ -69,8 +69,9 @@ class RankBoostPlus(BaseRanker):
         Number of rounds.
     learning_rate : float in (0, 1]
         Every step is multiplied by it; the paper takes full steps (1).
-    balance : {"pairs", "queries"}
-        Whether every pair weighs the same (the paper) or every query does.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the paper),or every query, or every item: a query then
+        weighs as much as it has items.
     max_bins : int from 2 to 255
         Most bins a feature is cut into.
     memory_limit : "auto", number of bytes, None, or "estimate"

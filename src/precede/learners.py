@@ -332,8 +332,9 @@ class TreeSearch(RegressionSearch):
         values = np.empty(pull.size)
         edges = np.empty(pull.size)
         self._workers.run(
-            _nearest_leaves, pull.size, scores[0], self._scores, np.array(grown.value)[rising],
-            np.array(tree.value)[rising], pull, values, edges, small=pull.size < FEW,
+            _nearest_leaves, pull.size, scores[0], self._scores,
+            _bounds_between(np.array(grown.value)[rising]), np.array(tree.value)[rising], pull,
+            values, edges, small=pull.size < FEW,
         )  # fmt: skip
         edge = exact_sum(edges, self._workers)
         return Found(tree, edge, values=values) if edge != 0 else None
@@ -371,6 +372,13 @@ def _on_grid(
     grid = np.empty(values.size, np.float32)
     workers.run(_round_to_grid, values.size, values, divisor, *factors, GRID, grid, small=small)
     return grid, math.ldexp(1.0, exponent)
+
+
+def _bounds_between(rising: Floats) -> Floats:
+    """Middles between neighbours, and infinities up to one less than a power of two."""
+    size = 1 << (rising.size - 1).bit_length()
+    middle = 0.5 * (rising[1:] + rising[:-1])
+    return np.concatenate([middle, np.full(size - rising.size, np.inf)])
 
 
 def _scaled(tree: Tree, unit: float) -> Tree:
@@ -475,23 +483,22 @@ class _RegressorSearch(RegressionSearch):
 
 
 @njit(cache=True, nogil=True)
-def _nearest_leaves(begin, end, now, before, grown, ours, pull, values, edges):
-    """Which leaf every row fell into, from what it added to the score; rising values.
+def _nearest_leaves(begin, end, now, before, bounds, ours, pull, values, edges):
+    """Which leaf every row fell into, from what it added to the score.
 
-    Adding to a score rounds, so the nearest value is the one; `before` becomes `now`.
+    Adding to a score rounds, so the nearest value is the one; `before` becomes `now`. The
+    bounds between neighbours are halved without a branch: nobody could predict it.
     """
     for place in range(begin, end):
         added = now[place] - before[place]
         before[place] = now[place]
-        low, high = 0, grown.size - 1
-        while low < high:
-            middle = (low + high) // 2
-            if added > 0.5 * (grown[middle] + grown[middle + 1]):
-                low = middle + 1
-            else:
-                high = middle
-        values[place] = ours[low]
-        edges[place] = pull[place] * ours[low]
+        leaf = 0
+        half = (bounds.size + 1) // 2
+        while half > 0:
+            leaf += half * (added > bounds[leaf + half - 1])
+            half //= 2
+        values[place] = ours[leaf]
+        edges[place] = pull[place] * ours[leaf]
 
 
 @njit(cache=True, nogil=True)

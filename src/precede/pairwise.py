@@ -117,8 +117,8 @@ class EnumeratedRisk(BoundRisk):
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# Short loops over few arrays each: the compiler then takes several pairs at a time, which it
-# does not dare in one long loop, nor with a division that could raise.
+# Hinges: short loops over few arrays each; the compiler then takes several pairs at a time,
+# which it does not dare in one long loop, nor with a division that could raise.
 
 
 @njit(cache=True, nogil=True)
@@ -146,7 +146,7 @@ def _pairs_of_queries(
             gathered[2, k] = 1.0 if narrow else 0.0
         if narrow:
             value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered,
-                                  terms, pull, bend)  # fmt: skip
+                                  pull, bend)  # fmt: skip
         else:
             value = _plain_query(at, logistic, knot, level_start, bottom, top, weight, share,
                                  gathered, terms, pull, bend)  # fmt: skip
@@ -159,31 +159,37 @@ def _pairs_of_queries(
 
 
 @njit(cache=True, nogil=True)
-def _narrow_query(
-    at, wide, level_start, bottom, top, weight, share, gathered, terms, pull, bend
-):  # fmt: skip
-    """Logistic pairs of a query; `at` are exponentials, so a pair costs one division.
+def _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull, bend):
+    """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
 
     ``log(1 + exp(-m))`` of many winners is the logarithm of a product: `most` of them stay
-    within the range of a float.
+    within the range of a float. Winners of the same weight go two by two.
     """
     first = level_start[bottom]
-    down, curve, product = gathered[0], gathered[1], gathered[2]
-    most = int(690.0 / (wide + 0.7))
+    most = int(690.0 / (wide + 0.7)) - 1
     value, waiting = 0.0, 0
     for level in range(bottom + 1, top):
-        losers = level_start[level] - first
-        for place in range(level_start[level], level_start[level + 1]):
-            own, own_at = weight[place], at[place - first]
-            if waiting == most or (waiting > 0 and own != weight[place - 1]):
-                value += weight[place - 1] * _logs(product, share, level_start[top] - first)
+        losers, last = level_start[level] - first, level_start[level + 1]
+        place = level_start[level]
+        while place < last:
+            own = weight[place]
+            if waiting >= most or (waiting > 0 and own != weight[place - 1]):
+                value += weight[place - 1] * _logs(gathered[2], share, level_start[top] - first)
                 waiting = 0
-            _logistic_pairs(at, losers, own_at, own, down, curve, product, terms)
-            waiting += 1
-            pull[place] += own * _weighted_total(terms[0], share, losers)
-            bend[place] += own * _weighted_total(terms[1], share, losers)
+            two = place + 1 < last and weight[place + 1] == own
+            other = at[place + 1 - first] if two else np.inf
+            up, curved, other_up, other_curved = _two_winners(
+                at, losers, at[place - first], other, own, share, gathered
+            )
+            pull[place] += own * up
+            bend[place] += own * curved
+            if two:
+                pull[place + 1] += own * other_up
+                bend[place + 1] += own * other_curved
+            place += 1 + two
+            waiting += 1 + two
     last = level_start[top] - 1
-    return value + weight[last] * _logs(product, share, last + 1 - first)
+    return value + weight[last] * _logs(gathered[2], share, last + 1 - first)
 
 
 @njit(cache=True, nogil=True)
@@ -198,24 +204,27 @@ def _logs(product, share, count):
 
 
 @njit(cache=True, nogil=True)
-def _logistic_pairs(at, losers, own_at, own, down, curve, product, terms):
-    """One winner and its losers."""
-    wrong, bent = terms[0], terms[1]
-    inverse = 1.0 / own_at
+def _two_winners(at, losers, one_at, other_at, own, share, gathered):
+    """Two winners of one weight and their losers; the second is not there if at infinity."""
+    down, curve, product = gathered[0], gathered[1], gathered[2]
+    one, other = 1.0 / one_at, 1.0 / other_at
+    up, curved, other_up, other_curved = 0.0, 0.0, 0.0, 0.0
     for k in range(losers):
-        wrong[k] = at[k] * inverse
-    for k in range(losers):
-        product[k] *= 1.0 + wrong[k]
-    for k in range(losers):
-        bent[k] = np.divide(1.0, 1.0 + wrong[k])  # chance of the right order
-    for k in range(losers):
-        wrong[k] *= bent[k]
-    for k in range(losers):
-        down[k] += own * wrong[k]
-    for k in range(losers):
-        bent[k] *= wrong[k]
-    for k in range(losers):
-        curve[k] += own * bent[k]
+        wrong, other_wrong = at[k] * one, at[k] * other
+        odds, other_odds = 1.0 + wrong, 1.0 + other_wrong
+        both = odds * other_odds
+        product[k] *= both
+        inverse = np.divide(1.0, both)
+        right, other_right = inverse * other_odds, inverse * odds  # chances of the right order
+        wrong, other_wrong = wrong * right, other_wrong * other_right
+        bent, other_bent = wrong * right, other_wrong * other_right
+        down[k] += own * (wrong + other_wrong)
+        curve[k] += own * (bent + other_bent)
+        up += share[k] * wrong
+        curved += share[k] * bent
+        other_up += share[k] * other_wrong
+        other_curved += share[k] * other_bent
+    return up, curved, other_up, other_curved
 
 
 @njit(cache=True, nogil=True)

@@ -2,10 +2,10 @@
 
     python benchmarks/gaps.py /path/to/an/older/checkout     # some eight minutes
 
-Runs this checkout and the older one in turn, each in processes of its own, three times, and
+Runs this checkout and the older one in turn, each in processes of its own, twice, and
 writes `results/gaps.md`. What is measured: the pull of hinge losses in one long list (the
 kernel farthest from the memory's limit), a round of 31-leaf trees beside LightGBM's lambdarank
-(the one place where the peer was ahead), and the second derivative of the exponential risk
+(which was ahead), and the second derivative of the exponential risk
 with a price, which had no form of its own.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from measure import RESULTS, about, middle, spread
 
 HERE = Path(__file__).resolve().parent
-THREADS = 2
+THREADS, REPEATS = 2, 2
 
 CODE = """
 import json, sys, time
@@ -89,14 +89,15 @@ def measured(checkout):
 def main():
     older = Path(sys.argv[1]).resolve()
     runs = {"before": [], "after": []}
-    for _ in range(3):
+    for _ in range(REPEATS):
         runs["before"].append(measured(older))
         runs["after"].append(measured(HERE.parent))
     commit = subprocess.run(["git", "describe", "--always"], cwd=older, check=True,
                             capture_output=True, text=True).stdout.strip()  # fmt: skip
     machine = ", ".join(f"{name} {value}" for name, value in about(THREADS).items())
     lines = ["# Gaps closed", "", f"{machine}; before: {commit}.", "",
-             "Both checkouts in turn, three times; medians, least and greatest in brackets.", "",
+             "Both checkouts in turn, twice, each figure a median itself; least and greatest in "
+             "brackets.", "",
              "| | before | after | times faster |", "|---|--:|--:|--:|"]  # fmt: skip
     for name in runs["after"][0]:
         before, after = ([run[name] for run in runs[side]] for side in ("before", "after"))

@@ -343,10 +343,9 @@ def search_table():
         cells = [model]
         for name, parts in SETS.items():
             of = [row["valid"] for row in rows if row["set"] == name and row["model"] == model]
-            full = len(of) == len(parts)
-            means = [np.mean([value[m] for value in of]) for m in METRICS] if full else []
-            text = ", ".join(f"{mean:.4f}" for mean in means)
-            cells.append(text + (_difference(rows, name, model) if full else ""))
+            means = [np.mean([value[m] for value in of]) for m in METRICS] if of else []
+            text = ", ".join(f"{mean:.4f}" for mean in means) + _difference(rows, name, model)
+            cells.append(text + (f" [{len(of)} folds]" if 0 < len(of) < len(parts) else ""))
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

@@ -21,8 +21,8 @@ from precede.exact import exact_sum
 from precede.quadratic import TARGETS, diagonal, terms_of
 from precede.rankers import Family, Found, Ranker, Search
 from precede.table import Table
-from precede.threads import Workers
-from precede.trees import Tree, tree_from_lightgbm, tree_from_sklearn
+from precede.threads import Workers, threads_for_openmp
+from precede.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn
 
 __all__ = ["Fitted", "RegressionSearch", "Regressors", "TreeSearch", "Trees", "check_targets"]
 
@@ -84,7 +84,8 @@ class Trees(Family):
     LightGBM's bins count rows, not weights; beyond that an item of weight 2 is two items.
     Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
     sums are exact: the trees do not depend on the number of threads or the order of the rows.
-    Memory is LightGBM's: about one byte a cell beside our own, and a copy of X while binning.
+    In a process that was forked they are grown by one thread. Memory is LightGBM's: about one
+    byte a cell beside our own, and a copy of X while binning.
 
     Examples
     --------
@@ -257,7 +258,7 @@ class TreeSearch(RegressionSearch):
 
         self._family, self._table, self._workers = family, table, workers
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
-        threads = workers.jobs if table.codes.size >= SMALL else 1
+        threads = threads_for_openmp(workers.jobs) if table.codes.size >= SMALL else 1
         parameters = family.parameters(table.n_features, threads)
         data = lightgbm.Dataset(
             _rows_of(table),
@@ -278,7 +279,7 @@ class TreeSearch(RegressionSearch):
                 raise ValueError(
                     f"categorical_features names column {feature}, but there are {bins.n_features}"
                 )
-            if bins.low[feature] < 0 or bins.high[feature] > 2**31 - 1:
+            if bins.low[feature] < 0 or bins.high[feature] >= MOST_CATEGORIES:
                 raise ValueError(
                     f"column {feature} is a categorical feature with values from "
                     f"{bins.low[feature]:g} to {bins.high[feature]:g}; number its categories "

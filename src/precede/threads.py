@@ -4,44 +4,90 @@ Kernels release the interpreter lock and take a range ``(low, high)`` of whateve
 on; `Workers.run` gives each thread one range. No threading layer of numba is used: it would
 be slower to compile, is not safe to enter from two threads at once with every layer, and its
 thread count belongs to the caller.
+
+How many threads there are is said by `count_jobs`. They live as long as the fit or prediction
+they serve, so that no thread is there when a process forks. Only trees are grown by threads that
+are not ours: those of OpenMP, which a fork breaks. A process that was forked grows its trees with
+one thread (`threads_for_openmp`), to the same model.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
 from numba import config
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["Workers", "count_jobs"]
+__all__ = ["Workers", "count_jobs", "threads_for_openmp"]
 
 # Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
 OURS = ("precede", "sklearn")
+# More threads than this are taken for a mistake, or for a model file that means harm.
+MOST_JOBS = 4096
+# The process that loaded this module; another one is a fork of it.
+_LOADED_BY = os.getpid()
 
 
 def count_jobs(n_jobs: int | None) -> int:
     """Turn scikit-learn's `n_jobs` into a number of threads.
 
-    None and -1 mean every core that numba may use (``NUMBA_NUM_THREADS`` limits it, and
-    joblib's workers set that variable); -2 means all but one.
+    A positive number is taken as it is. None and -1 mean all threads that the process may use,
+    -2 all but one. These are the least of
+
+    * the processors that the process may run on now (its affinity);
+    * ``NUMBA_NUM_THREADS``, which joblib sets for its workers;
+    * the limit of OpenMP in the calling thread, set by ``OMP_NUM_THREADS`` or by threadpoolctl.
 
     >>> count_jobs(3)
     3
     """
-    available = int(config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if n_jobs is None:
-        return available
+        return _available()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(
-            f"n_jobs={n_jobs!r} is not a number of threads; "
+            f"n_jobs={shown(n_jobs)} is not a number of threads; "
             "use 1, 2, ... or -1 for all cores (None means all cores too)"
         )
-    return max(1, available + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
+    if n_jobs > MOST_JOBS:
+        raise ValueError(f"n_jobs is more than {MOST_JOBS} threads; use -1 for all cores")
+    return max(1, _available() + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
+
+
+def threads_for_openmp(jobs: int) -> int:
+    """How many threads of OpenMP may be started where there are `jobs` of ours.
+
+    The threads of GNU's OpenMP do not survive a fork, and who waits for them waits for ever.
+
+    >>> threads_for_openmp(3)
+    3
+    """
+    return jobs if os.getpid() == _LOADED_BY else 1
+
+
+def _available() -> int:
+    """Threads that nothing forbids this process."""
+    limits = [int(config.NUMBA_NUM_THREADS), os.cpu_count() or 1]  # type: ignore[attr-defined]
+    if hasattr(os, "sched_getaffinity"):
+        limits.append(len(os.sched_getaffinity(0)))
+    # Libraries are loaded by imports: as long as there is none, those found are all there are.
+    limits += [each.num_threads or 1 for each in _openmp(len(sys.modules)).lib_controllers]
+    return max(1, min(limits))
+
+
+@lru_cache(maxsize=1)
+def _openmp(modules: int) -> ThreadpoolController:  # noqa: ARG001  (the key of the cache)
+    """The OpenMP libraries of this process; finding them takes milliseconds."""
+    return ThreadpoolController().select(user_api="openmp")
 
 
 class Workers:

@@ -61,6 +61,17 @@ def test_early_stopping_remembers_the_rounds_before(tmp_path):
     )
 
 
+def test_an_evaluation_set_that_comes_when_all_rounds_are_done(tmp_path):
+    """No round of the checkpoint has seen it, and there is none to come."""
+    first = RankBoost(n_estimators=3).fit(**DATA, checkpoint=tmp_path / "c")
+    watched = {"eval_set": (SAMPLE.X, SAMPLE.y), "eval_qid": SAMPLE.qid}
+    again = RankBoost(n_estimators=3).fit(**DATA, **watched, checkpoint=tmp_path / "c")
+    warm = RankBoost(n_estimators=3, warm_start=True).fit(**DATA).fit(**DATA, **watched)
+    for model in (again, warm):
+        assert model.ensemble_.weights == first.ensemble_.weights
+        assert (model.best_iteration_, model.best_score_) == (3, None)
+
+
 def test_other_algorithms_resume(tmp_path):
     path = tmp_path / "fit.json"
     PushRanker(n_estimators=5).fit(**DATA, checkpoint=path)
@@ -124,7 +135,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
         RankBoost(n_estimators=6).fit(SAMPLE.X[:, :3], SAMPLE.y, checkpoint=path)
     fields = json.loads(path.read_text())
     path.write_text(json.dumps({**fields, "estimator": "Other"}))
-    with pytest.raises(ValueError, match="a checkpoint of Other"):
+    with pytest.raises(ValueError, match="a checkpoint of 'Other'"):
         RankBoost(n_estimators=6).fit(**DATA, checkpoint=path)
     RankBoost(n_estimators=2).fit(**DATA).save(path)
     with pytest.raises(ValueError, match="is not a checkpoint"):

@@ -698,6 +698,61 @@ def test_a_failed_fit_leaves_the_last_model_alone():
     assert_array_equal(model.predict(X), scores)
 
 
+def all_estimators():
+    """One of each with two rounds, and a target it can learn from."""
+    import precede
+    from precede.estimator import BaseRanker
+
+    things = [getattr(precede, name) for name in precede.__all__]
+    kinds = [thing for thing in things if isinstance(thing, type) and issubclass(thing, BaseRanker)]
+    assert len(kinds) >= 9
+    return [kind(n_estimators=2) for kind in kinds if kind is not BaseRanker]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of rounds that are few
+@pytest.mark.parametrize("model", all_estimators(), ids=lambda model: type(model).__name__)
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(model):
+    """Without a model it is still not fitted; a model that was there is there, to the bit."""
+    X, y = two_classes()
+
+    def fails():
+        # After the table was looked at, which sets the number of features.
+        with pytest.raises(ValueError, match=r"y|Y"):
+            model.fit(X[:, :1], y[:5])
+        with pytest.raises(ValueError, match="n_estimators"):
+            model.set_params(n_estimators=0).fit(X[:, :1], y)
+        model.set_params(n_estimators=2)
+
+    before = dict(vars(model))
+    fails()
+    assert vars(model) == before
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        model.predict(X[:, :1])
+    model.fit(X, y)
+    scores, fitted = model.predict(X), dict(vars(model))
+    fails()
+    assert vars(model).keys() == fitted.keys()
+    assert all(vars(model)[name] is fitted[name] for name in fitted if name.endswith("_"))
+    assert_array_equal(model.predict(X), scores)
+    with pytest.raises(ValueError, match="features"):  # and not those of the failed fit
+        model.predict(X[:, :1])
+
+
+def test_a_fit_that_fails_in_the_middle_leaves_the_last_model():
+    X, y = two_classes()
+    model = RankBoost(n_estimators=3, warm_start=True).fit(X, y)
+    scores = model.predict(X)
+
+    def fail(progress):
+        if progress.round == 5:
+            raise RuntimeError("in round five")
+
+    with pytest.raises(RuntimeError, match="round five"):
+        model.set_params(n_estimators=8, callbacks=[fail]).fit(X, y)
+    assert len(model.ensemble_) == model.n_estimators_ == 3
+    assert_array_equal(model.predict(X), scores)
+
+
 def test_global_state_is_left_alone():
     """Neither the random state of NumPy nor the warning filters nor numba's threads change."""
     import numba

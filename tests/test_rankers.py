@@ -50,6 +50,17 @@ def test_a_feature_that_spans_all_numbers_is_scaled_without_overflow():
     assert_allclose(Feature(0, -1e308, 1e308)(X), [0, 0.5, 1])
 
 
+def test_values_far_beyond_a_feature_are_clipped_without_overflow():
+    X = np.array([[-1.7e308], [-1e308], [-0.9e308], [1.7e308]])
+    assert_allclose(Feature(0, -1e308, -0.8e308)(X), [0, 0, 0.5, 1])
+
+
+@pytest.mark.parametrize("ends", [(1.0, 1.0), (2.0, 1.0), (-np.inf, 0.0), (0.0, np.inf)])
+def test_a_feature_without_a_range_is_refused(ends):
+    with pytest.raises(ValueError, match="a feature needs a finite range"):
+        Feature(0, *ends)
+
+
 def test_a_column_of_zeros_and_ones_says_so():
     """uint8 tells the loop that a closed form will do."""
     table = Table.build(np.array([[0.0, 0.5], [1.0, 1.0]]))

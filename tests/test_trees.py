@@ -137,11 +137,11 @@ BAD = [
     ("value", [1.0, 2.0, "inf"], "not finite"),
     ("value", [1.0, 2.0, "__import__('os')"], "no number"),
     ("split_feature", [0, 5], "uses feature 5"),
-    ("split_feature", [0, -1], "negative feature"),
+    ("split_feature", [0, -1], "a feature that is negative"),
     ("threshold", [None, 1.0], "no number"),
     ("threshold", ["nan", 1.0], "no number"),
     ("categories", [[1]], "one set of categories"),
-    ("categories", [[1], [-4]], "negative category"),
+    ("categories", [[1], [-4]], "a category that is negative"),
     ("categories", [1, 2], "made of lists"),
 ]
 

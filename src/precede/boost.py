@@ -404,6 +404,8 @@ class Worsening(Stop):
 
     def best_round(self, history: History) -> int:
         """Number of rounds after which the column was best; the first of equals."""
+        if self.column not in history.columns:  # rounds of an earlier fit, and none of this one
+            return len(history)
         values = history[self.column] if self.greater_is_better else -history[self.column]
         if np.isnan(values).all():  # nothing to compare: the last is as good as any
             return len(history)

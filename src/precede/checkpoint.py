@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 from precede.boost import Progress
@@ -83,7 +84,8 @@ class Checkpoint:
             raise ValueError(f"{self.path} is not a checkpoint; give another path")
         if fields.get("estimator") != estimator:
             raise ValueError(
-                f"{self.path} is a checkpoint of {fields.get('estimator')}, not of {estimator}; "
+                f"{self.path} is a checkpoint of {shown(fields.get('estimator'))}, not of "
+                f"{estimator}; "
                 "remove it or give another path"
             )
         there = fields.get("parameters")
@@ -92,8 +94,8 @@ class Checkpoint:
         for name in sorted((set(there) | set(ours)) - MAY_DIFFER):
             if there.get(name) != ours.get(name):
                 raise ValueError(
-                    f"{self.path} was made with {name}={there.get(name)!r}, not "
-                    f"{ours.get(name)!r}; remove it or give another path"
+                    f"{self.path} was made with {name:.40}={shown(there.get(name))}, not "
+                    f"{shown(ours.get(name))}; remove it or give another path"
                 )
         return fields
 

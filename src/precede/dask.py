@@ -26,7 +26,7 @@ from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
 from precede.boost import History, Monitor, Progress, Training
 from precede.dealing import Dealt, Facts, Rows, arranged, deal, partitions
-from precede.estimator import BaseRanker, Task
+from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.judgments import Judgments
 from precede.losses import Exponential, Power, pair_loss, price
 from precede.model import Ensemble
@@ -49,6 +49,7 @@ class _OnDask(BaseRanker):
 
     _local: type[BaseRanker]
 
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,

@@ -10,7 +10,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, wraps
+from reprlib import repr as shown
 from typing import Any, Self
 
 import numpy as np
@@ -50,14 +51,14 @@ from precede.inputs import (
 from precede.judgments import Judgments
 from precede.learners import Trees  # noqa: F401  (so that rankers="trees" is known)
 from precede.listeners import Listeners
-from precede.model import FORMAT, Ensemble, number, plain, read_model, write_model
+from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.progress import ProgressBar
 from precede.rankers import Family, family
 from precede.table import MAX_BINS, Table
 from precede.threads import Workers, count_jobs
 from precede.watch import check_metric_names, monitored_metrics, pairs_in_order
 
-__all__ = ["BaseRanker", "Task", "load"]
+__all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
 
 Floats = NDArray[np.float64]
 
@@ -74,6 +75,23 @@ def _two_classes(estimator: BaseRanker) -> bool:
             "without queries or listed pairs"
         )
     return True
+
+
+def whole_or_not_at_all(fit: Callable) -> Callable:
+    """Make a fit that fails leave what was fitted before, be it a model or nothing."""
+
+    @wraps(fit)
+    def kept(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
+        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        try:
+            return fit(self, *arguments, **named)
+        except BaseException:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            self.__dict__.update(before)
+            raise
+
+    return kept
 
 
 @dataclass(frozen=True)
@@ -146,6 +164,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # -- fitting ---------------------------------------------------------------------------
 
     @with_callbacks
+    @whole_or_not_at_all
     def fit(
         self,
         X: Any,
@@ -161,7 +180,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         eval_group: Any = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Learn to rank.
+        """Learn to rank. A fit that fails leaves the estimator as it was.
 
         Parameters
         ----------
@@ -300,7 +319,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.history_ = history
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = best
-        self.best_score_ = float(history[watch.column][best - 1]) if watch and rounds else None
+        seen = watch is not None and rounds > 0 and watch.column in history.columns
+        self.best_score_ = float(history[watch.column][best - 1]) if watch and seen else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
         self.classes_ = task.classes
@@ -444,12 +464,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if names is not None:
             if not isinstance(names, list) or len(names) != self.n_features_in_:
                 raise ValueError(f"the model needs {self.n_features_in_} feature names")
-            self.feature_names_in_ = np.array([str(name) for name in names], object)
+            if not all(isinstance(name, str) for name in names):
+                raise ValueError("the feature names of the model are not all text")
+            self.feature_names_in_ = np.array(names, object)
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
-        score = _spelled(fields.get("best_score"))
-        self.best_score_ = None if score is None else float(score)
+        score = fields.get("best_score")
+        self.best_score_ = None if score is None else spelled(score, "best_score")
         self.evals_result_ = _evals_result(self.history_)
         self.stop_reason_ = str(fields.get("stop_reason", ""))
         classes, intercept = fields.get("classes"), fields.get("intercept")
@@ -457,7 +479,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if classes is not None and not (
             two and all(isinstance(c, str | int | float) for c in classes)
         ):
-            raise ValueError(f"classes={classes!r} are not two classes")
+            raise ValueError(f"classes={shown(classes)} are not two classes")
         self.classes_ = None if classes is None else np.array(classes)
         self.intercept_ = None if intercept is None else number(intercept, "intercept")
         if (self.classes_ is None) != (self.intercept_ is None):
@@ -613,6 +635,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         patience = self.early_stopping_rounds or np.iinfo(np.int64).max
         return Worsening(f"{monitor.name} {metric}", int(patience), better[metric])
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ensemble_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
@@ -639,25 +664,40 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     name = fields.get("estimator")
     if isinstance(name, str) and name in precede.__all__:
         getattr(precede, name)  # imports the module that defines it
-    known = {cls.__name__: cls for cls in _subclasses(BaseRanker)}
+    known = {cls.__name__: cls for cls in _subclasses(BaseRanker) if cls.__name__[0] != "_"}
     if not isinstance(name, str) or name not in known:
         raise ValueError(
-            f"{path} holds an estimator {name!r} that is not known here; import the module "
+            f"{path} holds an estimator {shown(name)} that is not known here; import the module "
             f"that defines it first (known: {', '.join(sorted(known))})"
         )
     estimator = known[name]()
-    accepted = estimator.get_params(deep=False)
-    parameters = _part(fields, "parameters", dict)
-    estimator.set_params(**{key: parameters[key] for key in parameters if key in accepted})
-    estimator._restore(fields)
+    try:
+        _fill(estimator, fields)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a usable model: {error}") from error
     left_out = fields.get("parameters_left_out")
     if left_out:
         warnings.warn(
-            f"{path} could not hold {', '.join(map(str, left_out))}; scores are unaffected, but "
+            f"{path} could not hold {', '.join(left_out)}; scores are unaffected, but "
             "set them before fitting again",
             stacklevel=2,
         )
     return estimator
+
+
+def _fill(estimator: BaseRanker, fields: dict[str, Any]) -> None:
+    """Give an estimator the parameters and the model of a file."""
+    accepted = estimator.get_params(deep=False)
+    parameters = _part(fields, "parameters", dict)
+    for key, value in parameters.items():
+        if not _is_plain(value):
+            raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
+    estimator.set_params(**{key: parameters[key] for key in parameters if key in accepted})
+    count_jobs(estimator.n_jobs)
+    estimator._restore(fields)
+    left_out = fields.get("parameters_left_out") or []
+    if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
+        raise ValueError("the parameters left out of the model are not a list of names")
 
 
 # -- small checks ----------------------------------------------------------------------------
@@ -693,9 +733,9 @@ def _named(value: Any) -> Any:
     return value
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Any, depth: int = 8) -> bool:
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
+        return depth > 0 and all(_is_plain(each, depth - 1) for each in value)
     return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)
 
 
@@ -707,11 +747,11 @@ def _history(rounds: list[Any]) -> History:
 
 
 def _spelled(value: Any) -> Any:
-    """A number of `history_` or a score, as `plain` spelled it."""
+    """A number of `history_`, as `plain` spelled it."""
     if isinstance(value, str) and value in ("inf", "-inf", "nan"):
         return float(value)
     if value is not None and not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is not a number")
+        raise ValueError(f"{shown(value)} in the history of the model is not a number")
     return value
 
 
@@ -724,7 +764,7 @@ def _evals_result(history: History) -> dict[str, dict[str, list[float]]]:
     """History columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
     result: dict[str, dict[str, list[float]]] = {}
     for column in history.columns:
-        if column.startswith("valid_"):
+        if column.startswith("valid_") and " " in column:
             name, metric = column.split(" ", 1)
             result.setdefault(name, {})[metric] = history[column].tolist()
     return result

@@ -80,7 +80,7 @@ class ShapeFunction:
         if self.slopes[0] != 0 or self.slopes[-1] != 0:
             return math.inf
         ends = np.concatenate([self.values, self(self.breakpoints)])
-        return float(ends.max() - ends.min())
+        return float(ends.max()) - float(ends.min())
 
     def __call__(self, x: Any) -> Floats:
         """Value of the function at each x. O(log pieces) each."""
@@ -256,6 +256,8 @@ def explain(
     workers = workers or Workers(1)
     X = _dense(X)
     Z = None if background is None else _dense(background)
+    for rows in (X, X if Z is None else Z):
+        ensemble.check_width(rows)
     parts = _Parts.of(ensemble)
     contributions = parts.additive(X)
     baseline = parts.constant

@@ -9,6 +9,7 @@ pairs are taken without listing a pair; without a form they are taken exactly, i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
 import numpy as np
@@ -494,7 +495,7 @@ def price(given: str | float | Price) -> Price:
     if isinstance(given, int | float | np.number) and not isinstance(given, bool):
         return Power(float(given))
     raise ValueError(
-        f"price={given!r} is unknown; use a number p (for u^p), "
+        f"price={shown(given)} is unknown; use a number p (for u^p), "
         f"one of {sorted(_PRICES)}, or a Price"
     )
 

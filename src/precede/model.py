@@ -11,6 +11,8 @@ import math
 import os
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -19,17 +21,32 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.rankers import Ranker, declared_kinds, ranker_from_dict
-from precede.streams import opened, writing
+from precede.streams import is_plain, opened, writing
 from precede.stumps import Stump
 from precede.threads import Workers
-from precede.trees import Forest, Tree
+from precede.trees import MOST_FEATURES, Forest, Tree
 
-__all__ = ["FORMAT", "Ensemble", "number", "plain", "read_model", "write_file", "write_model"]
+__all__ = [
+    "FORMAT",
+    "Ensemble",
+    "number",
+    "plain",
+    "read_model",
+    "spelled",
+    "write_file",
+    "write_model",
+]
 
 Floats = NDArray[np.float64]
 
 FORMAT = 1
 SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
+# What a model file may ask for. A packed one may be so many times its size when unpacked, or
+# this many bytes if that is more; sets of categories may take so many bytes of bits; no sum of
+# weights may be near the largest number.
+MOST_PACKED, MOST_BYTES = 100, 1 << 26
+MOST_BITS = 1 << 30
+MOST_SCORE = 1e300
 
 
 class Ensemble:
@@ -82,6 +99,7 @@ class Ensemble:
 
     def predict(self, X: Any, workers: Workers | None = None) -> Floats:
         """Score every row; the higher stands first."""
+        self.check_width(X)
         scores = np.zeros(X.shape[0])
         if scipy.sparse.issparse(X):
             for first in range(0, X.shape[0], SPARSE_ROWS):
@@ -99,6 +117,11 @@ class Ensemble:
         for ranker, weight in self._others:
             scores += weight * ranker(X)
         return scores
+
+    def check_width(self, X: Any) -> None:
+        """Refuse rows of another length, beyond which compiled code would read."""
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, the model {self.n_features}")
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round; every array is a new one."""
@@ -129,7 +152,11 @@ class Ensemble:
         """The trees, laid out for scoring."""
         parts = zip(self.rankers, self.weights, strict=True)
         found = [(ranker, weight) for ranker, weight in parts if isinstance(ranker, Tree)]
-        return Forest([tree for tree, _ in found], [w for _, w in found]) if found else None
+        if not found:
+            return None
+        forest = Forest([tree for tree, _ in found], [weight for _, weight in found])
+        _check_features(forest.features.tolist(), self.n_features)
+        return forest
 
     @cached_property
     def _others(self) -> list[tuple[Ranker, float]]:
@@ -164,12 +191,33 @@ class Ensemble:
         if len(rankers) != len(weights):
             raise ValueError(f"the model has {len(rankers)} rankers and {len(weights)} weights")
         if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
-            raise ValueError(f"n_features={n_features!r} is not a number of features")
+            raise ValueError(f"n_features={shown(n_features)} is not a number of features")
+        if n_features > MOST_FEATURES:
+            raise ValueError(f"n_features is more than {MOST_FEATURES}")
         checked = [number(weight, f"weight {j}") for j, weight in enumerate(weights)]
         infinite = [j for j, weight in enumerate(checked) if not math.isfinite(weight)]
         if infinite:
             raise ValueError(f"weight {infinite[0]} is not finite")
-        return cls([_checked_ranker(r, n_features) for r in rankers], checked, n_features)
+        made = cls([_checked_ranker(r, n_features) for r in rankers], checked, n_features)
+        made._check_size()
+        return made
+
+    def _check_size(self) -> None:
+        """Refuse scores beyond the largest number, and sets of categories beyond the memory."""
+        most, bits = 0.0, 0
+        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+            largest = 1.0
+            if isinstance(ranker, Tree):
+                largest = max(map(abs, ranker.value))
+                bits += sum(map(max, filter(None, ranker.categories)))
+            most += abs(weight) * largest
+        if not most < MOST_SCORE:
+            raise ValueError(f"scores of the model go up to {most:g}; its weights are too large")
+        if bits > 8 * MOST_BITS:
+            raise ValueError(
+                f"sets of categories of the model would take {bits / 2**33:.0f} GiB; number "
+                "categories 0, 1, 2, ..."
+            )
 
 
 class _Tables:
@@ -194,6 +242,7 @@ class _Tables:
                 at.setdefault(ranker.threshold, []).append(weight)
                 missing.setdefault(ranker.feature, []).append(weight * ranker.missing)
         features = sorted(jumps)
+        _check_features(features, ensemble.n_features)
         thresholds = [np.array(sorted(jumps[f])) for f in features]
         values = [
             np.cumsum([0.0, *(math.fsum(jumps[f][t]) for t in sorted(jumps[f]))]) for f in features
@@ -206,6 +255,12 @@ class _Tables:
             np.concatenate([*values, np.zeros(0)]),
             np.array([math.fsum(missing[f]) for f in features]),
         )
+
+
+def _check_features(used: list[int], n_features: int) -> None:
+    """Compiled code relies on this: it reads what it is told to read."""
+    if used and not 0 <= used[0] <= used[-1] < n_features:
+        raise ValueError(f"the model reads features {used[0]} to {used[-1]} of {n_features}")
 
 
 def _checked_ranker(fields: Any, n_features: int) -> Ranker:
@@ -221,7 +276,7 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     ranker = ranker_from_dict(values)
     feature = getattr(ranker, "feature", 0)
     if not isinstance(feature, int) or not 0 <= feature < n_features:
-        raise ValueError(f"a ranker uses feature {feature!r}, but there are {n_features}")
+        raise ValueError(f"a ranker uses feature {shown(feature)}, but there are {n_features}")
     return ranker
 
 
@@ -238,9 +293,9 @@ def _as_declared(value: Any, kind: str, name: str) -> Any:
         return number(value, name)
     if kind == "int":
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name} is {value!r}, not a whole number")
-    elif not isinstance(value, str | int | float | None):
-        raise ValueError(f"{name} is {value!r}; rankers are made of numbers and text")
+            raise ValueError(f"{name} is {shown(value)}, not a whole number")
+    elif not isinstance(value, str if kind == "str" else str | int | float | None):
+        raise ValueError(f"{name} is {shown(value)}; rankers are made of numbers and text")
     return value
 
 
@@ -253,11 +308,20 @@ def number(value: Any, name: str) -> float:
     if isinstance(value, str) and value in ("inf", "-inf"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124
-        raise ValueError(f"{name} is {value!r}, not a number")
+        raise ValueError(f"{name} is {shown(value)}, not a number")
     try:
         return float(value)
     except OverflowError as error:
         raise ValueError(f"{name} is too large a number") from error
+
+
+def spelled(value: Any, name: str) -> float:
+    """A float from a model file that may also be NaN, as `plain` spelled it.
+
+    >>> spelled("nan", "score")
+    nan
+    """
+    return math.nan if value == "nan" else number(value, name)
 
 
 def plain(value: Any) -> Any:
@@ -297,8 +361,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read JSON and check the format; a file that is not a model is a ValueError."""
     try:
-        with opened(path) as file:
-            fields = json.loads(file.read())
+        fields = json.loads(_text_of_model(path), object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a precede model: {error}") from error
     if not isinstance(fields, dict) or "format" not in fields:
@@ -306,9 +369,34 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     version = fields["format"]
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
         raise ValueError(
-            f"{path} has format {version!r}; this version of precede reads formats 1 to {FORMAT}. "
-            "Upgrade precede to read newer models"
+            f"{path} has format {shown(version)}; this version of precede reads formats 1 to "
+            f"{FORMAT}. Upgrade precede to read newer models"
         )
+    return fields
+
+
+def _text_of_model(path: str | os.PathLike[str]) -> bytes:
+    """The file as bytes; one that cannot be a model is refused before it is read to its end."""
+    most = math.inf
+    if is_plain(path):
+        most = max(MOST_BYTES, MOST_PACKED * Path(path).stat().st_size)
+    with opened(path) as file:
+        if b"{" not in file.peek(64)[:64]:
+            raise ValueError("it does not begin with '{'")
+        parts, size = [], 0
+        while part := file.read(1 << 22):
+            parts.append(part)
+            size += len(part)
+            if size > most:
+                raise ValueError(f"it unpacks to more than {MOST_PACKED} times its size")
+    return b"".join(parts)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object in which no name stands twice: readers differ in which one they take."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a name stands twice in an object")
     return fields
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
 import numpy as np
@@ -84,9 +85,10 @@ class Ranker:
 
 def declared_kinds(kind: Any) -> dict[str, str]:
     """Fields of a kind of ranker, and whether they are "int", "float" or something else."""
-    if not isinstance(kind, str) or kind not in _KINDS:
+    known = _known(kind)
+    if known is None:
         return {}
-    fields = dataclasses.fields(_KINDS[kind])  # type: ignore[arg-type]
+    fields = dataclasses.fields(known)  # type: ignore[arg-type]
     return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
 
 
@@ -104,6 +106,12 @@ def _register(known: dict[str, Any], cls: Any) -> None:
     known[cls.name] = cls
 
 
+def _known(kind: Any) -> type[Ranker] | None:
+    """The class of a kind that can be saved, which is made of plain fields."""
+    known = _KINDS.get(kind) if isinstance(kind, str) else None
+    return known if dataclasses.is_dataclass(known) else None
+
+
 def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
     """Build a ranker from what `Ranker.to_dict` gave; unknown kinds are refused.
 
@@ -111,12 +119,12 @@ def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
     Stump(feature=3, threshold=0.5, missing=0)
     """
     kind = fields.get("kind")
-    if not isinstance(kind, str) or kind not in _KINDS:
+    known = _known(kind)
+    if known is None:
         raise ValueError(
-            f"unknown kind of ranker {kind!r}; import the module that defines it first "
+            f"unknown kind of ranker {shown(kind)}; import the module that defines it first "
             f"(known: {', '.join(sorted(_KINDS))})"
         )
-    known = _KINDS[kind]
     names = [each.name for each in dataclasses.fields(known)]  # type: ignore[arg-type]
     absent = sorted(set(names) - set(fields))
     if absent:
@@ -139,6 +147,13 @@ class Feature(Ranker):
 
     name: ClassVar[str] = "feature"
 
+    def __post_init__(self) -> None:
+        if not -np.inf < self.low < self.high < np.inf:
+            raise ValueError(
+                f"a feature needs a finite range, not {self.low} to {self.high}; low must be less "
+                "than high"
+            )
+
     def __call__(self, X: NDArray) -> Floats:
         """Scale the feature."""
         return self._scale(X[:, self.feature].astype(np.float64))
@@ -149,9 +164,10 @@ class Feature(Ranker):
 
     def _scale(self, column: Floats) -> Floats:
         low, high = self.low, self.high
+        column = np.clip(column, low, high)
         if high - low == np.inf:  # a range larger than the largest number, in halves
             column, low, high = column / 2, low / 2, high / 2
-        scaled = np.clip((column - low) / (high - low), 0.0, 1.0)
+        scaled = (column - low) / (high - low)
         return np.where(np.isnan(scaled), 0.0, scaled)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from reprlib import repr as shown
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,14 @@ from precede.rankers import Ranker
 from precede.table import Table
 from precede.threads import Workers
 
-__all__ = ["Forest", "Tree", "tree_from_lightgbm", "tree_from_sklearn"]
+__all__ = [
+    "MOST_CATEGORIES",
+    "MOST_FEATURES",
+    "Forest",
+    "Tree",
+    "tree_from_lightgbm",
+    "tree_from_sklearn",
+]
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +36,11 @@ Floats = NDArray[np.float64]
 BLOCK = 64
 # Below this many rows a second thread costs more than it brings.
 SMALL = 1 << 12
+# Numbers beyond these are mistakes, or files that mean harm. Sets of categories are bits up to
+# the largest one.
+MOST_FEATURES = 1 << 26
+MOST_ROWS = 2**53
+MOST_CATEGORIES = 1 << 24
 
 
 # -- the ranker ------------------------------------------------------------------------------
@@ -84,9 +97,10 @@ class Tree(Ranker):
         object.__setattr__(self, "missing_left", tuple(bool(flag) for flag in flags))
         sets = tuple(_numbers_of(each, int, "categories") for each in _listed(self.categories))
         object.__setattr__(self, "categories", sets)
-        self._check()
+        self._check_shape()
+        self._check_numbers()
 
-    def _check(self) -> None:
+    def _check_shape(self) -> None:
         """Refuse anything but a tree: every split and leaf is reached once, from above."""
         splits = len(self.split_feature)
         sizes = {len(getattr(self, f)) for f in ("threshold", "missing_left", "left", "right",
@@ -102,12 +116,23 @@ class Tree(Ranker):
         )
         if children != wanted or upwards:
             raise ValueError("a tree must reach every split and every leaf once, from above")
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that no training could have left."""
         if not all(map(math.isfinite, self.value)):
             raise ValueError("a leaf of a tree has a value that is not finite")
-        if min(self.split_feature, default=0) < 0:
-            raise ValueError("a tree names a negative feature")
-        if any(category < 0 for each in self.categories for category in each):
-            raise ValueError("a tree names a negative category; categories are 0, 1, 2, ...")
+        if not all(map(math.isfinite, self.gain)):
+            raise ValueError("a split of a tree has a gain that is not finite")
+        if not all(0 <= count <= MOST_ROWS for count in self.count):
+            raise ValueError("a leaf of a tree holds a number of rows that cannot be")
+        if not all(0 <= feature <= MOST_FEATURES for feature in self.split_feature):
+            raise ValueError("a tree names a feature that is negative or too large")
+        for each in self.categories:
+            if each and not 0 <= min(each) <= max(each) < MOST_CATEGORIES:
+                raise ValueError(
+                    f"a tree names a category that is negative or above {MOST_CATEGORIES - 1}; "
+                    "number categories 0, 1, 2, ..."
+                )
 
     @property
     def n_leaves(self) -> int:
@@ -140,6 +165,8 @@ class Tree(Ranker):
         if not self.split_feature:
             values[:] = self.value[0]
             return values
+        if self.features[-1] >= X.shape[1]:
+            raise ValueError(f"a tree reads feature {self.features[-1]} of {X.shape[1]}")
         arrays = self._arrays
         if scipy.sparse.issparse(X):  # the columns in use alone, as a dense table
             X = X[:, list(self.features)].toarray()
@@ -164,12 +191,15 @@ class Tree(Ranker):
     def importances(self) -> dict[int, float]:
         """How far the tree moves scores apart, shared among its features by gain."""
         weight = np.array(self.count, float)
-        value = np.array(self.value)
         if not self.gain or weight.sum() == 0:
             return {}
+        # By powers of two, which round nothing and keep squares and sums from overflowing.
+        unit = int(np.frexp(np.abs(self.value).max())[1])
+        value = np.ldexp(self.value, -unit)
         mean = (weight * value).sum() / weight.sum()
-        spread = math.sqrt((weight * (value - mean) ** 2).sum() / weight.sum())
+        spread = math.ldexp(math.sqrt((weight * (value - mean) ** 2).sum() / weight.sum()), unit)
         gain = np.maximum(np.array(self.gain), 0.0)
+        gain = np.ldexp(gain, -int(np.frexp(gain.max())[1]))
         total = gain.sum()
         share = gain / total if total > 0 else np.full(gain.size, 1 / gain.size)
         found: dict[int, float] = {}
@@ -183,7 +213,7 @@ class Tree(Ranker):
 
 def _listed(values: Any) -> tuple:
     if not isinstance(values, list | tuple | np.ndarray):
-        raise ValueError(f"a tree is made of lists, not {values!r}")
+        raise ValueError(f"a tree is made of lists, not {shown(values)}")
     return tuple(values)
 
 
@@ -197,8 +227,11 @@ def _one_number(value: Any, kind: type, name: str) -> Any:
         return float(value)
     good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
     if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
-        raise ValueError(f"{name} of a tree holds {value!r}, which is no number of its kind")
-    return kind(value)
+        raise ValueError(f"{name} of a tree holds {shown(value)}, which is no number of its kind")
+    try:
+        return kind(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} of a tree holds too large a number") from error
 
 
 def _bitsets(categories: tuple[tuple[int, ...], ...], splits: int) -> tuple[NDArray, NDArray]:

@@ -37,6 +37,9 @@ class Vote(Ranker):
 
     name: ClassVar[str] = "vote"
 
+    def __post_init__(self) -> None:
+        _ = self.stump  # which checks its fields
+
     @property
     def stump(self) -> Stump:
         """The stump of which this is ``2 h - 1``."""

@@ -21,7 +21,7 @@ from precede.exact import added, exact_sum, exact_sums, greatest
 from precede.folds import folds
 from precede.judgments import Judgments
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
-from precede.model import Ensemble
+from precede.model import Ensemble, spelled
 from precede.progress import ProgressBar
 from precede.rankers import Family, Found, Ranker, family
 from precede.risk import PairRisk
@@ -262,9 +262,12 @@ class ConvexRisk(BaseRanker):
         certificate = fields.get("certificate")
         if not isinstance(certificate, dict):
             raise ValueError("the model file has no 'certificate'")
-        self.gap_ = float(certificate.get("gap", np.inf))
-        self.radius_ = float(certificate.get("radius", np.nan))
-        self.path_ = certificate.get("path", [])
+        self.gap_ = spelled(certificate.get("gap"), "gap")
+        self.radius_ = spelled(certificate.get("radius"), "radius")
+        path = certificate.get("path")
+        if not isinstance(path, list) or not all(isinstance(step, dict) for step in path):
+            raise ValueError("the path of the certificate is not a list of steps")
+        self.path_ = [{key: spelled(step[key], key) for key in step} for step in path]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from reprlib import repr as shown
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 from precede.algorithms.adaboost import VoteStep
 from precede.boost import ExactStep, Plan, Result, Step, StepRule, Stop, Training
 from precede.bound import BoundRisk, State
-from precede.estimator import BaseRanker, Task
+from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.exact import log_total
 from precede.inputs import sample_weights
 from precede.judgments import Judgments
@@ -125,6 +126,7 @@ class MultilabelBoost(BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
+    @whole_or_not_at_all
     def fit(self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None) -> Self:
         """Learn to score labels.
 
@@ -294,7 +296,7 @@ class MultilabelBoost(BaseRanker):
             raise ValueError("the model file has no list of labels in 'multilabel'")
         for ranker in self.ensemble_.rankers:
             if not isinstance(ranker, _Voting) or len(ranker.votes) != len(labels):
-                raise ValueError(f"{ranker} does not vote for {len(labels)} labels")
+                raise ValueError(f"{shown(ranker)} does not vote for {len(labels)} labels")
         assert isinstance(about, dict)
         self.labels_ = np.array(labels)
         self.intercept_ = number(about.get("intercept"), "intercept")
@@ -402,7 +404,8 @@ class _Voting(Ranker):
 
     def __post_init__(self) -> None:
         if not isinstance(self.votes, str) or set(self.votes) - {"+", "-"}:
-            raise ValueError(f"votes={self.votes!r} must be made of + and -")
+            raise ValueError(f"votes={shown(self.votes)} must be made of + and -")
+        _ = self.stump  # which checks its fields
 
     @property
     def stump(self) -> Stump:
@@ -420,6 +423,8 @@ class _Voting(Ranker):
 
     def on(self, table: Any) -> NDArray[np.int8]:
         """h(x, l) for every place of a table of items and labels."""
+        if not isinstance(table, _LabelTable):
+            raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelBoost alone")
         voted = 2 * self.stump.on(table.items).astype(np.int8) - 1
         return voted[table.item] * self.signs[table.label]
 

@@ -94,13 +94,15 @@ class PriceSearch:
         """Read what `to_dict` wrote; wrong fields are refused."""
         try:
             by_fold = np.array(fields["by_fold"], np.float64)
-            prices = tuple(float(power) for power in fields["prices"])
-            search = cls(str(fields["metric"]), prices, by_fold, float(fields["best"]))
-        except (KeyError, TypeError, ValueError) as error:
+            prices = tuple(number(power, "price") for power in fields["prices"])
+            metric, best = fields["metric"], number(fields["best"], "best")
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the model file has no readable search of prices: {error}") from error
+        if not isinstance(metric, str):
+            raise ValueError("the metric of the search of prices is no name")
         if by_fold.ndim != 2 or by_fold.shape[1] != len(prices):
             raise ValueError(f"by_fold has shape {by_fold.shape} for {len(prices)} prices")
-        return search
+        return cls(metric, prices, by_fold, best)
 
 
 class PushRanker(BaseRanker):
@@ -352,7 +354,7 @@ class PushRanker(BaseRanker):
         held = push.get("price")
         self.price_ = self.price if held is None else held
         if held is not None:
-            price(held)
+            price(held if isinstance(held, str) else number(held, "price"))
         self.effective_losers_ = number(push.get("effective_losers"), "effective_losers")
         search = push.get("search")
         self.price_search_ = None if search is None else PriceSearch.from_dict(search)

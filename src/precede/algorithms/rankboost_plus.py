@@ -232,9 +232,12 @@ class RankBoostPlus(BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        parts = self.history_["parts"] if len(self.history_) else np.zeros(0)
-        self.n_estimators_ = int(np.sum(parts <= len(self.ensemble_)))
-        self.memory_ = int(fields.get("memory", 0))
+        parts = [each.get("parts") for each in self.history_]
+        memory = fields.get("memory", 0)
+        if not all(isinstance(each, int) for each in (memory, *parts)):
+            raise ValueError("the memory and the parts of the model are not whole numbers")
+        self.n_estimators_ = sum(each <= len(self.ensemble_) for each in parts)
+        self.memory_ = memory
 
     def _to_dict(self) -> dict[str, Any]:
         return {**super()._to_dict(), "memory": self.memory_}

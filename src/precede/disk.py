@@ -444,7 +444,8 @@ class DiskTable:
             if verify:
                 self._verify(fields)
             self._check_runs()
-        except (KeyError, TypeError, IndexError) as error:
+            self._check_numbers()
+        except (KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError(f"{self.path} is not a table of precede: {error}") from error
 
     def _open(self, fields: dict[str, Any], size: int) -> None:
@@ -452,11 +453,16 @@ class DiskTable:
             whole_number(f"{self.path}: {name}", fields[name], least=1)
         self.n_rows, self.n_places = fields["rows"], fields["places"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
-        names = fields["names"]
+        names, classes = fields["names"], fields["classes"]
         if names is not None and len(names) != self.n_features:
             raise ValueError(f"{self.path}: {len(names)} names for {self.n_features} features")
-        self.feature_names = None if names is None else [str(name) for name in names]
-        self.classes = None if fields["classes"] is None else np.array(fields["classes"])
+        if not all(isinstance(name, str) for name in names or ()):
+            raise ValueError(f"{self.path}: the names of the features are not all text")
+        self.feature_names = None if names is None else list(names)
+        two = isinstance(classes, list) and len(classes) == 2
+        if classes is not None and not (two and all(isinstance(c, int | float) for c in classes)):
+            raise ValueError(f"{self.path}: its classes are not two numbers")
+        self.classes = None if classes is None else np.array(classes)
         self._fields = fields
         if PAGE + self.n_features * self.n_places > size:
             raise ValueError(f"{self.path} is cut short")
@@ -529,6 +535,17 @@ class DiskTable:
         inside = inside and sides[0].size == sides[1].size == self._arrays["pair_weight"].size
         if not inside or any(((s < 0) | (s >= self.n_places)).any() for s in sides):
             raise ValueError(f"{self.path} is not a table of precede: its runs make no sense")
+
+    def _check_numbers(self) -> None:
+        """Weights and grades are numbers, cuts rise, rows are there."""
+        arrays = self._arrays
+        weights = [arrays[name] for name in ("weight", "outer", "pair_weight")]
+        good = all((each >= 0).all() and (each < np.inf).all() for each in weights)
+        good = good and bool(np.isfinite(arrays["grade"]).all())
+        good = good and bool(((arrays["order"] >= 0) & (arrays["order"] < self.n_rows)).all())
+        good = good and all(bool((np.diff(cut) > 0).all()) for cut in self.bins.cuts)
+        if not good or not np.isfinite(arrays["cuts"]).all():
+            raise ValueError(f"{self.path} is not a table of precede: its numbers make no sense")
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any
@@ -15,7 +16,17 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.disk import DiskTable, write_table
-from precede.files import Data, Layout, Roles, format_of, from_frame, read_numbers, side_file
+from precede.files import (
+    Data,
+    Layout,
+    Roles,
+    format_of,
+    from_frame,
+    read_numbers,
+    read_sizes,
+    side_file,
+)
+from precede.pages import Numbered
 from precede.parsing import read_letor
 from precede.streams import opened
 
@@ -27,6 +38,8 @@ Name = str | os.PathLike[str]
 BLOCK = 1 << 24
 # Rows of a parquet file read at a time.
 BATCH = 1 << 16
+# A block of more numbers than this is refused.
+MOST_CELLS = 1 << 30
 
 
 def table_of_file(
@@ -125,9 +138,11 @@ def _texts(stream: io.BufferedReader, size: int) -> Iterator[tuple[bytes, int]]:
     """
     before = 0
     while lines := stream.readlines(size):
+        marks = sum(line.count(b'"') for line in lines)
+        while marks % 2 and (more := stream.readline()):
+            lines.append(more)
+            marks += more.count(b'"')
         text = b"".join(lines)
-        while text.count(b'"') % 2 and (more := stream.readline()):
-            text += more
         yield text, before
         before += text.count(b"\n")
 
@@ -145,8 +160,13 @@ def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
     if not ends:
         raise ValueError(f"{path} holds no line of data")
     first, last = min(low for low, _ in ends), max(high for _, high in ends)
-    names = [str(column) for column in range(first, last)]
+    names = Numbered(first, last)
     for lines in parsed():
+        if lines.grade.size * (last - first) > MOST_CELLS:
+            raise ValueError(
+                f"{path} has {last - first} features, too many for blocks without gaps; read it as "
+                "a whole, which leaves zeros out"
+            )
         X = np.zeros((lines.grade.size, last - first))
         part = lines.X.toarray() if scipy.sparse.issparse(lines.X) else lines.X
         X[:, lines.first - first : lines.first - first + part.shape[1]] = part
@@ -170,19 +190,24 @@ def _parquet(path: Name, roles: Roles) -> Iterator[Data]:
     if find_spec("pyarrow") is None:
         raise ImportError("parquet files are read in blocks by pyarrow; install it")
     import pyarrow as pa  # noqa: PLC0415  (only for such files)
-    from pyarrow import parquet  # noqa: PLC0415
+
+    for batch in _batches(path):
+        if batch.num_rows:
+            data = from_frame(pa.Table.from_batches([batch]), roles, str(path))
+            if data.qid is not None:
+                data = replace(data, qid=np.array([str(q) for q in data.qid], object))
+            yield replace(data, docid=None)
+
+
+def _batches(path: Name) -> Iterator[Any]:
+    """Some rows of a parquet file at a time; whatever is wrong with it is a ValueError."""
+    from pyarrow import parquet  # noqa: PLC0415  (only for such files)
 
     try:
-        file = parquet.ParquetFile(path)
-    except pa.ArrowInvalid as error:
+        with parquet.ParquetFile(path) as file:
+            yield from file.iter_batches(BATCH)
+    except Exception as error:  # arrow has many kinds
         raise ValueError(f"{path} is not a parquet file: {error}") from error
-    with file:
-        for batch in file.iter_batches(BATCH):
-            if batch.num_rows:
-                data = from_frame(pa.Table.from_batches([batch]), roles, str(path))
-                if data.qid is not None:
-                    data = replace(data, qid=np.array([str(q) for q in data.qid], object))
-                yield replace(data, docid=None)
 
 
 def _with_sides(
@@ -192,23 +217,25 @@ def _with_sides(
     first = next(blocks, None)
     if first is None:
         raise ValueError(f"{path} holds no line of data")
-    columns: dict[str, NDArray] = {}
+    told: dict[str, int] = {}  # how many rows the files know of
+    columns: dict[str, Callable[[NDArray[np.int64]], Any]] = {}
     if first.qid is None and (name := side_file(groups, path, ".query", ".group")) is not None:
-        sizes = read_numbers(name, "sizes of queries")[:, 0]
-        if (sizes < 0).any() or (sizes != np.floor(sizes)).any() or sizes.max(initial=0) > 2**53:
-            raise ValueError(f"{name}: sizes of queries are whole numbers from 0")
-        columns["qid"] = np.repeat(np.arange(sizes.size), sizes.astype(np.int64))
+        ends = np.cumsum(read_sizes(name))
+        told["qid"] = int(ends[-1])
+        columns["qid"] = partial(np.searchsorted, ends, side="right")
     if first.weight is None and (name := side_file(weights, path, ".weight")) is not None:
-        columns["weight"] = read_numbers(name, "weights")[:, 0].copy()
+        weight = read_numbers(name, "weights")[:, 0].copy()
+        told["weight"] = weight.size
+        columns["weight"] = weight.take
     rows = 0
     for block in chain([first], blocks):
-        here = slice(rows, rows + len(block))
+        here = np.arange(rows, rows + len(block))
         rows += len(block)
-        parts: dict[str, Any] = {name: column[here] for name, column in columns.items()}
-        for name, part in parts.items():
-            if part.size != len(block):
+        for name, known in told.items():
+            if known < rows:
                 raise ValueError(f"{path} has more rows than the file of its {name} tells of")
+        parts: dict[str, Any] = {name: column(here) for name, column in columns.items()}
         yield replace(block, **parts)
-    for name, column in columns.items():
-        if column.size != rows:
-            raise ValueError(f"{path} has {rows} rows, and the file of its {name} {column.size}")
+    for name, known in told.items():
+        if known != rows:
+            raise ValueError(f"{path} has {rows} rows, and the file of its {name} {known}")

@@ -24,6 +24,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.judgments import Judgments, number_queries
+from precede.pages import Numbered
 from precede.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
 from precede.streams import STANDARD, opened, size_of, writing
 
@@ -42,6 +43,7 @@ __all__ = [
     "read_groups",
     "read_numbers",
     "read_pairs",
+    "read_sizes",
     "side_file",
     "write",
     "write_groups",
@@ -203,14 +205,14 @@ class Data:
         an error in data from a table. Other columns are left out.
         """
         names = [str(name) for name in names]
-        if names == list(self.feature_names):
+        if len(names) == len(self.feature_names) and names == list(self.feature_names):
             return self
         place = {name: column for column, name in enumerate(self.feature_names)}
         missing = [name for name in names if name not in place]
         if missing and not (self.zeros and len(missing) < len(names)):
             raise ValueError(
                 f"the data have no column {_listed(missing)}, which the model knows; "
-                f"they have {_listed(list(self.feature_names))}"
+                f"they have {_listed(self.feature_names)}"
             )
         there = [(new, place[name]) for new, name in enumerate(names) if name in place]
         to, of = (list(each) for each in zip(*there, strict=True))
@@ -318,14 +320,23 @@ def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> N
 
 def read_groups(path: Name, rows: int) -> NDArray[np.int64]:
     """Query numbers from a file with the size of each query (LightGBM, XGBoost)."""
-    sizes = read_numbers(path, "sizes of queries")[:, 0]
-    if (sizes < 0).any() or (sizes != np.floor(sizes)).any() or sizes.max(initial=0) > 2**53:
-        raise ValueError(f"{path}: sizes of queries are whole numbers from 0")
+    sizes = read_sizes(path)
     if sizes.sum() != rows:
         raise ValueError(
-            f"the sizes in {path} add up to {sizes.sum():.0f}, but the data have {rows} rows"
+            f"the sizes in {path} add up to {sizes.sum()}, but the data have {rows} rows"
         )
-    return np.repeat(np.arange(sizes.size), sizes.astype(np.int64))
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+def read_sizes(path: Name) -> NDArray[np.int64]:
+    """Sizes of queries from a file with one on a line, of less than 2^53 rows in all."""
+    sizes = read_numbers(path, "sizes of queries")[:, 0]
+    too_large = sizes.max(initial=0) >= 2**53 or sizes.sum() >= 2**53
+    if too_large or (sizes < 0).any() or (sizes != np.floor(sizes)).any():
+        raise ValueError(
+            f"{path}: sizes of queries are whole numbers from 0, less than 2^53 in all"
+        )
+    return sizes.astype(np.int64)
 
 
 def read_pairs(path: Name, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
@@ -391,7 +402,7 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
 
 def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Data:
     lines = read_letor(stream, str(path), size=size_of(path), n_jobs=n_jobs)
-    names = [str(column + lines.first) for column in range(lines.X.shape[1])]
+    names = Numbered(lines.first, lines.first + lines.X.shape[1])
     return Data(
         lines.X, y=lines.grade, qid=lines.qid, docid=lines.docid, feature_names=names, zeros=True
     )
@@ -773,9 +784,9 @@ def _frame(columns: dict[str, Any]) -> Any:
     raise ImportError(f"a data frame needs {', '.join(_FRAMES)}; install one of them")
 
 
-def _listed(names: Iterable[Any]) -> str:
-    names = [repr(str(name)) for name in names]
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(str(name)) for name in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _counted(number: int, noun: str) -> str:

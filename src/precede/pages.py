@@ -1,7 +1,8 @@
-"""A stream of text as pages of whole lines, and arrays that grow as they are read."""
+"""A stream of text as pages of whole lines, arrays that grow as they are read, and their names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BufferedReader
 from typing import Any, NoReturn
 
@@ -9,7 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "NEWLINE", "Growing", "Pages"]
+__all__ = ["CHUNK", "NEWLINE", "Growing", "Numbered", "Pages"]
 
 CHUNK = 1 << 24  # bytes read at a time
 NEWLINE = 10
@@ -127,6 +128,36 @@ class Growing:
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.used if size is None else size, refcheck=False)
         return array
+
+
+class Numbered(Sequence):
+    """Names that are numbers, written when they are asked for: a short file may have millions.
+
+    >>> names = Numbered(1, 4)
+    >>> names[0], list(names), len(names), names == ["1", "2", "3"]
+    ('1', ['1', '2', '3'], 3, True)
+    """
+
+    def __init__(self, first: int, end: int):
+        self._numbers = range(first, end)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self._numbers[place]
+        return str(found) if isinstance(found, int) else Numbered(found.start, found.stop)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        few = len(self) <= 100
+        return repr(list(self)) if few else f"['{self[0]}', '{self[1]}', ..., '{self[-1]}']"
 
 
 # -- kernels ---------------------------------------------------------------------------------

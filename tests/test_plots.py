@@ -132,6 +132,34 @@ def test_shapes_without_data_or_without_pieces():
         shape_info(of([Column(0)], [1.0]), 0, within=0)
 
 
+@pytest.mark.parametrize("most", [1e308, 1.7976931348623157e308])
+@pytest.mark.parametrize("kind", ["steps", "line", "column", "constant"])
+def test_values_near_the_largest_number_are_counted_and_drawn_through(most, kind):
+    """Widths and sums are more than the largest number; nothing is infinite, nothing warns."""
+    values = np.array([-most, -most / 2, 0.0, most / 2, most, most])
+    rankers = {
+        "steps": [Stump(0, -most / 2), Stump(0, most * 0.9)],
+        "line": [Feature(0, -most, most)],
+        "column": [Column(0)],
+        "constant": [Stump(0, most)],
+    }[kind]
+    model = of(rankers, [0.5] * len(rankers), 1)
+    X = values[:, None] if kind != "constant" else np.full((3, 1), most)
+    for info in (shape_info(model, 0, X, within=1.0, bins=4), shape_info(model, 0, bins=4)):
+        for numbers in (info.x, info.y, info.edges, [info.offset]):
+            assert np.isfinite(numbers).all()
+        assert (np.diff(info.edges) > 0).all()
+        assert info.x[0] < info.x[-1]
+    info = shape_info(model, 0, X, within=1.0, bins=4)
+    assert info.counts.sum() == len(X)
+    if kind != "constant":
+        assert info.counts.tolist() == [1, 1, 1, 3]
+        middle = info.x[::2] / 2 + info.x[1::2] / 2
+        between = info.y[::2] / 2 + info.y[1::2] / 2
+        assert_allclose(model.shape_function(0)(middle), between + info.offset, atol=1e-12 * most)
+    assert np.isfinite(model.shape_function(0).range) or kind == "column"
+
+
 # -- importances, learning, margins ----------------------------------------------------------
 
 

@@ -50,6 +50,10 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+# Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
+LARGEST = float(np.finfo(np.float64).max)
+LARGE = LARGEST / 4
+
 
 class _Info:
     """A result to be drawn: a frozen dataclass that turns into plain data."""
@@ -110,23 +114,41 @@ def shape_info(
     shape: ShapeFunction = model.shape_function(feature)
     column = _column(X, shape.feature)
     present = column[~np.isnan(column)]
-    if present.size:
-        low, high = np.quantile(present, [(1 - within) / 2, (1 + within) / 2])
-    elif shape.breakpoints.size:
-        pad = 0.1 * (float(np.ptp(shape.breakpoints)) or 1.0)
-        low, high = shape.breakpoints[0] - pad, shape.breakpoints[-1] + pad
-    else:
-        low, high = 0.0, 1.0
-    low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-    x, y = _corners(shape, float(low), float(high))
+    # The width of what is shown may be more than the largest number; a quarter of it is not.
+    seen = present if present.size else shape.breakpoints
+    unit = 4.0 if np.abs(seen).max(initial=0.0) > LARGE else 1.0
+    low, high = _shown(present / unit, shape.breakpoints / unit, within, LARGEST / unit)
+    x, y = _corners(shape, unit * low, unit * high)
     added = shape(column)
-    offset = float(np.mean(added)) if column.size and np.isfinite(added).all() else 0.0
-    inside = present[(present >= low) & (present <= high)]
-    counts, edges = np.histogram(inside, bins, (low, high))
+    offset = _mean(added) if column.size and np.isfinite(added).all() else 0.0
+    inside = present[(present / unit >= low) & (present / unit <= high)]
+    counts, edges = np.histogram(inside / unit, bins, (low, high))
+    edges = unit * edges
     share = 1 - present.size / column.size if column.size else 0.0
     missing = shape.missing - offset
     beyond = present.size - inside.size
     return ShapeInfo(shape.name, x, y - offset, offset, missing, share, edges, counts, beyond)
+
+
+def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple:
+    """Least and largest value to show, within -most and most."""
+    if present.size:
+        low, high = np.quantile(present, [(1 - within) / 2, (1 + within) / 2])
+    elif breakpoints.size:
+        pad = 0.1 * (float(np.ptp(breakpoints)) or 1.0)
+        low, high = breakpoints[0] - pad, breakpoints[-1] + pad
+    else:
+        low, high = 0.0, 1.0
+    if low == high:
+        pad = max(0.5, abs(low) * 2.0**-40)
+        low, high = low - pad, high + pad
+    return max(float(low), -most), min(float(high), most)
+
+
+def _mean(values: Floats) -> float:
+    """Mean, also where the sum is more than the largest number."""
+    scale = 2.0 ** int(values.size).bit_length()
+    return scale * float(np.mean(values / scale))
 
 
 def _column(X: Any, feature: int) -> Floats:
@@ -146,7 +168,8 @@ def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Flo
     piece = np.searchsorted(shape.breakpoints, middle, side="left")
     value, slope, reference = (a[piece] for a in (shape.values, shape.slopes, shape.references))
     x = np.stack([left, right], axis=1)
-    y = value[:, None] + slope[:, None] * (x - reference[:, None])
+    away = x / 2 - reference[:, None] / 2  # halves do not overflow
+    y = value[:, None] + 2 * slope[:, None] * away
     return x.ravel(), y.ravel()
 
 

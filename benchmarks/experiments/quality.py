@@ -48,12 +48,12 @@ SHAPE = {
     "random_state": 0,
     "n_jobs": 1,
 }
-# What is tried for the default of BoostedRanker, one change at a time. The draws of rows and
-# features alone move the validation NDCG@10 of MQ2008 by some 0.005, so each is fitted with
+# What is tried for the default of BoostedRanker, each one change of the first. Drawing rows and
+# features alone moves the validation NDCG@10 of MQ2008 by some 0.005, so each is fitted with
 # several seeds and their curves are averaged before the best round is taken.
 SEEDS = 3
 VARIANTS = {
-    "logistic, items, newton (default)": {},
+    "logistic, items, newton": {},
     "queries weigh the same": {"balance": "queries"},
     "pairs weigh the same": {"balance": "pairs"},
     "hessian bound": {"hessian": "bound", "line_search": True},
@@ -64,7 +64,7 @@ VARIANTS = {
     "squared hinge": {"loss": "squared_hinge"},
     "squared hinge, gap": {"loss": SquaredHinge("gap")},
     "exponential, price 2": {"loss": "exponential", "price": 2},
-    "reg_lambda 5": {"reg_lambda": 5.0},
+    "reg_lambda 5 (default)": {"reg_lambda": 5.0},
 }
 
 
@@ -238,7 +238,8 @@ def averaged(name, options, train, valid):
     judge = evaluator(name, valid)
     curves = []
     for seed in range(SEEDS):
-        [scores] = boosted(**options, random_state=seed)(train, [valid[0]], RATES[-1])
+        tried = {"reg_lambda": 0.0, **options, "random_state": seed}
+        [scores] = boosted(**tried)(train, [valid[0]], RATES[-1])
         means = [judge.evaluate(each).mean for each in scores]
         curves.append([[mean[metric] for metric in METRICS] for mean in means])
     curve = np.mean(curves, axis=0)
@@ -335,8 +336,8 @@ def search_table():
     rows = done(RESULTS / "quality_search.jsonl")
     lines = ["## Variants, on the validation sets", ""]
     lines += [f"Means over the folds of each set and {SEEDS} seeds, learning rate {RATES[-1]}. In "
-              "brackets the difference of NDCG@10 from the default and, where there are folds, its "
-              "standard error over them.", ""]  # fmt: skip
+              "brackets the difference of NDCG@10 from the first line and, where there are folds, "
+              "its standard error over them.", ""]  # fmt: skip
     heads = [f"{name}: NDCG@10, MAP, pair error" for name in SETS]
     lines += ["| variant | " + " | ".join(heads) + " |", "|---|" + "---|" * len(SETS)]
     for model in VARIANTS:
@@ -351,16 +352,16 @@ def search_table():
 
 
 def _difference(rows, name, model):
-    """NDCG@10 less that of the default, fold by fold."""
-    default = next(iter(VARIANTS))
+    """NDCG@10 less that of the first variant, fold by fold."""
+    first = next(iter(VARIANTS))
 
     def by_part(which):
         chosen = (row for row in rows if (row["set"], row["model"]) == (name, which))
         return {row["part"]: row["valid"]["ndcg@10"] for row in chosen}
 
-    own, base = by_part(model), by_part(default)
+    own, base = by_part(model), by_part(first)
     gaps = [own[part] - base[part] for part in own if part in base]
-    if model == default or not gaps:
+    if model == first or not gaps:
         return ""
     error = f" ± {np.std(gaps, ddof=1) / len(gaps) ** 0.5:.4f}" if len(gaps) > 1 else ""
     return f" ({np.mean(gaps):+.4f}{error})"

@@ -7,8 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from precede.exact import added, greatest
+from precede.exact import added, exact_sum, exact_sums, greatest
 from precede.peers import Conversation, Here, Peers, Station
+from precede.stumps import StumpSearch
+from precede.table import Table
+from precede.threads import Workers
 
 
 def place_of(work, blocks, spec=None):
@@ -228,3 +231,62 @@ def test_a_station_that_nobody_holds_ends():
     gc.collect()
     thread.join(5)
     assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("scales", "meetings"),
+    [
+        ((1.0, 1.0, 1.0), 1),
+        ((1.0, 0.2, 3.0), 1),
+        ((1.0, 2.0**-40, 1.0), 2),  # one has not summed for the scale of the others
+        ((0.0, 1.0, 0.0), 1),
+        ((0.0, 0.0, 0.0), 1),
+        ((np.inf, 1.0, 1.0), 1),
+    ],
+)
+def test_few_values_are_summed_in_one_meeting(scales, meetings):
+    rng = np.random.default_rng(0)
+    blocks = [scale * rng.uniform(0.5, 1.0, (2, 30)) for scale in scales]
+    blocks.append(np.zeros((2, 0)))
+
+    def work(block, spec, peers):
+        return exact_sums([block[0], -block[1]], peers, few=True)
+
+    conversation = Conversation(place_of(work, blocks), len(blocks), {})
+    whole = np.concatenate(blocks, axis=1)
+    assert conversation.run() == [exact_sum(whole[0]), exact_sum(-whole[1])]
+    assert len(conversation.answers) == meetings
+
+
+def test_a_search_meets_once_a_round_unless_the_pull_jumps():
+    """Stumps of 200 features: the same as on one machine, whatever was guessed of the drift."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(120, 200)).round(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    table = Table.build(X)
+    pulls = [rng.normal(size=120)]
+    for change in (1e-3, 1e-3, 1e-4, 1e-3, 2.0, 1e-3, 1e-3, 0.0, 0.3):
+        pulls.append(pulls[-1] + change * rng.normal(size=120))
+    pulls = [pull / np.abs(pull).sum() for pull in pulls]
+    allowed = rng.random(200) < 0.5
+    drawn = [None, None, allowed, None, None, ~allowed, None, None, None, None]
+    alone = StumpSearch(table, Workers(1))
+    expected = [alone.best(*each) for each in zip(pulls, drawn, strict=True)]
+    met = []
+
+    def work(places, spec, peers):
+        search, found = StumpSearch(table.block(places), peers), []
+        for pull, those in zip(pulls, drawn, strict=True):
+            found.append(search.best(pull[places], those))
+            if peers.rank == 0:
+                met.append(len(conversation.answers))
+        return found, search.evaluated
+
+    blocks = np.array_split(rng.permutation(120), 3)
+    conversation = Conversation(place_of(work, blocks), 3, {})
+    found, evaluated = conversation.run()
+    assert found == expected
+    # Where the pull jumps, the first look is not enough; else one meeting for each search.
+    assert np.diff([0, *met]).tolist().count(1) >= 7
+    assert len(conversation.answers) > len(pulls)
+    assert evaluated < 200 * len(pulls)

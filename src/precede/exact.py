@@ -29,6 +29,8 @@ Floats = NDArray[np.float64]
 
 # Below this many values a second thread costs more than it brings.
 SMALL = 1 << 16
+# Scales for which a machine sums few values before it knows that of all.
+SCALES = 8
 
 
 def exact_sum(values: Floats, workers: Any = None) -> float:
@@ -45,14 +47,55 @@ def exact_sum(values: Floats, workers: Any = None) -> float:
     return exact_sums([values], workers)[0]
 
 
-def exact_sums(arrays: Sequence[Floats], workers: Any = None) -> list[float]:
-    """Several sums, each as `exact_sum` takes it."""
+def exact_sums(arrays: Sequence[Floats], workers: Any = None, *, few: bool = False) -> list[float]:
+    """Several sums, each as `exact_sum` takes it.
+
+    Where machines meet, `few` says that they have few values each, so that summing them for
+    several scales is cheaper than to ask the others for the scale.
+    """
     if workers is None or workers.alone:
         return [_sum_in_parts(each, workers) for each in arrays]
-    largest = workers.together(
-        lambda: np.array([np.abs(each).max(initial=0.0) for each in arrays]), greatest
-    )
+    if few:
+        largest, sums = workers.together(
+            lambda: [_at_several_scales(each) for each in arrays], _at_the_scale_of_all
+        )
+        return _sums_below(arrays, largest, workers) if sums is None else sums
+    largest = workers.together(lambda: np.array([_top(each) for each in arrays]), greatest)
     return _sums_below(arrays, largest, workers)
+
+
+def _top(values: Floats) -> float:
+    return float(np.abs(values).max(initial=0.0))
+
+
+def _at_several_scales(values: Floats) -> tuple[float, list[tuple[int, int]]]:
+    """Largest absolute value, and the integers behind the sum for its scale and those above."""
+    top = _top(values)
+    if not 0 < top < np.inf:
+        return top, []
+    exponent = math.frexp(top)[1]
+    return top, [limbs_of(values, exponent + more) for more in range(SCALES)]
+
+
+def _at_the_scale_of_all(
+    parts: Sequence[Sequence[tuple[float, list[tuple[int, int]]]]],
+) -> tuple[Floats, list[float] | None]:
+    """Largest values, and the sums: None if a machine has not summed for the scale of all."""
+    largest = np.array([greatest([top for top, _ in of]) for of in zip(*parts, strict=True)])
+    sums = []
+    for most, of in zip(largest, zip(*parts, strict=True), strict=True):
+        if not 0 < most < np.inf:
+            sums.append(float(most))
+            continue
+        exponent = math.frexp(most)[1]
+        total = np.zeros(2, np.int64)
+        for top, limbs in of:
+            above = exponent - math.frexp(top)[1]
+            if top > 0 and above >= SCALES:
+                return largest, None
+            total += limbs[above] if top > 0 else 0
+        sums.append(float(from_limbs(total, exponent)))
+    return largest, sums
 
 
 def _sum_in_parts(values: Floats, workers: Any) -> float:

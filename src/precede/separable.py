@@ -150,7 +150,7 @@ class SeparableRisk(BoundRisk):
             listed = values[winner].astype(np.int8) - values[loser]
             right = np.append(right, parts.pair_mass[listed > 0])
             wrong = np.append(wrong, parts.pair_mass[listed < 0])
-        in_order, reversed_ = exact_sums([right, wrong], self.across)
+        in_order, reversed_ = exact_sums([right, wrong], self.across, few=True)
         return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
     def split(self, state: State, values: NDArray[np.uint8]) -> NDArray:

@@ -127,7 +127,8 @@ class StumpSearch(Search):
         # moved since.
         self._best = np.zeros((features, 3), np.int64)
         self._slack = np.full(features, MOST)
-        self._last = 0
+        self._last = 0  # the largest edge of the last round
+        self._drift = 0  # of the last round, where several machines meet
         self._small = table.n_places * features < SMALL
         self.evaluated = 0
 
@@ -136,13 +137,12 @@ class StumpSearch(Search):
         parts = self._workers.run(
             _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
         )
-        drift = max(sum(part[0] for part in parts), sum(part[1] for part in parts))
-        if not self._workers.alone:
-            drift = int(self._workers.together(lambda: np.array(parts).sum(axis=0), added).max())
-        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
-        if allowed is not None:
-            bound[~allowed] = -1
-        most = self._look(bound)
+        changed = np.array(parts).sum(axis=0)
+        if self._workers.alone:
+            bound = self._bounds(int(changed.max()), allowed)
+            most = self._look(bound)
+        else:
+            bound, most = self._look_together(changed, allowed)
         if most <= 0:
             return None
         if self._workers.alone:
@@ -155,6 +155,85 @@ class StumpSearch(Search):
         signed, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), signed / SCALE)
 
+    def _bounds(self, drift: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Let edges drift: the most that each feature can have now, -1 if it is not allowed."""
+        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
+        if allowed is not None:
+            bound[~allowed] = -1
+        return bound
+
+    def _look(self, bound: NDArray[np.int64]) -> int:
+        """Look at features by falling bound while one that is left could win or tie."""
+        streamed = self._table.streamed
+        if not streamed and (self._small or self._workers.jobs == 1):
+            most, count = _search_in_turn(
+                self._table.codes, self._integers, self._n_bins, self._missing, bound,
+                self._best, self._slack,
+            )  # fmt: skip
+            self.evaluated += count
+            return int(most)
+        order = _by_bound(bound)
+        most, looked = 0, 0
+        # The best edge seldom grows, so whatever could beat the last one is looked at in one
+        # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
+        least = ABREAST * self._workers.jobs
+        width = least if streamed else max(least, int(np.sum(bound >= self._last)))
+        while looked < order.size and bound[order[looked]] >= most - _tie(most):
+            batch = order[looked : looked + width]
+            width = least
+            self._workers.run(
+                _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
+                self._integers, self._n_bins, self._missing, self._best, self._slack,
+            )  # fmt: skip
+            self._table.release(batch)
+            most = max(most, int(np.abs(self._best[batch, 0]).max()))
+            looked += batch.size
+            self.evaluated += batch.size
+        self._last = most
+        return most
+
+    # -- several machines ------------------------------------------------------------------
+
+    def _look_together(
+        self, changed: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], int]:
+        """As `_look`, where other machines hold some of the pulls; gives the bounds as well.
+
+        How far edges have drifted is known only when all have met. So that they meet once, the
+        histograms of the features that could win if this drift were like the last one travel
+        with it; others follow where that was too small a guess.
+        """
+        likely = self._likely(allowed)
+        combine = partial(_drift_and_best, self._n_bins[likely], self._missing[likely])
+        self._drift, best = self._workers.together(
+            lambda: (changed, self._histograms(likely)), combine
+        )
+        bound = self._bounds(self._drift, allowed)
+        most = self._keep(likely, best, 0)
+        left = _by_bound(bound)
+        left, first = left[~np.isin(left, likely)], 0
+        while first < left.size and bound[left[first]] >= most - _tie(most):
+            batch = left[first : first + APART]
+            most = self._keep(batch, self._picked(batch, -1), most)
+            first += batch.size
+        self._last = most
+        return bound, most
+
+    def _likely(self, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Features that could win if edges drifted half as much again as in the last round."""
+        drift = self._drift + self._drift // 2 if self._lazy else MOST
+        bound = _bounds(drift, self._best, self._slack.copy())
+        if allowed is not None:
+            bound[~allowed] = -1
+        return _by_bound(bound)[: max(APART, int(np.sum(bound >= self._last)))]
+
+    def _keep(self, features: NDArray[np.int64], best: NDArray[np.int64], most: int) -> int:
+        """Remember what was found of some features; the largest edge so far."""
+        self._best[features] = best
+        self._slack[features] = 0
+        self.evaluated += features.size
+        return max(most, int(np.abs(best[:, 0]).max(initial=0)))
+
     def _winner_of_all(self, bound: NDArray[np.int64], most: int) -> int:
         """As `_winner`, where other machines hold some of the pulls."""
         # Every feature that could tie with the best has been looked at: its slack is 0.
@@ -164,42 +243,6 @@ class StumpSearch(Search):
         if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
             self._best[winner] = self._picked(np.array([winner]), least)[0]
         return winner
-
-    def _look(self, bound: NDArray[np.int64]) -> int:
-        """Look at features by falling bound while one that is left could win or tie."""
-        streamed = self._table.streamed
-        alone = self._workers.alone
-        if alone and not streamed and (self._small or self._workers.jobs == 1):
-            most, count = _search_in_turn(
-                self._table.codes, self._integers, self._n_bins, self._missing, bound,
-                self._best, self._slack,
-            )  # fmt: skip
-            self.evaluated += count
-            return int(most)
-        order = np.argsort(-bound, kind="stable")
-        order = order[bound[order] >= 0]
-        most, looked = 0, 0
-        # The best edge seldom grows, so whatever could beat the last one is looked at in one
-        # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
-        least = ABREAST * self._workers.jobs if alone else max(APART, ABREAST * self._workers.jobs)
-        width = least if streamed else max(least, int(np.sum(bound >= self._last)))
-        while looked < order.size and bound[order[looked]] >= most - _tie(most):
-            batch = order[looked : looked + width]
-            width = least
-            if alone:
-                self._workers.run(
-                    _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
-                    self._integers, self._n_bins, self._missing, self._best, self._slack,
-                )  # fmt: skip
-                self._table.release(batch)
-            else:
-                self._best[batch] = self._picked(batch, -1)
-                self._slack[batch] = 0
-            most = max(most, int(np.abs(self._best[batch, 0]).max()))
-            looked += batch.size
-            self.evaluated += batch.size
-        self._last = most
-        return most
 
     def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
         """Best stumps of some features, from the pulls of all machines; see `_pick`."""
@@ -244,6 +287,22 @@ class StumpSearch(Search):
         """Make the stump that is 1 from code `first` up."""
         threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
         return Stump(feature, float(threshold), missing)
+
+
+def _by_bound(bound: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Features that are allowed, by falling bound."""
+    order = np.argsort(-bound, kind="stable")
+    return order[bound[order] >= 0]
+
+
+def _drift_and_best(
+    n_bins: NDArray[np.int64],
+    missing: NDArray[np.bool_],
+    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[int, NDArray[np.int64]]:
+    """How far edges may have drifted, and `_pick_of_features`, from the parts of all machines."""
+    changed, histograms = zip(*parts, strict=True)
+    return int(added(changed).max()), _pick_of_features(n_bins, missing, -1, histograms)
 
 
 def _pick_of_features(

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -541,22 +542,35 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
     edges = np.zeros(len(rankers))
     stumps = [j for j, ranker in enumerate(rankers) if isinstance(ranker, Stump)]
     if stumps:
-        features = np.unique([rankers[j].feature for j in stumps])  # type: ignore[attr-defined]
-        histogram = workers.together(
-            lambda: table.integer_histogram(to_integers(pull), features), added
+        kept: Any = [rankers[j] for j in stumps]
+        features = np.unique([stump.feature for stump in kept])
+        combine = partial(
+            _edges_of_stumps,
+            np.searchsorted(features, [stump.feature for stump in kept]),
+            np.array(
+                [np.searchsorted(table.bins.cuts[s.feature], s.threshold, "right") for s in kept]
+            ),
+            np.array([stump.missing for stump in kept], bool),
         )
-        above = np.cumsum(histogram[:, :MISSING][:, ::-1], axis=1)[:, ::-1]
-        for j in stumps:
-            stump = rankers[j]
-            assert isinstance(stump, Stump)
-            row = int(np.searchsorted(features, stump.feature))
-            first = int(np.searchsorted(table.bins.cuts[stump.feature], stump.threshold, "right"))
-            missing = histogram[row, MISSING] if stump.missing else 0
-            edges[j] = (above[row, first] + missing) / SCALE
+        edges[stumps] = workers.together(
+            lambda: table.integer_histogram(to_integers(pull), features), combine
+        )
     others = sorted(set(range(len(rankers))) - set(stumps))
     if others:
         edges[others] = exact_sums([pull * rankers[j].on(table) for j in others], workers)
     return edges
+
+
+def _edges_of_stumps(
+    row: NDArray[np.int64],
+    first: NDArray[np.int64],
+    missing: NDArray[np.bool_],
+    parts: Sequence[NDArray[np.int64]],
+) -> Floats:
+    """Edges of stumps from the histograms of all machines, one row for each feature."""
+    histogram = added(parts)
+    above = np.cumsum(histogram[:, :MISSING][:, ::-1], axis=1)[:, ::-1]
+    return (above[row, first] + np.where(missing, histogram[row, MISSING], 0)) / SCALE
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -539,7 +539,7 @@ class DiskTable:
     def _check_numbers(self) -> None:
         """Weights and grades are numbers, cuts rise, rows are there."""
         arrays = self._arrays
-        weights = [arrays[name] for name in ("weight", "outer", "pair_weight")]
+        weights = [arrays[name] for name in ("weight", "outer", "outer_of_items", "pair_weight")]
         good = all((each >= 0).all() and (each < np.inf).all() for each in weights)
         good = good and bool(np.isfinite(arrays["grade"]).all())
         good = good and bool(((arrays["order"] >= 0) & (arrays["order"] < self.n_rows)).all())

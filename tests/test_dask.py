@@ -19,9 +19,23 @@ import dask.dataframe as dd
 import pandas as pd
 from dask.distributed import Client, LocalCluster
 
-from precede import ConvexRisk, PushRanker, RankBoost, SmoothMargin, load
+from precede import (
+    ConvexRisk,
+    Judgments,
+    PushRanker,
+    RankBoost,
+    SmoothMargin,
+    load,
+    pairs_in_order,
+)
 from precede.boost import SmoothedStepWarning
-from precede.dask import DaskConvexRisk, DaskPushRanker, DaskRankBoost, DaskSmoothMargin
+from precede.dask import (
+    DaskConvexRisk,
+    DaskPushRanker,
+    DaskRankBoost,
+    DaskSmoothMargin,
+    PairObjective,
+)
 from precede.datasets import search_results, two_normals
 from precede.dealing import arranged, deal, partitions
 from precede.stumps import StumpSearch
@@ -448,6 +462,23 @@ def test_what_cannot_be_followed_is_refused(clients):
 
     with pytest.raises(ValueError, match="the client is asynchronous"):
         DaskRankBoost().fit(X, y, client=Asynchronous())
+
+
+@pytest.mark.filterwarnings("ignore:Parameter:UserWarning")
+def test_lightgbm_takes_the_objective_on_dask(clients):
+    """On one worker, where its trees are those of the local interface."""
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed")
+    order = np.argsort(GRADED.qid, kind="stable")
+    X, y, qid = GRADED.X[order], GRADED.y[order], GRADED.qid[order]
+    group = np.unique(qid, return_counts=True)[1]
+    settings = {"objective": PairObjective(loss="logistic"), "n_estimators": 3, "verbose": -1}
+    local = lightgbm.LGBMRanker(**settings, n_jobs=1).fit(X, y, group=group)
+    arrays = chunked(y.size, X, y)
+    (sizes,) = chunked(group.size, group)
+    cluster = lightgbm.DaskLGBMRanker(**settings, client=clients[1]).fit(*arrays, group=sizes)
+    scores = cluster.predict(arrays[0]).compute()
+    assert np.allclose(scores, local.predict(X))
+    assert pairs_in_order(Judgments.graded(y, qid), scores) > 0.6
 
 
 def worker_pids(client):

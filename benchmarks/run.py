@@ -3,6 +3,7 @@
     python benchmarks/run.py                 # everything: some 15 minutes on two quiet cores
     python benchmarks/run.py --quick         # small, to see that it runs; nothing is kept
     python benchmarks/run.py --only kernels  # one part, printed but not kept
+    python benchmarks/run.py --again CatBoost  # rounds of one library measured anew
 
 Everything is measured in one run on one machine, learner after learner in turn. The figures
 are appended to `results/benchmarks.jsonl` with versions and machine; `table.py` makes the page
@@ -25,7 +26,7 @@ import numpy as np
 
 import kernels
 import problems
-from measure import about, append, in_a_process
+from measure import about, append, in_a_process, last
 from precede.metrics import Evaluator
 
 HERE = Path(__file__).parent
@@ -135,6 +136,19 @@ def _one_run(rows, label, learner, problem, count, *, first):
     row = rows.setdefault(label, {"round_ms": [], "setup_s": []})
     row["round_ms"] += [round(1000 * seconds, 3) for seconds in run["round"]]
     row["setup_s"].append(round(run["setup"], 3))
+
+
+def again(library):
+    """The last figures, with the rounds of one library measured anew."""
+    found = last("benchmarks.jsonl")
+    plan = {
+        name: ({label: each for label, each in learners.items() if library in label}, *rest)
+        for name, (learners, *rest) in PLAN.items()
+    }
+    fresh = rounds({name: part for name, part in plan.items() if part[0]})
+    for name, part in fresh.items():
+        found["rounds"][name]["learners"] |= part["learners"]
+    return found | {"again": {library: about(THREADS)}}
 
 
 # -- quality and scoring ------------------------------------------------------------------------
@@ -358,8 +372,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only")
+    parser.add_argument("--again", metavar="LEARNER", help="rounds of one library once more")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
+    if asked.again:
+        append("benchmarks.jsonl", again(asked.again))
+        return
     quick = asked.quick
     parts = {
         "about": lambda: about(THREADS),

@@ -162,7 +162,8 @@ def kernels(found):
 def main():
     found = last("benchmarks.jsonl")
     about = ", ".join(f"{name} {value}" for name, value in found["about"].items())
-    lines = ["# Benchmarks", "", about + f". The run took {found['minutes']} minutes.", "",
+    anew = "".join(f" Rounds of {name} were measured anew." for name in found.get("again", ()))
+    lines = ["# Benchmarks", "", about + f". The run took {found['minutes']} minutes.{anew}", "",
              "Medians, least and greatest in brackets. Where a peer wins, the table says so; "
              "`make bench` measures all of it anew.", ""]  # fmt: skip
     parts = {"rounds": rounds, "to quality": quality, "scoring": scoring, "metrics": metrics,

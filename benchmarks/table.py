@@ -12,6 +12,7 @@ matplotlib.use("svg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from measure import RESULTS, last, middle, spread
 
@@ -140,9 +141,10 @@ def draw_growth(found):
                 height = [np.nan if s is None else s for s in seconds]
                 ax.loglog(found[axis]["points"], height, "o" + dashes, label=label, markersize=4)
         ax.set_xlabel(axis)
-        ax.grid(alpha=0.3, which="both")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.grid(alpha=0.3)
     axes[0].set_ylabel("seconds of a whole fit")
-    axes[0].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
     figure.savefig(FIGURES / "growth.svg", metadata={"Date": None})
 
 

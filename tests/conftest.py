@@ -1,6 +1,7 @@
 """Settings of the suite: a Hypothesis profile that never depends on the clock or on chance."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -18,6 +19,10 @@ settings.register_profile(
     "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# A suite that was started in the background is born deaf to Ctrl-C; some tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MODULES = (
     "candidates", "model", "pair_weights", "rankers", "separable", "stumps", "sums", "table",

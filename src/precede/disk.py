@@ -108,7 +108,7 @@ def write_table(
     -----
     The raw values go to a temporary file beside the table (eight or four bytes a cell); then
     each column is read back, cut and encoded: O(n log n) time for each, exactly the cuts of
-    a fit in memory. Memory: one block, and some 200 bytes a row with one thread (each thread
+    a fit in memory. Memory: one block, and some 220 bytes a row with one thread (each thread
     more adds about 40 bytes a row).
 
     Examples

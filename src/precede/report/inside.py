@@ -102,7 +102,8 @@ def _shape(model: Any, feature: int, X: Any) -> dict[str, Any] | None:
             info = shape_info(model, feature, X, bins=_BARS)
     except ValueError:
         return None
-    if not (np.isfinite(info.y).all() and np.isfinite(info.edges).all()):
+    wide = float(max(info.x.max(), info.edges[-1])) - float(min(info.x.min(), info.edges[0]))
+    if not (np.isfinite(info.y).all() and np.isfinite(info.edges).all() and np.isfinite(wide)):
         return None
     which = thinned(info.x.size, _MOST_CORNERS)
     missing = plain_value(float(info.missing)) if info.missing_share > 0 else None

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from traceback import clear_frames
 from typing import Any
 
 import numpy as np
@@ -172,8 +173,12 @@ def deal(client: Any, delayed: list[Any], model: Any) -> Iterator[Dealt]:
     parts = client.compute(delayed)
     try:
         dealt = _dealt(client, parts, model)
-    except BaseException:
-        _forget(client, parts)
+    except BaseException as error:
+        # Not cancelled: tasks beside the one that failed may still be under way, and the
+        # scheduler loses a client that cancels what they wait for.
+        for part in parts:
+            part.release()
+        clear_frames(error.__traceback__)  # which hold the futures made on the way
         raise
     del parts  # from now on the blocks stand for them
     try:

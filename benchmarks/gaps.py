@@ -1,6 +1,6 @@
 """The largest gaps that the benchmarks showed, before and after they were closed.
 
-    python benchmarks/gaps.py /path/to/an/older/checkout     # some eight minutes
+    python benchmarks/gaps.py /path/to/an/older/checkout     # some four minutes
 
 Runs this checkout and the older one in turn, each in processes of its own, twice, and
 writes `results/gaps.md`. What is measured: the pull of hinge losses in one long list (the

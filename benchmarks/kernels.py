@@ -62,7 +62,7 @@ def _kernels(rows, workers):
     y = (score > np.quantile(score, 0.9)).astype(int)
     table = Table.build(X, workers=workers)
     yield (
-        "binning (sorts a sample of each column)",
+        "binning (sorts every column)",
         5 * X.size,
         lambda: Table.build(X, workers=workers),
     )

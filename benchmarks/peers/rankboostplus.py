@@ -1,7 +1,7 @@
 """The authors' RankBoost+ code, if `rankboost` is installed; it lists every pair.
 
 Nothing of it is part of precede. Without it `run` raises `ImportError`, and the benchmark
-leaves the line out.
+leaves the line out. Written from its README and not tried yet.
 """
 
 import numpy as np

@@ -2,7 +2,8 @@
 
 It is a command: a run reads a LETOR file, trains and writes a model. Rounds are timed as the
 whole run less a run of one round, so that reading and the start of Java are not counted.
-Without the jar `run` raises `ImportError`, and the benchmark leaves the line out.
+Without the jar `run` raises `ImportError`, and the benchmark leaves the line out. Written from
+RankLib's documentation and not tried yet, for want of a jar.
 """
 
 import os

@@ -263,8 +263,8 @@ def read(
 
     Notes
     -----
-    O(bytes) time. A LETOR file of a gigabyte takes some seconds on one core and at most one
-    and a half times the memory of its result.
+    O(bytes) time. A LETOR file of a gigabyte takes some seconds on one core and about 1.6
+    times the memory of its result (``benchmarks/results/readers.md``).
 
     Examples
     --------

@@ -131,11 +131,6 @@ def test_a_function_takes_at_most_seven_positional_arguments(path):
     assert many == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_a_module_stays_under_800_lines(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 800
-
-
 def test_kernels_are_cached_release_the_lock_and_nothing_else():
     """No fastmath, no parallel, no signature: measured reasons are in CONTRIBUTING."""
     for path, tree in trees():

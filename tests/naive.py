@@ -346,6 +346,18 @@ def normaliser(right, wrong, tied, alpha):
     return right * math.exp(-alpha) + wrong * math.exp(alpha) + tied
 
 
+def decrease(right, wrong, half_a_pair):
+    """1 - Z after the step taken, which is smoothed where one of the masses is 0."""
+    alpha, _ = _alpha(right, wrong, "exact", half_a_pair)
+    return right * -math.expm1(-alpha) + wrong * -math.expm1(alpha)
+
+
+def orders_all(pairs, values):
+    """Whether a ranker, or its opposite, puts every pair in order without a tie."""
+    sides = [values[pair.winner] - values[pair.loser] for pair in pairs]
+    return min(sides) > 0 or max(sides) < 0
+
+
 def rankboost(
     judgments, rankers, *, rounds, select="slope", step="exact", learning_rate=1.0, balance="pairs",
     positive_only=False, tie=2.0**-40,
@@ -369,13 +381,13 @@ def rankboost(
         if select == "slope":
             worth = [(r - w) if positive_only else abs(r - w) for r, w, _ in split]
         else:
-            worth = [(math.sqrt(r) - math.sqrt(w)) ** 2 for r, w, _ in split]
+            worth = [decrease(r, w, half_a_pair) for r, w, _ in split]
         chosen = first_of_the_best([w if w > 1e-15 else 0.0 for w in worth], tie)
         if chosen is None:
             break
         right, wrong, tied = split[chosen]
         alpha, smoothed = _alpha(right, wrong, step, half_a_pair)
-        perfect = min(right, wrong) == 0 and tied <= 1e-15
+        perfect = orders_all(pairs, rankers[chosen])
         alpha *= learning_rate
         for row, value in enumerate(rankers[chosen]):
             scores[row] += alpha * value

@@ -52,6 +52,30 @@ def least_along(judgments, scores, values, loss, price, balance="pairs"):
     return scipy.optimize.brentq(at, 0.0, reach, xtol=1e-14, rtol=1e-14)
 
 
+def smoothed_step(judgments, scores, values, loss, price, *, gap=False, balance="pairs"):
+    """Step along a ranker that reverses no pair, or orders none; None for any other ranker.
+
+    Half a pair, e, is in order and decays at the rate of the loss, -l'(0) / l(0); another is
+    reversed by the whole width of the ranker and grows at the rate M / R of the risk. `loss` and
+    `price` are those of `naive`, in decimals.
+    """
+    pairs = naive.list_pairs(judgments)
+    sides = [float(values[pair.winner]) - float(values[pair.loser]) for pair in pairs]
+    if min(sides) < 0 < max(sides) or not any(sides):
+        return None
+    rows = {row for pair in pairs for row in (pair.winner, pair.loser)}
+    width = max(float(values[row]) for row in rows) - min(float(values[row]) for row in rows)
+    found = naive.risk(judgments, scores, loss, price, gap=gap, balance=balance)
+    with naive.decimal.localcontext(naive.DIGITS):
+        pulled = zip(found.pull, values, strict=True)
+        ordered = sum(pull * naive.Decimal(float(value)) for pull, value in pulled)
+        ordered = float(ordered / found.mass) / width
+        zero = naive.Decimal(0)
+        rates = float(-loss[1](zero) / loss[0](zero) + found.mass / found.value)
+    half_a_pair = 0.5 / naive.pair_count(judgments)
+    return math.copysign(math.log1p(abs(ordered) / half_a_pair) / rates / width, ordered)
+
+
 def convex_push(judgments, rankers, *, rounds, loss, price, balance="pairs"):
     """Chosen rankers, their steps and the objective after every round."""
     scores = [0.0] * len(judgments)

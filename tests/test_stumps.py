@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments, PairRisk, Stump, Stumps
-from precede.rankers import TIE, ranker_from_dict
-from precede.stumps import TIE_OF_DECREASES, StumpSearch
+from precede.rankers import TIE, TIE_OF_DECREASES, ranker_from_dict
+from precede.stumps import StumpSearch
 from precede.table import Table
 from precede.threads import Workers
 
@@ -159,7 +159,7 @@ def find_decrease(X, made, scores, balance):
 @given(decreases())
 @settings(max_examples=120)
 def test_the_largest_decrease_is_the_best_by_brute_force(situation):
-    """(sqrt(d+) - sqrt(d-))² over the explicit list of pairs, for every threshold and side."""
+    """1 - Z after the step taken, over the list of pairs, for every threshold and side."""
     X, made, scores, balance = situation
     table, found = find_decrease(X, made, scores, balance)
     rows = table.order
@@ -171,7 +171,8 @@ def test_the_largest_decrease_is_the_best_by_brute_force(situation):
         )
         for stump in stumps
     ]  # fmt: skip
-    worth = [(math.sqrt(right) - math.sqrt(wrong)) ** 2 for right, wrong, _ in splits]
+    half_a_pair = 0.5 / naive.pair_count(made)
+    worth = [naive.decrease(right, wrong, half_a_pair) for right, wrong, _ in splits]
     chosen = naive.first_of_the_best(worth, TIE_OF_DECREASES)
     if chosen is None:
         assert found is None or found.decrease < 1e-15
@@ -187,7 +188,10 @@ def test_the_largest_decrease_is_the_best_by_brute_force(situation):
 
 
 def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
-    """d+ = .5, d- = 0 beats d+ = .75, d- = .2, although its edge .5 is below .55."""
+    """d+ = .5, d- = 0 beats d+ = .75, d- = .2, although its edge .5 is below .55.
+
+    Its step is smoothed by e = 1/40, so it lowers the risk by .5 (1 - sqrt(e / (.5 + e))).
+    """
     made = Judgments.preferences(range(0, 40, 2), range(1, 40, 2), n=40)
     cautious, bold = np.zeros(40), np.zeros(40)
     cautious[0:20:2] = 1  # 10 of 20 pairs in order, the others tied
@@ -196,7 +200,7 @@ def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
     X = np.stack([bold, cautious], axis=1)
     table, found = find_decrease(X, made, np.zeros(40), "pairs")
     assert found.ranker == Stump(1, 0.5)
-    assert found.decrease == pytest.approx(0.5)
+    assert found.decrease == pytest.approx(0.5 * (1 - math.sqrt(1 / 21)))
     bound = PairRisk("exponential").bind(made)
     steep = Stumps().search(table, bound.state(np.zeros(40)).pull)
     assert steep.ranker == Stump(0, 0.5)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, State, least_margin
+from precede.bound import BoundRisk, State, ghost_mass
 from precede.judgments import Arrangement, Judgments
 from precede.line import PushLine
 from precede.model import Ensemble
@@ -164,14 +164,6 @@ class StepRule:
         return {}
 
 
-def ghost_mass(arrangement: Arrangement) -> float:
-    """Mass of the ghost pairs that keep a step finite: half a pair.
-
-    Halting, an infinite weight and a large constant all break the theory (C19 appendix B).
-    """
-    return 0.5 / arrangement.pair_count
-
-
 class ExactStep(StepRule):
     """The step at which the risk is least along the ranker.
 
@@ -179,8 +171,8 @@ class ExactStep(StepRule):
     d+ and d- are the masses of the pairs in order and reversed; with the price ``u^p`` and two
     classes it is ``log(d+ / d-) / (p + 1)``, with grades or queries a search on the masses of
     levels (see `PushLine`). When d- is 0 the step would be infinite; it is smoothed as
-    ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair. Anything else is a
-    line search.
+    ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair (see
+    `BoundRisk.smoothed_step` for other losses and prices). Anything else is a line search.
     """
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
@@ -194,13 +186,9 @@ class ExactStep(StepRule):
             if line.bounded:
                 return Step(line.least())
             right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
-        smoothed = min(right, wrong) == 0
-        if smoothed:
-            ghost = ghost_mass(risk.arrangement)
-            right, wrong = right + ghost, wrong + ghost
-        size = float(np.log(right / wrong)) / (1 + risk.power) / risk.rate
-        perfect = smoothed and masses.tied <= 1e-15
-        return Step(size, smoothed and not perfect, perfect)
+        if min(right, wrong) > 0:
+            return Step(float(np.log(right / wrong)) / (1 + risk.power) / risk.rate)
+        return _finite(risk, risk.smoothed_step(state, right, wrong), values)
 
 
 class BoundStep(StepRule):
@@ -218,10 +206,10 @@ class BoundStep(StepRule):
                 "rankers='features'"
             )
         edge = risk.edge(state, values)
-        smoothed = abs(edge) >= 1 - 1e-15
-        ghost = 2 * ghost_mass(risk.arrangement) if smoothed else 0.0
+        infinite = abs(edge) >= 1 - 1e-15
+        ghost = 2 * ghost_mass(risk.arrangement) if infinite else 0.0
         size = 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
-        return Step(size, False, smoothed)
+        return _finite(risk, size, values) if infinite else Step(size)
 
 
 class LineSearch(StepRule):
@@ -236,15 +224,20 @@ class LineSearch(StepRule):
     ) -> Step:
         """Search the line: on a few points that stand for many rows, or on all rows."""
         if values.dtype == np.uint8 and SmoothLine.fits(risk, state):
-            least = SmoothLine(risk, state, values).least()  # type: ignore[arg-type]
-            if least is not None:
-                return Step(least)
-        size, smoothed = risk.line_search(state, values, ghost=ghost_mass(risk.arrangement))
-        # The values alone put every pair in order, without a tie.
-        perfect = smoothed and (
-            least_margin(risk.arrangement, np.sign(size) * values, risk.workers) > 0
-        )
-        return Step(size, smoothed and not perfect, perfect)
+            sign = 1.0 if risk.edge(state, values) > 0 else -1.0
+            if not risk.falls_for_ever(sign * values):
+                least = SmoothLine(risk, state, values).least()  # type: ignore[arg-type]
+                if least is not None:
+                    return Step(least)
+        size, smoothed = risk.line_search(state, values)
+        return _finite(risk, size, values) if smoothed else Step(size)
+
+
+def _finite(risk: BoundRisk, size: float, values: NDArray) -> Step:
+    """A step that would be infinite: of a perfect ranker, or smoothed."""
+    # The values alone put every pair in order, without a tie.
+    perfect = risk.least_margin(np.sign(size) * values) > 0
+    return Step(size, not perfect, perfect)
 
 
 class QuadraticStep(StepRule):

@@ -21,12 +21,24 @@ from precede.judgments import Arrangement
 from precede.losses import PairLoss, Polynomial, Power, Price, Spline
 from precede.threads import Workers
 
-__all__ = ["BoundRisk", "Masses", "State", "ends_of_levels", "least_margin"]
+__all__ = [
+    "BoundRisk",
+    "Masses",
+    "State",
+    "decay_rate",
+    "ends_of_levels",
+    "ghost_mass",
+    "least_margin",
+]
 
 Floats = NDArray[np.float64]
 
-# A line search doubles its reach so many times before it takes the least to be at infinity.
+# A line search doubles its reach so many times before it gives up: no change of sign is found
+# where mistakes weigh less than rounding.
 DOUBLINGS = 40
+# A loss whose slope is exactly 0 this many times its own scale beyond 0 ends somewhere, as a
+# hinge does. A tail as thin as that of the normal distribution has not underflowed by then.
+SCALES_TO_END = 16.0
 
 
 @dataclass(frozen=True)
@@ -120,40 +132,83 @@ class BoundRisk:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
         return exact_sum(state.pull * values, self.workers)
 
+    @property
+    def ghost(self) -> float:
+        """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
+        return ghost_mass(self.arrangement)
+
+    def least_margin(self, values: NDArray) -> float:
+        """Least margin that the values alone give to any term of the risk: O(n)."""
+        return least_margin(self.arrangement, values, self.workers)
+
+    def falls_for_ever(self, values: NDArray) -> bool:
+        """Whether the risk keeps falling along the values, which reverse no pair: O(n).
+
+        Decided by comparing the values of every pair, never by a slope that vanishes. Losses
+        that end, such as hinges, stop falling at a finite step.
+        """
+        loss = getattr(self, "loss", None)  # a risk written by hand knows of no pairs
+        return loss is not None and not decay_rate(loss)[1] and self.least_margin(values) >= 0
+
+    def growth(self, state: State) -> float:
+        """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
+        return float(np.exp(state.log_mass - state.log_value))
+
+    def smoothed_step(
+        self, state: State, right: float, wrong: float, *, width: float = 1.0,
+        ghost: float | None = None,
+    ) -> float:  # fmt: skip
+        """Give a finite step along a ranker that reverses no pair, or puts none in order.
+
+        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
+        and e is the mass of a *ghost* pair, half a pair. The ghost in order decays at the rate
+        ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
+        does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
+        the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
+        ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
+        for any loss and price.
+        """
+        ghost = self.ghost if ghost is None else ghost
+        loss = getattr(self, "loss", None)
+        decay = 1.0 if loss is None else decay_rate(loss)[0]
+        logarithm = float(np.log((right + ghost) / (wrong + ghost)))
+        return logarithm / (decay + self.growth(state)) / width
+
     def line_search(
-        self, state: State, values: NDArray, *, ghost: float = 0.0
+        self, state: State, values: NDArray, *, ghost: float | None = None
     ) -> tuple[float, bool]:
-        """Find the step along `values` at which the risk is least, and whether by ghosts.
+        """Find the step along `values` at which the risk is least, and whether it was smoothed.
 
         The derivative along the line is followed outwards until its sign changes, then
-        bracketed (Brent). Where it never changes, the least is at infinity; then two *ghost*
-        pairs of mass `ghost`, one in order and one reversed, keep the step finite. For
-        values 0 and 1 this is ``log((d+ + ghost) / (d- + ghost)) / 2``.
+        bracketed (Brent). Where the values reverse no pair the least is at infinity, and the
+        step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
+        so little that no change of sign is found.
         """
-        width = self.width(values)
-        sign = 1.0 if self.edge(state, values) > 0 else -1.0
+        edge = self.edge(state, values)
+        if edge == 0:
+            return 0.0, False
+        width, sign = self.width(values), 1.0 if edge > 0 else -1.0
 
         def falling(step: float) -> float:
             at = self.state(state.scores + sign * step * values)
             return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
 
-        def falling_with_ghosts(step: float) -> float:
-            at = self.state(state.scores + sign * step * values)
-            fall = sign * self.edge(at, values) * np.exp(at.log_mass - state.log_mass)
-            return fall - ghost * width * 2 * np.sinh(min(step * width, 700.0))
-
-        # Hinges are flat from some step on; other losses fall for ever, if ever less.
-        ends = isinstance(self.loss.form, Polynomial | Spline)
-        step, smoothed = _zero_beyond(falling, 1.0 / width, flat_is_least=ends), False
-        if step is None:
-            step, smoothed = _zero_beyond(falling_with_ghosts, 1.0 / width), True
+        size = None
+        if not self.falls_for_ever(sign * values):
+            loss = getattr(self, "loss", None)
+            ends = loss is not None and decay_rate(loss)[1]
+            with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
+                size = _zero_beyond(falling, 1.0 / width, flat_is_least=ends)
+        if size is None:
+            masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
+            return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
         # On kinks a derivative is worth its sign at best: never end higher than the start.
-        step = sign * (step or 0.0)
+        step = sign * size
         for _ in range(60):
             if self.log_value(state.scores + step * values) <= state.log_value:
-                return step, smoothed
+                return step, False
             step /= 2
-        return 0.0, smoothed
+        return 0.0, False
 
     def width(self, values: NDArray) -> float:
         """Greatest less least of the values of a ranker."""
@@ -167,6 +222,33 @@ class BoundRisk:
         rows = np.zeros(self.arrangement.n_rows)
         rows[self.arrangement.order] = per_place
         return rows
+
+
+def ghost_mass(arrangement: Arrangement) -> float:
+    """Mass of the ghost pairs that keep a step finite: half a pair.
+
+    Pairs are counted by weight, so that a row of weight 2 is two rows. Halting, an infinite
+    weight and a large constant all break the theory (C19 appendix B).
+    """
+    return 0.5 / arrangement.pair_count
+
+
+def decay_rate(loss: PairLoss) -> tuple[float, bool]:
+    """Rate ``-l'(0) / l(0)`` of a loss, 1 where that is undefined, and whether the loss ends.
+
+    A loss *ends* when it is flat beyond some margin, as hinges are.
+
+    >>> from precede.losses import Exponential, Hinge
+    >>> decay_rate(Exponential()), decay_rate(Hinge(2.0))
+    ((1.0, False), (0.5, True))
+    """
+    value, slope = float(loss.value(np.zeros(1))[0]), float(loss.slope(np.zeros(1))[0])
+    if not (value > 0 and slope < 0):
+        return 1.0, True
+    rate = -slope / value
+    if isinstance(loss.form, Polynomial | Spline):
+        return rate, True
+    return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
 
 
 def least_margin(
@@ -218,13 +300,13 @@ def ends_of_levels(
 def _zero_beyond(
     falling: Callable[[float], float], reach: float, *, flat_is_least: bool = False
 ) -> float | None:
-    """Where a falling function, positive at 0, crosses zero; None if it only tends to it."""
+    """Where a falling function, positive at 0, crosses zero; None if nowhere in reach."""
     for _ in range(DOUBLINGS):
         here = falling(reach)
         if here < -1e-15:
             return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
-        if abs(here) <= 1e-15:  # flat: nothing is left to gain, or nothing is left at all
-            return None if here > 0 and not flat_is_least else reach
+        if abs(here) <= 1e-15 and flat_is_least:  # nothing is left to gain
+            return reach
         reach *= 2
     return None
 

@@ -106,6 +106,20 @@ class BoundPointRisk(BoundRisk):
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
+    @property
+    def ghost(self) -> float:
+        """Half a row's share of the weight, a row of weight 2 being two rows."""
+        weight = self.arrangement.weight
+        return 0.5 / max(exact_sum(weight), weight.size)
+
+    def least_margin(self, values: NDArray) -> float:
+        """Least margin ``y_i h(x_i)`` of a row: O(n)."""
+        return float((self._sign * values).min())
+
+    def width(self, values: NDArray) -> float:
+        """Greatest absolute value: by so much a step of 1 moves a margin at most."""
+        return float(np.abs(values).max())
+
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the mean loss of a row."""
         return log_value - self._log_rows

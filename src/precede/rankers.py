@@ -10,7 +10,7 @@ Ties go to the lowest feature, then to the lowest threshold, then to missing val
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from reprlib import repr as shown
 from typing import Any, ClassVar
@@ -45,6 +45,8 @@ Floats = NDArray[np.float64]
 # Edges that differ by less than this share of the largest are equal: what is left is rounding,
 # which weights instead of repeated rows would round otherwise.
 TIE = 2.0**-40
+# The same for decreases: squares of differences of square roots are less exact.
+TIE_OF_DECREASES = 1e-9
 # Below this many cells a second thread costs more than it brings.
 SMALL = 1 << 19
 
@@ -227,7 +229,7 @@ class Found:
     """The best ranker of a search.
 
     `edge` is normalised (pulls of a total of 1); `decrease` is the share by which a full
-    step lowers the risk, where the search was for that; `values` are those of the ranker on
+    exact step lowers the risk, where the search was for that; `values` are those of the ranker on
     the table, where the search knows them.
     """
 
@@ -385,7 +387,7 @@ class _Columnwise(Search):
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
-        best = None
+        found = []
         binary = ~self._workers.together(
             lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), greatest
         )
@@ -394,10 +396,9 @@ class _Columnwise(Search):
         ):
             if allowed is not None and not allowed[feature]:
                 continue
-            found = Found(ranker, *factors.decrease(values.astype(np.uint8) if small else values))
-            if found.decrease > (best.decrease if best else 0.0):
-                best = found
-        return best
+            on_table = values.astype(np.uint8) if small else values
+            found.append(Found(ranker, *factors.decrease(on_table)))
+        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
 class Features(Family):
@@ -496,20 +497,21 @@ class _Together(Search):
         self._searches = searches
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        return self._best_of(
-            lambda search: search.best(pull, allowed), lambda found: abs(found.edge)
-        )
+        found = [search.best(pull, allowed) for search in self._searches]
+        return _first_of_the_best(found, lambda each: abs(each.edge), TIE)
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        return self._best_of(
-            lambda search: search.best_decrease(factors, allowed), lambda found: found.decrease
-        )
+        found = [search.best_decrease(factors, allowed) for search in self._searches]
+        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
 
-    def _best_of(
-        self, find: Callable[[Search], Found | None], worth: Callable[[Found], float]
-    ) -> Found | None:
-        found = [answer for search in self._searches if (answer := find(search)) is not None]
-        return max(found, key=worth) if found else None
+
+def _first_of_the_best(
+    found: Iterable[Found | None], worth: Callable[[Found], float], tie: float
+) -> Found | None:
+    """Give the first whose worth ties with the largest; None if nothing is worth anything."""
+    known = [each for each in found if each is not None]
+    most = max(map(worth, known), default=0.0)
+    return next((each for each in known if worth(each) >= most * (1 - tie)), None) if most else None
 
 
 def family(rankers: str | Family) -> Family:

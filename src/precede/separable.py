@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -19,7 +20,7 @@ from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price, Separable
 from precede.threads import Workers
 
-__all__ = ["Factors", "SeparableParts", "SeparableRisk"]
+__all__ = ["Factors", "SeparableParts", "SeparableRisk", "decreases"]
 
 Floats = NDArray[np.float64]
 
@@ -112,6 +113,10 @@ class SeparableRisk(BoundRisk):
             pull += integers * 2.0**-61
         log_mass = log_value + math.log(self.power * self.rate)
         return State(scores, log_value, log_mass, pull, parts)
+
+    def growth(self, state: State) -> float:  # noqa: ARG002
+        """Pair mass over risk, which is the same at all scores."""
+        return self.power * self.rate
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
@@ -252,6 +257,7 @@ class Factors:
     level_start, query_start : the runs of the arrangement
     terms, levels, pair_mass : see `SeparableParts`
     pairs : places of the winners (row 0) and losers (row 1) of the listed pairs
+    ghost : mass of a ghost pair, by which steps are smoothed
     """
 
     def __init__(self, risk: SeparableRisk, state: State):
@@ -262,18 +268,36 @@ class Factors:
         self.terms = state.parts.terms
         self.levels = state.parts.levels
         self.pair_mass = state.parts.pair_mass
+        self.ghost = risk.ghost
 
     def decrease(self, values: NDArray) -> tuple[float, float]:
-        """Edge of a ranker, and the share by which its best step lowers the risk."""
+        """Edge of a ranker, and the share by which its step (`ExactStep`) lowers the risk."""
         if values.dtype == np.uint8:
             masses = self._risk.masses(self._state, values)
-            return masses.edge, float((np.sqrt(masses.right) - np.sqrt(masses.wrong)) ** 2)
+            return masses.edge, float(decreases(masses.right, masses.wrong, self.ghost))
         edge = self._risk.edge(self._state, values)
         if edge == 0:
             return 0.0, 0.0
         step, _ = self._risk.line_search(self._state, values)
         after = self._risk.log_value(self._state.scores + step * values)
         return edge, float(-np.expm1(after - self._state.log_value))
+
+
+def decreases(right: Any, wrong: Any, ghost: float) -> Any:
+    """Share by which the step along a two-valued ranker lowers the exponential risk.
+
+    After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is
+    ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). Where one of the masses is 0 the step is smoothed
+    by ghosts of mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone.
+
+    >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
+    (0.0, 0.375)
+    """
+    most, least = np.maximum(right, wrong), np.minimum(right, wrong)
+    exact = (np.sqrt(most) - np.sqrt(np.maximum(least, 0.0))) ** 2
+    left = np.sqrt(ghost / (most + ghost))
+    # 1 - left, without cancellation
+    return np.where(least > 0, exact, most * (most / (most + ghost)) / (1.0 + left))
 
 
 @dataclass(frozen=True)

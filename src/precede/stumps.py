@@ -12,7 +12,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.exact import added
-from precede.rankers import SMALL, Family, Found, Ranker, Search
+from precede.rankers import SMALL, TIE_OF_DECREASES, Family, Found, Ranker, Search
+from precede.separable import decreases
 from precede.table import MISSING, SCALE, Table
 from precede.threads import Workers
 
@@ -20,8 +21,6 @@ __all__ = ["Stump", "StumpSearch", "Stumps"]
 
 Floats = NDArray[np.float64]
 
-# As `rankers.TIE`, for decreases: squares of differences of square roots are less exact.
-TIE_OF_DECREASES = 1e-9
 # Features whose histograms are filled together, so that a pull is read once for all of them
 # and additions to one bin do not wait for each other.
 ABREAST = 4
@@ -261,7 +260,7 @@ class StumpSearch(Search):
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
-        choose = partial(_largest_decrease, self._n_bins, allowed)
+        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost)
         chosen = self._workers.together(lambda: self._decreases(factors), choose)
         if chosen is None:
             return None
@@ -321,6 +320,7 @@ def _pick_of_features(
 def _largest_decrease(
     n_bins: NDArray[np.int64],
     allowed: NDArray[np.bool_] | None,
+    ghost: float,
     parts: Sequence[NDArray[np.int64]],
 ) -> tuple[tuple[int, int, int], float, float] | None:
     """Feature, first code above the threshold and side of the missing; edge; decrease."""
@@ -328,11 +328,10 @@ def _largest_decrease(
     if allowed is not None:
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
-    # The normaliser d0 + 2 sqrt(d+ d-) is 1 - (sqrt(d+) - sqrt(d-))².
-    gain = np.abs(np.sqrt(np.maximum(right, 0)) - np.sqrt(np.maximum(wrong, 0)))
+    gain = decreases(right, wrong, ghost)
     # Missing values above every present one is the complement of below every one.
     gain[np.arange(gain.shape[0]), 1, n_bins] = 0
-    decrease = gain.transpose(0, 2, 1) ** 2  # features, thresholds, side of the missing
+    decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
     if decrease.max() <= 0:
         return None
     best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))

@@ -207,10 +207,11 @@ class VoteStep(StepRule):
             return LineSearch().step(risk, state, found, values)
         voted = state.pull * values
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
-        perfect = min(right, wrong) == 0
-        weight = risk.arrangement.weight
-        ghost = 0.5 / max(exact_sum(weight), weight.size) if perfect else 0.0
-        return Step(0.5 * math.log((right + ghost) / (wrong + ghost)), False, perfect)
+        ghost = risk.ghost if min(right, wrong) == 0 else 0.0
+        size = 0.5 * math.log((right + ghost) / (wrong + ghost))
+        # A row that is wrong may weigh too little to be seen.
+        perfect = ghost > 0 and risk.least_margin(np.sign(size) * values) > 0
+        return Step(size, ghost > 0 and not perfect, perfect)
 
     def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:
         """F-skew and the share of rows on the wrong side."""

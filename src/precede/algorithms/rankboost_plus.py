@@ -15,7 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from precede.boost import History, Progress, Result, Rounds, Stop, advance, ghost_mass
+from precede.boost import History, Progress, Result, Rounds, Stop, advance
+from precede.bound import ghost_mass
 from precede.candidates import PRIME, Candidates, Span
 from precede.checkpoint import Checkpoint
 from precede.estimator import BaseRanker, Task
@@ -653,9 +654,9 @@ class _Loop:
 
         for ghosts in (False, True):  # with ghosts the least is never at infinity
             reach = 1.0
-            while reach < 64 and slope(reach, ghosts) < 0:
+            while reach < 64 and slope(reach, ghosts) <= SETTLED:
                 reach *= 2
-            if slope(reach, ghosts) >= 0:
+            if slope(reach, ghosts) > SETTLED:
                 root = scipy.optimize.brentq(slope, 0.0, reach, (ghosts,), xtol=1e-14)
                 return float(np.sign(move.edge) * root)
         return float(np.sign(move.edge) * reach)

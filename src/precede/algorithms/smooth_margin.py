@@ -271,7 +271,7 @@ class SmoothMarginStep(StepRule):
             if not binary:  # one ranker that orders all pairs need not have the best margin
                 step = Step(step.size, step.smoothed)
         elif binary:
-            step, promised = self._closed(risk, state, smooth, values)
+            step, promised = self._closed(risk, state, smooth, found, values)
         else:
             step = Step(self._line_search(risk, state, found, values))
         self._of_round = {"best_edge": abs(found.edge), "progress_condition": promised}
@@ -299,7 +299,7 @@ class SmoothMarginStep(StepRule):
         return -(log_value + self._log_scale) / norm if norm > 0 else -math.inf
 
     def _closed(
-        self, risk: BoundRisk, state: State, smooth: float, values: NDArray
+        self, risk: BoundRisk, state: State, smooth: float, found: Found, values: NDArray
     ) -> tuple[Step, bool]:
         """RS09 eq. (12), with the fraction turned over so that d- = 0 needs no exception."""
         masses = risk.masses(state, values)
@@ -308,6 +308,8 @@ class SmoothMarginStep(StepRule):
         tied, edge = masses.tied, right - wrong
         pulled = smooth * tied
         root = math.sqrt(pulled * pulled + (1 - smooth) * (1 + smooth) * 4 * right * wrong)
+        if pulled + root == 0:  # nothing to be seen is tied or reversed: G rises for ever
+            return ExactStep().step(risk, state, found, values), False
         size = math.log(2 * (1 - smooth) * right / (pulled + root))
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
         return Step(sign * max(size, 0.0)), promised

@@ -29,6 +29,7 @@ class Windows(Family):
     """All windows between two cuts of a feature."""
 
     name: ClassVar[str] = "windows"  # RankBoost(rankers="windows") finds it by this name
+    exhaustive = True  # every window is looked at, so ConvexRisk and SmoothMargin may certify
 
     def search(self, table, pull):
         histogram = table.histogram(pull)  # the only thing that touches the data

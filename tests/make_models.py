@@ -66,7 +66,7 @@ RECIPES = {
         {"n_estimators": 3, "rankers": Trees(num_leaves=4, categorical_features=[3],
                                              min_child_samples=5, lightgbm=SMALL)}, categorical,
     ),
-    "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "cost": "logistic"}, with_missing),
+    "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),
     "QBRank": ({"n_estimators": 3}, with_missing),
     "RankBoost_features": ({"n_estimators": 6, "rankers": "features"}, with_missing),

@@ -1,5 +1,7 @@
 """Convex risk in an l1 ball: the certificate against exact solutions of small problems."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -7,8 +9,24 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from precede import ConvexRisk, Judgments, load
-from precede.datasets import excess_ranking_risk, two_normals, uniform_regression
+from precede import (
+    Columns,
+    Constants,
+    ConvexRisk,
+    Exponential,
+    Family,
+    Features,
+    Found,
+    Hinge,
+    Judgments,
+    PairLoss,
+    SquaredHinge,
+    Stump,
+    Stumps,
+    Trees,
+    load,
+)
+from precede.datasets import two_normals
 
 COSTS = {
     "exponential": np.exp,
@@ -45,8 +63,13 @@ def least_cost(X, y, cost, radius):
             objective, np.vstack([short, inside]), np.r_[-np.ones(pairs), radius], method="highs"
         )
         return answer.fun
+    return least_smooth_cost(M, COSTS[cost], radius)
+
+
+def least_smooth_cost(M, phi, radius):
+    """Least mean cost in the ball for the matrix of margins M, by a general solver."""
+    stumps = M.shape[1]
     split = np.hstack([M, -M])
-    phi = COSTS[cost]
     answer = scipy.optimize.minimize(
         lambda w: phi(-split @ w).mean(),
         np.zeros(2 * stumps),
@@ -64,7 +87,7 @@ def least_cost(X, y, cost, radius):
 def test_the_gap_is_a_certificate(cost, radius, seed):
     """The mean cost is above the least by no more than the certified gap."""
     X, y = small_problem(seed)
-    model = ConvexRisk(cost=cost, radius=radius, tolerance=1e-4).fit(X, y)
+    model = ConvexRisk(loss=cost, radius=radius, tolerance=1e-4).fit(X, y)
     scores = model.predict(X)
     mean = COSTS[cost](-(scores[y == 1][:, None] - scores[y == 0][None, :])).mean()
     excess = mean - least_cost(X, y, cost, radius)
@@ -75,7 +98,7 @@ def test_the_gap_is_a_certificate(cost, radius, seed):
 @pytest.mark.parametrize("cost", COSTS)
 def test_every_gap_on_the_way_is_a_certificate(cost):
     X, y = small_problem(2)
-    model = ConvexRisk(cost=cost, radius=3.0, tolerance=1e-5).fit(X, y)
+    model = ConvexRisk(loss=cost, radius=3.0, tolerance=1e-5).fit(X, y)
     least = least_cost(X, y, cost, 3.0)
     # The gap of a row was certified before its step, for the risk of the row before.
     before = np.r_[1.0, model.history_["risk"][:-1]]
@@ -85,7 +108,7 @@ def test_every_gap_on_the_way_is_a_certificate(cost):
 @pytest.mark.parametrize("cost", COSTS)
 def test_the_ball_is_never_left(cost):
     sample = two_normals(400, random_state=1)
-    model = ConvexRisk(cost=cost, radius=1.5, tolerance=1e-3).fit(sample.X, sample.y)
+    model = ConvexRisk(loss=cost, radius=1.5, tolerance=1e-3).fit(sample.X, sample.y)
     assert sum(map(abs, model.ensemble_.weights)) <= 1.5
     assert (model.history_["norm"] <= 1.5 * (1 + 1e-12)).all()
 
@@ -93,7 +116,7 @@ def test_the_ball_is_never_left(cost):
 def test_the_cost_falls_with_the_radius_and_the_history_tells_it():
     sample = two_normals(300, random_state=0)
     costs = [
-        ConvexRisk(cost="logistic", radius=r, tolerance=1e-4)
+        ConvexRisk(loss="logistic", radius=r, tolerance=1e-4)
         .fit(sample.X, sample.y)
         .history_["risk"][-1]
         for r in (0.5, 1.0, 4.0)
@@ -113,7 +136,7 @@ def test_radius_by_cross_validation_with_queries():
 
     sample = search_results(20, features=4, informative=2, per_query=15, random_state=0)
     model = ConvexRisk(
-        cost="logistic", radius="cv", radii=[0.5, 2.0, 8.0], cv=3, tolerance=5e-3, random_state=0
+        loss="logistic", radius="cv", radii=[0.5, 2.0, 8.0], cv=3, tolerance=5e-3, random_state=0
     ).fit(sample.X, sample.y, qid=sample.qid)
     errors = [step["error"] for step in model.path_]
     assert [step["radius"] for step in model.path_] == [0.5, 2.0, 8.0]
@@ -142,7 +165,10 @@ def test_works_from_pairs_alone_and_with_real_rankers():
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
-        ({"cost": "squared"}, "cost='squared'"),
+        ({"loss": "squared"}, "loss='squared'"),
+        ({"loss": Hinge("gap")}, "different margins"),
+        ({"loss": Hinge(0.0)}, "is 0 at margin 0"),
+        ({"rankers": "trees"}, "may miss the largest edge"),
         ({"radius": -1.0}, "radius=-1.0"),
         ({"radius": "cv", "radii": [2.0, 1.0]}, "increasing"),
         ({"tolerance": 0}, "tolerance=0"),
@@ -196,18 +222,139 @@ def test_cross_validation_needs_queries_to_leave_out():
         ConvexRisk(radius="cv").fit(sample.X, sample.y, qid=np.zeros(40))
 
 
-def test_excess_risk_falls_with_the_sample():
-    """Universal consistency, on a problem whose Bayes ranking risk is 1/12 (CLV05 example 1)."""
-    test = uniform_regression(4000, random_state=99)
-    excess = []
-    for n in (60, 400, 3000):
-        train = uniform_regression(n, random_state=n)
-        radius = n**0.35  # grows, but slower than the sample: what the theorem asks
-        model = ConvexRisk(cost="logistic", radius=radius, tolerance=2e-2, max_bins=64)
-        scores = model.fit(train.X, train.y).predict(test.X)
-        excess.append(excess_ranking_risk(scores, test.truth))
-    assert excess[0] > excess[1] > excess[2] > 0
-    assert excess[2] < 0.02
+class Careless(Family):
+    """Looks at the first feature only, and promises nothing."""
+
+    def search(self, table, pull):
+        stump = Stump(0, 0.5)
+        return Found(stump, float(pull @ stump.on(table)))
+
+
+class Hasty(Stumps):
+    """Overrides the search of an exhaustive family, and so has to promise anew."""
+
+    name = ""
+
+    def search(self, table, pull):
+        return Careless().search(table, pull)
+
+
+class Thorough(Careless):
+    """All there is to search: one stump."""
+
+    exhaustive = True
+
+
+@pytest.mark.parametrize("rankers", ["trees", Careless(), Hasty(), Stumps() | Careless()], ids=repr)
+def test_no_gap_is_certified_without_an_exhaustive_search(rankers):
+    X, y = small_problem()
+    with pytest.raises(ValueError, match="may miss the largest edge"):
+        ConvexRisk(rankers=rankers).fit(X, y)
+
+
+def test_a_family_that_declares_an_exhaustive_search_is_certified():
+    """One stump is the whole family: the best weight in the ball is known in closed form."""
+    X, y = small_problem()
+    model = ConvexRisk(rankers=Thorough(), radius=5.0, tolerance=1e-6).fit(X, y)
+    high = X[:, 0] > 0.5
+    right = (y == 1)[:, None] & (y == 0) & high[:, None] & ~high
+    wrong = (y == 1)[:, None] & (y == 0) & ~high[:, None] & high
+    assert model.ensemble_.weights[0] == pytest.approx(
+        0.5 * np.log(right.sum() / wrong.sum()), abs=1e-3
+    )
+    assert model.gap_ <= 1e-6
+
+
+def test_the_families_say_whether_their_search_is_exhaustive():
+    from sklearn.linear_model import LinearRegression
+
+    from precede.learners import Regressors
+    from precede.votes import Votes
+
+    searched = [Stumps(), Stumps(lazy=False), Features(), Columns(), Constants(), Votes()]
+    assert all(family.exhaustive for family in searched)
+    assert (Stumps() | Features() | Constants()).exhaustive
+    grown = [Trees(), Regressors(LinearRegression()), Stumps() | Careless(), Hasty()]
+    assert not any(family.exhaustive for family in grown)
+
+
+class Quartic(PairLoss):
+    """A loss of one's own, not scaled to 1 at margin 0 and without a form."""
+
+    def value(self, margin):
+        return 3.0 * np.maximum(1.5 - margin, 0.0) ** 4
+
+    def slope(self, margin):
+        return -12.0 * np.maximum(1.5 - margin, 0.0) ** 3
+
+
+@pytest.mark.parametrize(
+    ("loss", "phi"),
+    [
+        ("squared_hinge", lambda x: np.maximum(0, 1 + x) ** 2),
+        (SquaredHinge(2.0), lambda x: np.maximum(0, 1 + x / 2) ** 2),
+        (Exponential(), np.exp),
+        (Quartic(), lambda x: np.maximum(0, 1.5 + x) ** 4 / 1.5**4),
+    ],
+    ids=["squared hinge", "margin 2", "exponential", "quartic"],
+)
+@pytest.mark.parametrize("radius", [0.5, 4.0])
+def test_any_convex_loss_is_certified(loss, phi, radius):
+    X, y = small_problem(3)
+    model = ConvexRisk(loss=loss, radius=radius, tolerance=1e-4).fit(X, y)
+    scores = model.predict(X)
+    mean = phi(-(scores[y == 1][:, None] - scores[y == 0][None, :])).mean()
+    M = margins_of_all_stumps(X, y)
+    assert model.gap_ <= 1e-4
+    assert model.history_["risk"][-1] == pytest.approx(mean)
+    assert -1e-7 <= mean - least_smooth_cost(M, phi, radius) <= model.gap_ + 1e-7
+
+
+def test_a_hinge_of_any_margin_is_a_hinge_on_another_scale():
+    """(1 + x/2)_+ in a ball of radius 4 has the least mean cost of (1 + x)_+ in one of 2."""
+    X, y = small_problem(1)
+    model = ConvexRisk(loss=Hinge(2.0), radius=4.0, tolerance=1e-4).fit(X, y)
+    scores = model.predict(X)
+    mean = np.maximum(0, 1 - (scores[y == 1][:, None] - scores[y == 0]) / 2).mean()
+    assert model.gap_ <= 1e-4
+    assert -1e-7 <= mean - least_cost(X, y, "hinge", 2.0) <= model.gap_ + 1e-7
+
+
+class Bent(PairLoss):
+    """A hinge that does not say so: its kink is not rounded off."""
+
+    def value(self, margin):
+        return np.maximum(1.0 - margin, 0.0)
+
+    def slope(self, margin):
+        return np.where(margin < 1.0, -1.0, 0.0)
+
+
+def test_a_gap_that_a_kink_keeps_open_is_reported_and_true():
+    X, y = small_problem(1)
+    with pytest.warns(ConvergenceWarning, match="above the tolerance"):
+        model = ConvexRisk(loss=Bent(), radius=6.0, tolerance=1e-6, n_estimators=200).fit(X, y)
+    scores = model.predict(X)
+    mean = np.maximum(0, 1 - (scores[y == 1][:, None] - scores[y == 0])).mean()
+    assert -1e-7 <= mean - least_cost(X, y, "hinge", 6.0) <= model.gap_ + 1e-7
+
+
+def test_cost_is_a_deprecated_name_of_loss():
+    X, y = small_problem()
+    settings = {"radius": 2.0, "tolerance": 1e-3}
+    old = sklearn.base.clone(ConvexRisk(cost="logistic", **settings))
+    with pytest.warns(FutureWarning, match="use 'loss'"):
+        old.fit(X, y)
+    new = ConvexRisk(loss="logistic", **settings).fit(X, y)
+    assert np.array_equal(old.predict(X), new.predict(X))
+    assert "loss" in new.get_params()
+
+
+def test_models_saved_with_the_old_parameter_can_be_loaded_and_fitted():
+    model = load(Path(__file__).parent / "models" / "ConvexRisk_v1.json")
+    assert model.cost == "logistic"
+    with pytest.warns(FutureWarning, match="cost"):
+        model.fit(*small_problem())
 
 
 @parametrize_with_checks([ConvexRisk(radius=1.0, tolerance=0.05, n_estimators=20)])

@@ -146,7 +146,7 @@ ESTIMATORS = {
     "logistic push": (DaskPushRanker, PushRanker, {"loss": "logistic", "n_estimators": 2}),
     "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 12}),
     "ball": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.02, "radius": 1.0}),
-    "hinge": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.1, "radius": 1.0, "cost": "hinge"}),
+    "hinge": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.1, "radius": 1.0, "loss": "hinge"}),
 }
 
 

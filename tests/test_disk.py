@@ -128,7 +128,7 @@ def test_two_classes_frames_text_queries_and_sparse_blocks(tmp_path):
 def test_other_algorithms_and_evaluation_sets(tmp_path):
     X, y, qid, _ = sample(weighted=False)
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
-    settings = {"cost": "logistic", "tolerance": 0.01}
+    settings = {"loss": "logistic", "tolerance": 0.01}
     assert same_model(ConvexRisk(**settings).fit(X, y, qid=qid), ConvexRisk(**settings).fit(table))
     assert same_model(
         PushRanker(n_estimators=9).fit(X, y, qid=qid), PushRanker(n_estimators=9).fit(table)

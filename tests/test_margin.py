@@ -337,7 +337,7 @@ def test_the_progress_bar_shows_the_interval(capsys):
 def test_rankers_that_are_not_searched_exactly_are_refused():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
     for fit in (SmoothMargin(rankers="trees").fit, lambda X, y: best_margin(X, y, rankers="trees")):
-        with pytest.raises(ValueError, match="grown, not searched"):
+        with pytest.raises(ValueError, match="may miss the largest edge"):
             fit(X, y)
     with pytest.raises(ValueError, match="beside Judgments"):
         best_margin(X, Judgments(y), qid=[1, 1, 1])

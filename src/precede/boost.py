@@ -58,6 +58,9 @@ EVALUATIONS = 12
 LONGEST_STEP = 8.0
 # Below this many places a second thread costs more than it brings.
 SMALL = 1 << 16
+# Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
+NOTHING_LEFT = "no weak ranker improves the risk"
+NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 
 
 class SmoothedStepWarning(UserWarning):
@@ -535,7 +538,8 @@ class _Loop:
             began = time.perf_counter()
             found = self._choose()
             if found is None:
-                self.reason = "no weak ranker improves the risk"
+                sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf
+                self.reason = NOTHING_LEFT if sure else NOTHING_FOUND
                 return
             values = found.values
             if values is None:

@@ -250,7 +250,7 @@ class DaskSmoothMargin(_OnDask, SmoothMargin):
 class DaskConvexRisk(_OnDask, ConvexRisk):
     """`ConvexRisk` on a Dask cluster; see `DaskRankBoost`. ``radius="cv"`` is refused.
 
-    A single list is split between workers for the exponential cost; it stays whole on one
+    A single list is split between workers for the exponential loss; it stays whole on one
     worker otherwise.
     """
 
@@ -260,7 +260,7 @@ class DaskConvexRisk(_OnDask, ConvexRisk):
         return isinstance(self.radius, str)
 
     def _splits_a_list(self) -> bool:
-        return super()._splits_a_list() and self.cost == "exponential"
+        return super()._splits_a_list() and isinstance(self._chosen_loss(), Exponential)
 
 
 class PairObjective:

@@ -256,11 +256,11 @@ class SquaredHinge(Hinge):
 
 
 class SmoothedHinge(PairLoss):
-    """The hinge of margin 1 with its kink rounded off over a width `smoothing`.
+    """The hinge with its kink at `margin` rounded off over a width `smoothing`.
 
-    ``l(m) = ((1 - m)_+² - (1 - smoothing - m)_+²) / (2 smoothing)``: equal to 0 right of 1,
-    a parabola down to ``1 - smoothing`` and a straight line left of it. It lies below the
-    hinge, by at most half of `smoothing`.
+    ``l(m) = ((margin - m)_+² - (margin - smoothing - m)_+²) / (2 smoothing)``: equal to 0 right
+    of `margin`, a parabola down to ``margin - smoothing`` and a straight line left of it. It lies
+    below the hinge, by at most half of `smoothing`.
 
     >>> import numpy as np
     >>> SmoothedHinge(0.5).value(np.array([-1.0, 0.75, 1.0]))
@@ -269,31 +269,33 @@ class SmoothedHinge(PairLoss):
 
     name = "smoothed_hinge"
 
-    def __init__(self, smoothing: float = 0.1):
+    def __init__(self, smoothing: float = 0.1, *, margin: float = 1.0):
         if not 0 < smoothing < np.inf:
             raise ValueError(f"smoothing={smoothing!r} is out of range; use more than 0")
         self.smoothing = float(smoothing)
+        self.margin = float(margin)
         self.most_curvature = 1.0 / self.smoothing
         half = 0.5 / self.smoothing
-        self.form = Spline(((half, 1.0, 2), (-half, 1.0 - self.smoothing, 2)))
+        self.form = Spline(((half, self.margin, 2), (-half, self.margin - self.smoothing, 2)))
 
     def value(self, margin: Floats) -> Floats:
         """Parabola near the kink, straight line left of it."""
-        short = np.maximum(1.0 - margin, 0.0)
+        short = np.maximum(self.margin - margin, 0.0)
         round_ = np.minimum(short, self.smoothing)
         return round_ * (short - 0.5 * round_) / self.smoothing
 
     def slope(self, margin: Floats) -> Floats:
         """Between -1 and 0."""
-        return -np.clip((1.0 - margin) / self.smoothing, 0.0, 1.0)
+        return -np.clip((self.margin - margin) / self.smoothing, 0.0, 1.0)
 
     def curvature(self, margin: Floats) -> Floats:
         """``1 / smoothing`` on the parabola, 0 elsewhere."""
-        inside = (margin < 1.0) & (margin >= 1.0 - self.smoothing)
+        inside = (margin < self.margin) & (margin >= self.margin - self.smoothing)
         return np.where(inside, 1.0 / self.smoothing, 0.0)
 
     def __repr__(self) -> str:
-        return f"SmoothedHinge({self.smoothing:g})"
+        margin = "" if self.margin == 1 else f", margin={self.margin:g}"
+        return f"SmoothedHinge({self.smoothing:g}{margin})"
 
 
 # -- prices ----------------------------------------------------------------------------------

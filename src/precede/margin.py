@@ -23,17 +23,15 @@ from precede.boost import Training
 from precede.bound import least_margin
 from precede.inference import read_sample
 from precede.judgments import Arrangement, Judgments
-from precede.learners import Regressors, Trees
 from precede.metrics import finite_column, query_numbers
 from precede.model import Ensemble
-from precede.rankers import Constant, Family, Ranker, Union, family
+from precede.rankers import Constant, Family, Ranker, exactly_searched
 from precede.threads import Workers
 
 __all__ = [
     "MARGIN_GRID",
     "MarginDistribution",
     "best_margin",
-    "exactly_searched",
     "margin_distribution",
     "margins",
     "net_weights",
@@ -292,7 +290,7 @@ def best_margin(
     """
     X = np.asarray(X, np.float64)
     judgments = _judgments(y, qid, pairs, len(X))
-    weak = exactly_searched(family(rankers))
+    weak = exactly_searched(rankers, "the best margin")
     with Workers(1) as workers:
         training = Training.prepare(
             X, judgments, balance="pairs", max_bins=max_bins, workers=workers
@@ -313,18 +311,6 @@ def best_margin(
                 return value
             if not programme.add(found.ranker, found.ranker.on(training.table)):
                 return value
-
-
-def exactly_searched(rankers: Family) -> Family:
-    """The family, unless its search may miss the largest edge: then nothing would be certain."""
-    members = rankers.families if isinstance(rankers, Union) else (rankers,)
-    for member in members:
-        if isinstance(member, Regressors | Trees):
-            raise ValueError(
-                f"{member!r} are grown, not searched: one of a larger edge may be missed, and "
-                "a bound on the margin needs the largest; use stumps, features or columns"
-            )
-    return rankers
 
 
 def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:

@@ -36,6 +36,7 @@ __all__ = [
     "Search",
     "Union",
     "declared_kinds",
+    "exactly_searched",
     "family",
     "ranker_from_dict",
 ]
@@ -275,7 +276,10 @@ class Search:
 class Family:
     """A set of weak rankers. Subclasses write `search`, or `start` to keep state.
 
-    A subclass with a `name` can be asked for by that name.
+    A subclass with a `name` can be asked for by that name. A subclass whose search never misses
+    the largest absolute edge says so with ``exhaustive = True``; certificates (`ConvexRisk`,
+    `SmoothMargin`, `best_margin`) are given for such families only. A class that writes its own
+    `search` or `start` does not inherit the promise.
 
     Examples
     --------
@@ -295,11 +299,15 @@ class Family:
     """
 
     name: ClassVar[str] = ""
+    exhaustive: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             _register(_FAMILIES, cls)
+        own = vars(cls)
+        if "exhaustive" not in own and ("search" in own or "start" in own):
+            cls.exhaustive = False
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the ranker of the largest absolute edge."""
@@ -409,6 +417,7 @@ class Features(Family):
     """
 
     name = "features"
+    exhaustive = True
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best feature of one table for one pull."""
@@ -430,6 +439,7 @@ class Columns(Family):
     """
 
     name = "columns"
+    exhaustive = True
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best column of one table for one pull."""
@@ -453,6 +463,7 @@ class Constants(Family):
     """The constant ranker alone; orders nothing, but shifts a classifier."""
 
     name = "constant"
+    exhaustive = True
 
     def search(self, table: Table, pull: Floats) -> Found | None:  # noqa: ARG002
         """Give the constant, if the pulls do not cancel."""
@@ -479,6 +490,11 @@ class Union(Family):
         for family in families:
             members += family.families if isinstance(family, Union) else (family,)
         self.families = tuple(members)
+
+    @property
+    def exhaustive(self) -> bool:  # type: ignore[override]
+        """Whether every member's search is."""
+        return all(family.exhaustive for family in self.families)
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best ranker of all families."""
@@ -525,6 +541,23 @@ def family(rankers: str | Family) -> Family:
     if isinstance(rankers, str) and rankers in _FAMILIES:
         return _FAMILIES[rankers]()
     raise ValueError(f"rankers={rankers!r} is unknown; use one of {sorted(_FAMILIES)} or a Family")
+
+
+def exactly_searched(rankers: str | Family, what: str = "a certificate") -> Family:
+    """Return the family; raise if its search may miss the largest edge, as `what` would be false.
+
+    >>> exactly_searched("stumps")
+    Stumps()
+    """
+    weak = family(rankers)
+    for member in weak.families if isinstance(weak, Union) else (weak,):
+        if not member.exhaustive:
+            raise ValueError(
+                f"the search of {member!r} may miss the largest edge, and {what} needs it: use "
+                "stumps, features or columns (or set exhaustive = True on a family of your own "
+                "whose search never misses it)"
+            )
+    return weak
 
 
 # -- kernels ---------------------------------------------------------------------------------

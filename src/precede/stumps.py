@@ -91,6 +91,7 @@ class Stumps(Family):
     """
 
     name = "stumps"
+    exhaustive = True
 
     def __init__(self, *, lazy: bool = True):
         self.lazy = lazy

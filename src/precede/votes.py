@@ -67,6 +67,7 @@ class Votes(Family):
     """
 
     name = "votes"
+    exhaustive = True
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best vote of one table for one pull."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +22,10 @@ from precede.estimator import BaseRanker, Task
 from precede.exact import added, exact_sum, exact_sums, greatest
 from precede.folds import folds
 from precede.judgments import Judgments
-from precede.losses import Exponential, Hinge, Logistic, PairLoss, SmoothedHinge
+from precede.losses import Hinge, PairLoss, SmoothedHinge, pair_loss
 from precede.model import Ensemble, spelled
 from precede.progress import ProgressBar
-from precede.rankers import Family, Found, Ranker, family
+from precede.rankers import Family, Found, Ranker, exactly_searched, family
 from precede.risk import PairRisk
 from precede.stumps import Stump
 from precede.table import MISSING, SCALE, to_integers
@@ -36,25 +37,15 @@ __all__ = ["ConvexRisk"]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """A cost of CLV05: a pair loss and the factor that makes it 1 at margin 0."""
-
-    loss: PairLoss
-    factor: float
-
-
-_COSTS = {
-    "exponential": _Cost(Exponential(), 1.0),
-    "logistic": _Cost(Logistic(), 1.0 / np.log(2.0)),
-    "hinge": _Cost(Hinge(1.0), 1.0),
-}
+# The default of the deprecated parameter `cost`: nothing was given.
+UNSET = "deprecated"
 # After so many exchanges of weight between two rankers all weights are corrected at once,
 # which takes care of directions that exchanges only zigzag along; for models of up to so many
 # parts, because its cost grows with the cube of their number.
 CORRECT_EVERY = 15
 MOST_CORRECTED = 150
 ROUNDS_USED_UP = "the rounds are used up"
+NO_STEP = "the step is below rounding"
 # A share of the radius below this is nothing.
 NEGLIGIBLE = 1e-12
 # The first width of the rounding of the hinge; halved as the gap falls.
@@ -64,8 +55,9 @@ FIRST_SMOOTHING = 0.5
 class ConvexRisk(BaseRanker):
     """Minimise a convex ranking risk over all ``sum_j w_j h_j`` with ``sum_j |w_j| <= radius``.
 
-    The mean over crucial pairs of the cost ``phi(-(f(x_i) - f(x_k)))``, where phi(x) is
-    ``exp(x)``, ``log2(1 + exp(x))`` or ``(1 + x)_+``; all three are 1 at 0. (CLV05 average
+    The risk is the mean over crucial pairs of the cost ``phi(-(f(x_i) - f(x_k)))``, where
+    ``phi(-m) = loss(m) / loss(0)`` is any convex pair loss scaled to be 1 at margin 0: for the
+    three costs of the paper ``exp(x)``, ``log2(1 + exp(x))`` and ``(1 + x)_+``. (CLV05 average
     over all ordered pairs; pairs of equal grade then add a constant.)
 
     Conditional gradient with pairwise steps: a round moves weight from the worst ranker in
@@ -76,13 +68,18 @@ class ConvexRisk(BaseRanker):
 
     Parameters
     ----------
-    cost : {"exponential", "logistic", "hinge"}
+    loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
+        Any convex loss that is positive at margin 0. A loss with a kink, other than the hinge,
+        has a certified gap that may not close; a warning then says so.
     radius : float, or "cv"
         Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
         cross-validation by queries (or by rows, without queries).
     tolerance : float
         Stop when the certified gap is below.
     rankers : {"stumps", "features", "columns"} or Family
+        The gap is certified only if the search never misses the best vertex, so families that
+        are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
+        leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
     n_estimators : int
         Most rounds; a warning says if the tolerance was not reached.
     radii : increasing list of floats, optional
@@ -94,11 +91,14 @@ class ConvexRisk(BaseRanker):
     eval_metric
         As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
         when to stop).
+    cost : str
+        Deprecated name of `loss`.
 
     Attributes
     ----------
     gap_ : float
-        The mean cost of the fit is at most this far above the least possible in the ball.
+        The mean cost of the fit is at most this far above the least possible in the ball, where
+        the rankers are those of the binned features (see `max_bins`).
     radius_ : float
     path_ : list of dict
         For each radius: mean and standard error of the share of pairs out of order.
@@ -125,7 +125,7 @@ class ConvexRisk(BaseRanker):
     >>> from precede import ConvexRisk
     >>> from precede.datasets import two_normals
     >>> sample = two_normals(300, random_state=0)
-    >>> model = ConvexRisk(cost="logistic", radius=2.0, tolerance=0.01).fit(sample.X, sample.y)
+    >>> model = ConvexRisk(loss="logistic", radius=2.0, tolerance=0.01).fit(sample.X, sample.y)
     >>> bool(model.gap_ <= 0.01), bool(sum(map(abs, model.ensemble_.weights)) <= 2.0)
     (True, True)
     """
@@ -133,7 +133,7 @@ class ConvexRisk(BaseRanker):
     def __init__(
         self,
         *,
-        cost: str = "exponential",
+        loss: str | PairLoss = "exponential",
         radius: float | str = 4.0,
         tolerance: float = 1e-3,
         rankers: str | Family = "stumps",
@@ -147,8 +147,9 @@ class ConvexRisk(BaseRanker):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        cost: str = UNSET,
     ):
-        self.cost = cost
+        self.loss = loss
         self.radius = radius
         self.tolerance = tolerance
         self.rankers = rankers
@@ -162,6 +163,7 @@ class ConvexRisk(BaseRanker):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.cost = cost
 
     _resumable = False  # a round changes weights that are there
 
@@ -184,13 +186,26 @@ class ConvexRisk(BaseRanker):
         except KeyboardInterrupt:
             solver.interrupt(radii[-1])
         self.gap_ = solver.gap
-        if solver.reason == ROUNDS_USED_UP:
-            task.training.workers.warn(
+        self._tell(solver, task.training.workers)
+        return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
+
+    def _tell(self, solver: _Solver, workers: Workers) -> None:
+        """Warn if the tolerance was not reached, and say why."""
+        cure = {
+            ROUNDS_USED_UP: "raise n_estimators or tolerance",
+            NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tolerance, "
+            "or smooth the loss",
+        }.get(solver.reason)
+        if cure is not None and solver.gap > self.tolerance:
+            workers.warn(
                 f"the gap is {solver.gap:.3g} after {len(solver.history)} rounds, above the "
-                f"tolerance {self.tolerance:g}; raise n_estimators or tolerance",
+                f"tolerance {self.tolerance:g}; {cure}",
                 ConvergenceWarning,
             )
-        return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
+
+    def _chosen_loss(self) -> PairLoss:
+        """The loss, which old code may have given as `cost`."""
+        return pair_loss(self.loss if self.cost == UNSET else self.cost)
 
     def _keep(self, result: Result, task: Task) -> None:
         super()._keep(result, task)
@@ -205,8 +220,15 @@ class ConvexRisk(BaseRanker):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.cost not in _COSTS:
-            raise ValueError(f"cost={self.cost!r} is unknown; use one of {sorted(_COSTS)}")
+        if self.cost != UNSET:
+            warnings.warn(
+                f"cost={self.cost!r}: the parameter 'cost' of {type(self).__name__} is deprecated "
+                "and will be removed; use 'loss'",
+                FutureWarning,
+                stacklevel=4,
+            )
+        _scale(self._chosen_loss())
+        exactly_searched(self.rankers, "the gap of ConvexRisk")
         given: Any = [self.radius]
         if self.radius == "cv":
             given = self._path() if self.radii is None else self.radii
@@ -291,12 +313,15 @@ class _Solver:
     def __init__(self, settings: ConvexRisk, training: Training, monitors: list[Monitor]):
         self._training, self._monitors = training, monitors
         self._most = settings.n_estimators
-        self._cost = _COSTS[settings.cost]
-        self._smoothing = FIRST_SMOOTHING if settings.cost == "hinge" else None
+        self._loss = settings._chosen_loss()
+        # The margin of a hinge, whose kink is rounded off; None for losses taken as they are.
+        hinge = isinstance(self._loss, Hinge) and self._loss.degree == 1
+        self._knot = _scale(self._loss) if hinge else None
+        self._smoothing = None if self._knot is None else FIRST_SMOOTHING * self._knot
         self._search = family(settings.rankers).start(training.table, training.workers)
         self._bind()
-        self._true = PairRisk(self._cost.loss).bind(training.arrangement, training.workers)
-        self._unit = self._cost.factor / training.arrangement.total
+        self._true = PairRisk(self._loss).bind(training.arrangement, training.workers)
+        self._unit = 1.0 / (_scale(self._loss) * training.arrangement.total)
         self._weights: dict[Ranker, float] = {}
         self._scores = np.zeros(training.table.n_places)
         self.history = History()
@@ -337,7 +362,7 @@ class _Solver:
                 self.reason = "a callback said so"
                 return
             if moved == 0.0 and self._smoothing is None:
-                self.reason = "the step is below rounding"
+                self.reason = NO_STEP
                 return
         self._certify(self._search.best(self.state.pull), radius)
         if self.gap <= tolerance:
@@ -357,7 +382,9 @@ class _Solver:
         )
 
     def _bind(self) -> None:
-        loss = self._cost.loss if self._smoothing is None else SmoothedHinge(self._smoothing)
+        loss = self._loss
+        if self._smoothing is not None and self._knot is not None:
+            loss = SmoothedHinge(self._smoothing, margin=self._knot)
         self._risk = PairRisk(loss).bind(self._training.arrangement, self._training.workers)
 
     def _certify(self, found: Found | None, radius: float) -> None:
@@ -529,6 +556,21 @@ class _Solver:
             seconds=seconds,
             **seen,
         )
+
+
+def _scale(loss: PairLoss) -> float:
+    """Value of a loss at margin 0, by which it is divided to be a cost of 1 there."""
+    if loss.gap:
+        raise ValueError(
+            f"loss={loss!r} asks pairs for different margins, so that a score of 0 has no common "
+            "cost; use a loss with a fixed margin"
+        )
+    scale = float(loss.value(np.zeros(1))[0])
+    if not 0 < scale < np.inf:
+        raise ValueError(
+            f"loss={loss!r} is {scale:g} at margin 0; use a loss that is positive and finite there"
+        )
+    return scale
 
 
 def _is_positive(radius: Any) -> bool:

@@ -18,9 +18,9 @@ from precede.bound import BoundRisk, State, ends_of_levels, least_margin
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range
 from precede.judgments import Arrangement
-from precede.margin import exactly_searched, net_weights, weight_norm
+from precede.margin import net_weights, weight_norm
 from precede.model import Ensemble, number
-from precede.rankers import Family, Found, Ranker, Search, family
+from precede.rankers import Family, Found, Ranker, Search, exactly_searched
 from precede.risk import PairRisk
 from precede.threads import Workers
 
@@ -52,7 +52,8 @@ class SmoothMargin(BaseRanker):
     ----------
     rankers : {"stumps", "features", "columns"} or Family
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
-        The interval needs a search that never misses the largest edge, so trees are refused.
+        The interval needs a search that never misses the largest edge: families that are not
+        `exhaustive`, such as trees, are refused.
     n_estimators : int
         Most rounds.
     tolerance : float
@@ -136,7 +137,7 @@ class SmoothMargin(BaseRanker):
     def _plan(self, stop: Stop) -> Plan:
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
-            rankers=exactly_searched(family(self.rankers)),
+            rankers=exactly_searched(self.rankers, "an interval around the best margin"),
             step=SmoothMarginStep(),
             stop=stop | Narrow(self.tolerance),
         )

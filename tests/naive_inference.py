@@ -165,3 +165,38 @@ def stump_supremum(X, signs):
                 above = [side if math.isnan(v) else v > t for v in column]
                 best = max(best, abs(sum(g for g, v in zip(signs, above, strict=True) if v)))
     return best
+
+
+def least_errors(X, y, qid, listed, members, reverse):
+    """Twice the errors of the best of some scores over listed pairs, and how many reach it."""
+    pairs = [
+        (i, k)
+        for i in range(len(y))
+        for k in range(len(y))
+        if qid[i] == qid[k] and y[i] > y[k]  # false for NaN, a row without a grade
+    ] + [tuple(pair) for pair in listed]
+    found = []
+    for values in members:
+        for sign in (1, -1)[: 1 + reverse]:
+            scores = [sign * v for v in values]
+            found.append(
+                sum(2 * (scores[i] < scores[k]) + (scores[i] == scores[k]) for i, k in pairs)
+            )
+    return min(found), found.count(min(found)), len(found), len(pairs)
+
+
+def all_stumps(X):
+    """Values of every stump that splits the rows, by feature, threshold and side of the missing."""
+    rows = []
+    for column in np.asarray(X, float).T:
+        present = sorted(set(column[~np.isnan(column)]))
+        if not present:
+            continue
+        missing = np.isnan(column).any()
+        for at, cut in enumerate([None, *present[:-1]]):
+            for side in (0, 1)[: 1 + missing]:
+                if at == 0 and (not missing or side == 1):
+                    continue  # every row on one side
+                above = np.ones(len(column), bool) if cut is None else column > cut
+                rows.append(np.where(np.isnan(column), side, above).astype(float).tolist())
+    return rows

@@ -51,6 +51,7 @@ ORDER = [
     "metrics",
     "inference",
     "margin",
+    "erm",
     "bounds",
     "plots",
     "top",

@@ -49,6 +49,7 @@ _HOME = {
     "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
+    "minimise_ranking_risk": "erm",
     "pairs_in_order": "watch",
     "write_table": "disk",
 }
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from precede.algorithms.smooth_margin import SmoothMargin
     from precede.checkpoint import Checkpoint
     from precede.disk import DiskTable, write_table
+    from precede.erm import minimise_ranking_risk
     from precede.estimator import load
     from precede.exports.write import export
     from precede.judgments import Judgments

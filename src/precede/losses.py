@@ -33,6 +33,7 @@ __all__ = [
     "logarithm",
     "pair_loss",
     "price",
+    "value_at_zero",
 ]
 
 Floats = NDArray[np.float64]
@@ -482,6 +483,25 @@ def pair_loss(loss: str | PairLoss) -> PairLoss:
     if isinstance(loss, str) and loss in _LOSSES:
         return _LOSSES[loss]()
     raise ValueError(f"loss={loss!r} is unknown; use one of {sorted(_LOSSES)} or a PairLoss")
+
+
+def value_at_zero(loss: PairLoss) -> float:
+    """Value at margin 0, by which a loss is divided to be a cost ``phi(-m)`` with phi(0) = 1.
+
+    >>> value_at_zero(Hinge(2.0))
+    2.0
+    """
+    if loss.gap:
+        raise ValueError(
+            f"loss={loss!r} asks pairs for different margins, so that a score of 0 has no common "
+            "cost; use a loss with a fixed margin"
+        )
+    value = float(loss.value(np.zeros(1))[0])
+    if not 0 < value < np.inf:
+        raise ValueError(
+            f"loss={loss!r} is {value:g} at margin 0; use a loss that is positive and finite there"
+        )
+    return value
 
 
 def price(given: str | float | Price) -> Price:

@@ -22,7 +22,7 @@ from precede.estimator import BaseRanker, Task
 from precede.exact import added, exact_sum, exact_sums, greatest
 from precede.folds import folds
 from precede.judgments import Judgments
-from precede.losses import Hinge, PairLoss, SmoothedHinge, pair_loss
+from precede.losses import Hinge, PairLoss, SmoothedHinge, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.progress import ProgressBar
 from precede.rankers import Family, Found, Ranker, exactly_searched, family
@@ -227,7 +227,7 @@ class ConvexRisk(BaseRanker):
                 FutureWarning,
                 stacklevel=4,
             )
-        _scale(self._chosen_loss())
+        value_at_zero(self._chosen_loss())
         exactly_searched(self.rankers, "the gap of ConvexRisk")
         given: Any = [self.radius]
         if self.radius == "cv":
@@ -316,12 +316,12 @@ class _Solver:
         self._loss = settings._chosen_loss()
         # The margin of a hinge, whose kink is rounded off; None for losses taken as they are.
         hinge = isinstance(self._loss, Hinge) and self._loss.degree == 1
-        self._knot = _scale(self._loss) if hinge else None
+        self._knot = value_at_zero(self._loss) if hinge else None
         self._smoothing = None if self._knot is None else FIRST_SMOOTHING * self._knot
         self._search = family(settings.rankers).start(training.table, training.workers)
         self._bind()
         self._true = PairRisk(self._loss).bind(training.arrangement, training.workers)
-        self._unit = 1.0 / (_scale(self._loss) * training.arrangement.total)
+        self._unit = 1.0 / (value_at_zero(self._loss) * training.arrangement.total)
         self._weights: dict[Ranker, float] = {}
         self._scores = np.zeros(training.table.n_places)
         self.history = History()
@@ -556,21 +556,6 @@ class _Solver:
             seconds=seconds,
             **seen,
         )
-
-
-def _scale(loss: PairLoss) -> float:
-    """Value of a loss at margin 0, by which it is divided to be a cost of 1 there."""
-    if loss.gap:
-        raise ValueError(
-            f"loss={loss!r} asks pairs for different margins, so that a score of 0 has no common "
-            "cost; use a loss with a fixed margin"
-        )
-    scale = float(loss.value(np.zeros(1))[0])
-    if not 0 < scale < np.inf:
-        raise ValueError(
-            f"loss={loss!r} is {scale:g} at margin 0; use a loss that is positive and finite there"
-        )
-    return scale
 
 
 def _is_positive(radius: Any) -> bool:

@@ -203,11 +203,11 @@ def positives_above_first_negative(order, grades, cutoff, c):
     return count
 
 
-def precision_at_percent(grades, scores, percent, ties):
-    """Sort every pair by its gap and read the top of that list."""
+def precision_at_percent(grades, scores, percent, ties, qid=None):
+    """Sort every pair (of one query) by its gap and read the top of that list."""
     pairs = []
     for i, k in itertools.combinations(range(len(grades)), 2):
-        if grades[i] == grades[k]:
+        if grades[i] == grades[k] or (qid is not None and qid[i] != qid[k]):
             continue
         better, worse = (i, k) if grades[i] > grades[k] else (k, i)
         if scores[better] == scores[worse]:

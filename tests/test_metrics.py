@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 import naive_metrics as naive
 from precede import Judgments
 from precede.inference import mean_metric
-from precede.metrics import PRESETS, Evaluator, Interval, Metric, Policy, evaluate, metric
+from precede.metrics import (
+    PRESETS,
+    Evaluator,
+    Interval,
+    Metric,
+    Policy,
+    evaluate,
+    metric,
+    precision_at_percent,
+)
 
 NAMES = [
     "ndcg", "ndcg@1", "ndcg@3", "ndcg@40%", "dcg", "dcg@2", "map", "map@2", "map@50%", "mrr",
@@ -215,6 +224,30 @@ def test_precision_at_percent_of_larger_queries(ties, kind):
         divisor = 2.0 if kind == "huge" else 1.0
         expected = naive.value(name, y.tolist(), (scores / divisor).tolist(), ties=ties)
         assert same(evaluate(y, scores, metrics=name, ties=ties).mean[name], expected), percent
+
+
+@quick
+@given(data=queries(n_queries=4), ties=st.sampled_from(TIES),
+       percent=st.sampled_from([0.01, 10, 33.3, 50, 99, 100]))  # fmt: skip
+def test_pooled_precision_at_percent_sorts_the_pairs_of_all_queries(data, ties, percent):
+    y, scores, qid = data
+    name = f"precision_at_percent@{percent}"
+    result = result_or_none(name, *data, ties=ties)
+    if result is None:
+        return
+    expected = naive.precision_at_percent(y, scores, percent, ties, qid)
+    assert same(result.pooled[name], expected)
+    for pooled, value in ((True, expected), (False, result.mean[name])):
+        found = precision_at_percent(y, scores, qid, percent=percent, pooled=pooled, ties=ties)
+        assert same(found, value)
+
+
+def test_pooled_precision_at_percent_leaves_out_queries_of_weight_zero():
+    y, scores, qid = [1, 0, 1, 0], [9.0, 1.0, 0.0, 8.5], [0, 0, 1, 1]
+    name = "precision_at_percent@100"
+    assert evaluate(y, scores, qid, metrics=name).pooled[name] == 0.5
+    weighted = evaluate(y, scores, qid, metrics=name, sample_weight=[1, 1, 0, 0])
+    assert weighted.pooled[name] == 1.0
 
 
 def test_precision_at_percent_by_hand():

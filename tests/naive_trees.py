@@ -60,10 +60,10 @@ def pair_totals(judgments, balance):
 
 
 def mixture(judgments, scores, *, weight, margin, balance="pairs"):
-    """Value, pull, diagonal and bound of QBRank's risk, term by term."""
+    """Value, pull, diagonal, bound and weights of the terms of QBRank's risk, one by one."""
     n = len(judgments)
     item = [1.0] * n if judgments.weight is None else list(judgments.weight)
-    value, pull, newton, bound = 0.0, [0.0] * n, [0.0] * n, [0.0] * n
+    value, pull, newton, bound, terms = 0.0, [0.0] * n, [0.0] * n, [0.0] * n, [0.0] * n
     for i, k, w, gap in pairs_of(judgments, balance):
         asked = gap if margin == "gap" else margin
         short = max(0.0, scores[k] - scores[i] + asked)
@@ -73,6 +73,7 @@ def mixture(judgments, scores, *, weight, margin, balance="pairs"):
         for row in (i, k):
             newton[row] += weight * w * (short > 0)
             bound[row] += 2 * weight * w
+            terms[row] += weight * w
     for row in range(n):
         if judgments.label is not None and not math.isnan(judgments.label[row]):
             off = judgments.label[row] - scores[row]
@@ -80,4 +81,5 @@ def mixture(judgments, scores, *, weight, margin, balance="pairs"):
             pull[row] += (1 - weight) * item[row] * off
             newton[row] += (1 - weight) * item[row]
             bound[row] += (1 - weight) * item[row]
-    return value, pull, newton, bound
+            terms[row] += (1 - weight) * item[row]
+    return value, pull, newton, bound, terms

@@ -1,5 +1,7 @@
 """BoostedRanker and QBRank: the risk, its limits, its theorem, and scikit-learn's manners."""
 
+from dataclasses import replace
+
 import lightgbm
 import numpy as np
 import pytest
@@ -8,14 +10,16 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import naive_qbrank
 import naive_trees
 import strategies
 from precede import BoostedRanker, Judgments, Logistic, QBRank, ScoreRisk, SquaredHinge, load
-from precede.boost import SecantStep, Training
+from precede.algorithms.qbrank import _MeanStep
+from precede.boost import LineSearch, Rounds, SecantStep, Training, run
 from precede.datasets import search_results
 from precede.mixture import QuadraticMixture
 from precede.pairwise import DensePairRisk
-from precede.rankers import Found
+from precede.rankers import Constant, Found
 from precede.testing import check_algorithm
 from precede.threads import Workers
 
@@ -95,8 +99,65 @@ def test_the_mixture_equals_its_sum_term_by_term(data, judgments, weight, margin
         for found, wanted in (
             (risk.curvature(state), expected[2]),
             (risk.curvature_bound(state), expected[3]),
+            (risk.curvature_bound(state, 1.0), expected[4]),
         ):
             np.testing.assert_allclose(risk.to_rows(found * scale), wanted, rtol=1e-9, atol=1e-9)
+
+
+# -- algorithm 2 as printed --------------------------------------------------------------------
+
+
+@given(labelled(), st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from(["gap", 1.0, 0.2]),
+       st.integers(0, 2**32 - 1))  # fmt: skip
+@settings(max_examples=60)
+def test_algorithm_2_is_the_printed_loop(judgments, weight, margin, seed):
+    """Targets ±max(0, h(y) − h(x) + τ) with weight w, l − h(z) with 1 − w, averaged by row."""
+    X = np.random.default_rng(seed).integers(0, 5, (len(judgments), 2)).astype(float)
+    options = {"weight": weight, "margin": margin}
+    if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
+        return
+    expected = naive_qbrank.qbrank(
+        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=4, search=False, **options
+    )
+    model = QBRank(
+        rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
+        **options,
+    ).fit(X, judgments)  # fmt: skip
+    begun = model.ensemble_.rankers[0] == Constant()  # the initial guess is a round
+    np.testing.assert_allclose(
+        model.ensemble_.first(4 + begun).predict(X), expected, rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", ["grades", "listed pairs", "both"])
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels):
+    rng = np.random.default_rng(3)
+    n = 40
+    X = rng.integers(0, 3, (n, 3)).astype(float)  # large sides: no stump is without mistakes
+    grade, label = rng.integers(0, 4, n).astype(float), X[:, 0] + rng.normal(0, 1, n)
+    pairs = rng.integers(0, n, (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    listed = (
+        {} if kind == "grades" else {"pairs": pairs, "pair_weight": rng.uniform(0.5, 2, len(pairs))}
+    )
+    judgments = Judgments(
+        None if kind == "listed pairs" else np.where(rng.random(n) < 0.7, grade, np.nan),
+        rng.integers(0, 4, n), weight=rng.integers(1, 4, n), n=n, **listed,
+        label=np.where(rng.random(n) < 0.6, label, np.nan) if with_labels else None,
+    )  # fmt: skip
+    options = {"weight": 0.4, "margin": "gap"}
+    expected = naive_qbrank.qbrank(
+        X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
+    )
+    model = QBRank(rankers=naive_qbrank.Stump(), learning_rate=0.3, **options)
+    plan = model._plan(Rounds(8 + with_labels))
+    with Workers(1) as workers:
+        training = Training.prepare(
+            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
+        )
+        result = run(replace(plan, step=_MeanStep(LineSearch())), training)
+    np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
 
 
 def half_labelled():
@@ -183,7 +244,7 @@ def test_an_item_of_weight_two_is_two_items():
 # -- what the theory promises --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hessian", ["bound", "newton"])
+@pytest.mark.parametrize("hessian", ["bound", "newton", "terms"])
 @pytest.mark.parametrize("targets", ["average", "sum"])
 def test_the_risk_never_rises_with_line_search(hessian, targets):
     model = QBRank(n_estimators=60, learning_rate=1.0, hessian=hessian, targets=targets)
@@ -200,7 +261,9 @@ def test_the_risk_never_rises_with_line_search(hessian, targets):
 
 def test_the_bound_makes_progress_without_a_line_search():
     """A step of 1 under the bound lowers the risk at least by what the quadratic model says."""
-    model = QBRank(n_estimators=40, learning_rate=1.0, targets="sum", line_search=False)
+    model = QBRank(
+        n_estimators=40, learning_rate=1.0, hessian="bound", targets="sum", line_search=False
+    )
     risk = model.fit(SAMPLE.X, half_labelled()).history_["risk"]
     assert (np.diff(risk) < 0).all()
 

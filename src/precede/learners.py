@@ -50,9 +50,9 @@ class Trees(Family):
 
     Parameters
     ----------
-    hessian : {"newton", "bound", "uniform"}
-        Weights: the diagonal of the second derivative of the risk, a bound of it, or the
-        item weights (see `precede.quadratic.diagonal`).
+    hessian : {"newton", "bound", "terms", "uniform"}
+        Weights: the diagonal of the second derivative of the risk, a bound of it, half of the
+        bound, or the item weights (see `precede.quadratic.diagonal`).
     targets : {"sum", "average"}
         Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
         averaged, so that all rows weigh the same (see `precede.quadratic.terms_of`).

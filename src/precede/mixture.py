@@ -90,9 +90,13 @@ class MixtureRisk(BoundRisk):
             bend += 0.5 * self._weight * np.exp(pairs.log_mass) * self._pairs.curvature(pairs)
         return bend * np.exp(-state.log_mass)
 
-    def curvature_bound(self, state: State) -> Floats:
-        """``diag(2, 2)`` for every pair, whether within its margin or not, and labels."""
-        return (2 * self._weight * self._totals + self._of_labels) * np.exp(-state.log_mass)
+    def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
+        """``factor·w`` for every pair, within its margin or not, and ``1 - w`` for a label.
+
+        With 2 it is the paper's ``diag(2, 2)``, above the second derivative; with 1 they are
+        the weights of algorithm 2.
+        """
+        return (factor * self._weight * self._totals + self._of_labels) * np.exp(-state.log_mass)
 
     def terms(self) -> Floats:
         """Pairs of a place, and one more for its label; an item of weight 2 is two items."""

@@ -32,7 +32,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-HESSIANS = ("newton", "bound", "uniform")
+HESSIANS = ("newton", "bound", "terms", "uniform")
 TARGETS = ("sum", "average")
 # No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
 # but hardly a curvature, and their ratio would be a target without measure.
@@ -45,7 +45,9 @@ def diagonal(risk: Any, state: State, hessian: str) -> Floats:
     ``"newton"`` is the diagonal of the second derivative. ``"bound"`` is a diagonal matrix
     above the second derivative: a pair of curvature c adds ``[[c, -c], [-c, c]]``, which is at
     most ``diag(2c, 2c)``; with a linear price and a loss that states its largest curvature
-    (`most_curvature`) it holds everywhere, otherwise at these scores. ``"uniform"`` is the
+    (`most_curvature`) it holds everywhere, otherwise at these scores. ``"terms"`` counts c
+    instead of 2c: for a risk of pairs alone half of "bound", and what algorithm 2 of Zheng et
+    al. prints, where the target of a violated pair is its whole shortfall. ``"uniform"`` is the
     weight of the item, as in Friedman's gradient boosting, times the mean pull so that targets
     are of size 1; it stands in for the others where a loss has no curvature. O(n), beside the
     curvature of the risk.
@@ -63,16 +65,17 @@ def diagonal(risk: Any, state: State, hessian: str) -> Floats:
 def _curvature(risk: Any, state: State, hessian: str) -> Floats | None:
     most = getattr(getattr(risk, "loss", None), "most_curvature", None)
     linear = isinstance(getattr(risk, "price", None), Power) and risk.price.power == 1
+    factor = 2.0 if hessian == "bound" else 1.0
     try:
         if hessian == "newton":
             return risk.curvature(state)
         if hasattr(risk, "curvature_bound"):
-            return risk.curvature_bound(state)
+            return risk.curvature_bound(state, factor)
         if most is None or not linear:
-            return 2.0 * risk.curvature(state)
+            return factor * risk.curvature(state)
     except NotImplementedError:
         return None
-    return 2.0 * most * pair_totals(risk.arrangement) * np.exp(-state.log_mass)
+    return factor * most * pair_totals(risk.arrangement) * np.exp(-state.log_mass)
 
 
 def pair_totals(arrangement: Arrangement) -> Floats:

@@ -128,8 +128,9 @@ class BoostedRanker(TreeLearner, BaseRanker):
     rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
         The learner. Any scikit-learn regressor with `sample_weight` will do; it is slower
         and only a `DecisionTreeRegressor` can be saved.
-    hessian : {"newton", "bound", "uniform"}
-        W: the diagonal of the second derivative, a bound of the whole matrix, or the item
+    hessian : {"newton", "bound", "terms", "uniform"}
+        W: the diagonal of the second derivative, a bound of the whole matrix, half of that
+        bound (the diagonal of every pair's own second derivative at its largest), or the item
         weights (Friedman's gradient boosting).
     targets : {"sum", "average"}
         Whether the pairs of a row add up or are averaged.

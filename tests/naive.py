@@ -21,7 +21,7 @@ DIGITS = decimal.Context(prec=50, Emax=10**15, Emin=-(10**15))
 
 @dataclass(frozen=True)
 class Pair:
-    """Row `winner` should precede row `loser`; `gap` is the difference of their grades.
+    """Row `winner` should precede row `loser`; `gap` is the difference of their grades, or tau.
 
     The weight of the pair is inner * item weight of the loser * balance of the loser's query.
     """
@@ -50,7 +50,8 @@ def list_pairs(judgments):
                     pairs.append(Pair(i, k, weight[i], gap))
     for j, (i, k) in enumerate([] if judgments.pairs is None else judgments.pairs):
         own = 1.0 if judgments.pair_weight is None else float(judgments.pair_weight[j])
-        pairs.append(Pair(int(i), int(k), weight[i] * own, 1.0))
+        asked = 1.0 if judgments.pair_margin is None else float(judgments.pair_margin[j])
+        pairs.append(Pair(int(i), int(k), weight[i] * own, asked))
     return [pair for pair in pairs if pair.inner > 0 and weight[pair.loser] > 0]
 
 

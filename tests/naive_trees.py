@@ -37,7 +37,8 @@ def pairs_of(judgments, balance):
         listed = judgments.pair_weight
         for j, (i, k) in enumerate(judgments.pairs.tolist()):
             own = 1.0 if listed is None else listed[j]
-            found.append((i, k, own * weight[i] * weight[k], 1.0))
+            asked = 1.0 if judgments.pair_margin is None else judgments.pair_margin[j]
+            found.append((i, k, own * weight[i] * weight[k], asked))
     found = [each for each in found if each[2] > 0]
     if balance != "pairs":
         total, items = {}, {}

@@ -186,8 +186,11 @@ def listed_pairs(draw, n):
 
 
 @st.composite
-def judgments(draw, kind=None, most=12, weighted=None, with_pair=True):
-    """Judgments of 2 to `most` rows; with at least one pair of positive weight if asked."""
+def judgments(draw, kind=None, most=12, weighted=None, with_pair=True, margins=False):
+    """Judgments of 2 to `most` rows; with at least one pair of positive weight if asked.
+
+    With `margins` listed pairs may have margins of their own.
+    """
     kind = kind or draw(st.sampled_from(KINDS))
     n = draw(st.integers(2, most))
     fields = {"n": n}
@@ -204,6 +207,9 @@ def judgments(draw, kind=None, most=12, weighted=None, with_pair=True):
         if draw(st.booleans()):
             count = len(fields["pairs"])
             fields["pair_weight"] = draw(st.lists(weights, min_size=count, max_size=count))
+        if margins and draw(st.booleans()):
+            count, asked = len(fields["pairs"]), st.sampled_from([0.0, 0.25, 1.0, 3.0])
+            fields["pair_margin"] = draw(st.lists(asked, min_size=count, max_size=count))
     if draw(st.booleans()) if weighted is None else weighted:
         fields["weight"] = draw(st.lists(weights, min_size=n, max_size=n))
     made = Judgments(**fields)

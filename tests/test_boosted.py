@@ -7,13 +7,29 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import cross_validate
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_qbrank
 import naive_trees
 import strategies
-from precede import BoostedRanker, Judgments, Logistic, QBRank, ScoreRisk, SquaredHinge, load
+from precede import (
+    BoostedRanker,
+    ConvexRisk,
+    Hinge,
+    Judgments,
+    Logistic,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    RankBoostPlus,
+    ScoreRisk,
+    SmoothMargin,
+    SquaredHinge,
+    load,
+)
 from precede.algorithms.qbrank import _MeanStep
 from precede.boost import LineSearch, Rounds, SecantStep, Training, run
 from precede.datasets import search_results
@@ -60,8 +76,8 @@ def test_contracts_hold_for_all_options(estimator):
 
 
 @st.composite
-def labelled(draw):
-    judgments = draw(strategies.judgments(with_pair=False))
+def labelled(draw, margins=False):
+    judgments = draw(strategies.judgments(with_pair=False, margins=margins))
     label = draw(
         st.lists(
             st.sampled_from([np.nan, 0.0, 1.0, 2.5, -3.0]),
@@ -71,14 +87,16 @@ def labelled(draw):
     )
     return Judgments(
         judgments.grade, judgments.qid, pairs=judgments.pairs, pair_weight=judgments.pair_weight,
-        weight=judgments.weight, label=np.array(label), n=len(judgments),
+        pair_margin=judgments.pair_margin, weight=judgments.weight, label=np.array(label),
+        n=len(judgments),
     )  # fmt: skip
 
 
-@given(st.data(), labelled(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),
+@given(st.data(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),
        st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=150)
-def test_the_mixture_equals_its_sum_term_by_term(data, judgments, weight, margin, balance):
+def test_the_mixture_equals_its_sum_term_by_term(data, weight, margin, balance):
+    judgments = data.draw(labelled(margins=margin == "gap"))
     arrangement = judgments.arrange(balance, labelled=True)
     rows = data.draw(strategies.scores(len(judgments), spread=3.0))
     mixture = QuadraticMixture(margin, weight, balance)
@@ -107,11 +125,12 @@ def test_the_mixture_equals_its_sum_term_by_term(data, judgments, weight, margin
 # -- algorithm 2 as printed --------------------------------------------------------------------
 
 
-@given(labelled(), st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from(["gap", 1.0, 0.2]),
+@given(st.data(), st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from(["gap", 1.0, 0.2]),
        st.integers(0, 2**32 - 1))  # fmt: skip
 @settings(max_examples=60)
-def test_algorithm_2_is_the_printed_loop(judgments, weight, margin, seed):
+def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
     """Targets ±max(0, h(y) − h(x) + τ) with weight w, l − h(z) with 1 − w, averaged by row."""
+    judgments = data.draw(labelled(margins=margin == "gap"))
     X = np.random.default_rng(seed).integers(0, 5, (len(judgments), 2)).astype(float)
     options = {"weight": weight, "margin": margin}
     if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
@@ -158,6 +177,71 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
         )
         result = run(replace(plan, step=_MeanStep(LineSearch())), training)
     np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
+
+
+# -- a margin for each pair ----------------------------------------------------------------------
+
+
+def margined(margin):
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, 60, (200, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    return SAMPLE.X[:60], Judgments(pairs=pairs, pair_margin=np.resize(margin, len(pairs)), n=60)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        QBRank(n_estimators=5),
+        BoostedRanker(loss=SquaredHinge("gap"), n_estimators=5, min_child_samples=2),
+        BoostedRanker(loss=Hinge("gap"), n_estimators=30, min_child_samples=2, learning_rate=1.0),
+        PushRanker(loss=SquaredHinge("gap"), price=2, n_estimators=5),
+    ],
+    ids=str,
+)
+def test_pairs_may_have_margins_of_their_own(model):
+    X, judgments = margined(1.0)
+    plain = Judgments(pairs=judgments.pairs, n=60)
+    one = clone(model).fit(X, judgments).predict(X)
+    np.testing.assert_array_equal(one, clone(model).fit(X, plain).predict(X))
+    wide = clone(model).fit(*margined([0.5, 3.0])).predict(X)
+    assert np.abs(wide - one).max() > 1e-3
+
+
+def test_margins_survive_cross_validation():
+    X, judgments = margined([0.5, 3.0])
+    folds = [(np.arange(40), np.arange(40, 60)), (np.arange(20, 60), np.arange(20))]
+    models = cross_validate(
+        QBRank(n_estimators=5), X, judgments, cv=folds, return_estimator=True,
+        scoring=lambda model, X, y: float(len(y.pairs) == len(y.pair_margin)),
+    )  # fmt: skip
+    assert models["test_score"].tolist() == [1.0, 1.0]
+    for model, (rows, _) in zip(models["estimator"], folds, strict=True):
+        kept = (judgments.pairs >= rows[0]).all(1) & (judgments.pairs <= rows[-1]).all(1)
+        alone = Judgments(
+            pairs=judgments.pairs[kept] - rows[0], n=40, pair_margin=judgments.pair_margin[kept]
+        )
+        expected = QBRank(n_estimators=5).fit(X[rows], alone).predict(X)
+        np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        QBRank(margin=1.0), BoostedRanker(), BoostedRanker(loss=SquaredHinge(1.0)), PushRanker(),
+        RankBoost(), RankBoostPlus(), SmoothMargin(), ConvexRisk(),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_margins_are_refused_where_they_would_be_ignored(model):
+    with pytest.raises(ValueError, match=r"pair_margin.*use QBRank\(margin='gap'\)"):
+        model.set_params(n_estimators=2).fit(*margined([0.5, 3.0]))
+
+
+@pytest.mark.parametrize("margin", [np.ones(3), [1.0, 2.0], (1.0,), np.ones((2, 2))])
+def test_a_margin_for_each_pair_belongs_to_the_judgments(margin):
+    with pytest.raises(ValueError, match=r"margin holds . values.*pair_margin="):
+        QBRank(margin=margin).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
 def half_labelled():

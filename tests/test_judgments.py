@@ -123,6 +123,22 @@ def test_rows_are_chosen_as_numpy_chooses_them(rows):
     assert_array_equal(kept.qid, np.array(list("aabb"))[expected])
 
 
+def test_a_slice_keeps_the_margins_of_its_pairs():
+    made = Judgments(pairs=[(0, 1), (1, 2), (3, 0)], pair_margin=[0.5, 2.0, 3.0], n=4)
+    kept = made[[0, 3, 3]]  # row 3 twice: its pair twice
+    assert kept.pairs.tolist() == [[1, 0], [2, 0]]
+    assert kept.pair_margin.tolist() == [3.0, 3.0]
+    assert made.as_one_query().pair_margin.tolist() == [0.5, 2.0, 3.0]
+
+
+def test_equal_pairs_of_different_margins_stay_apart():
+    made = Judgments(
+        pairs=[(0, 1), (0, 1), (0, 1)], pair_margin=[2, 1, 2], pair_weight=[1, 4, 2], n=2
+    ).arrange()
+    assert made.pair_margin.tolist() == [1.0, 2.0]
+    assert made.pair_weight.tolist() == [4.0, 3.0]
+
+
 def test_one_row_is_a_slice_of_one():
     assert len(Judgments([1, 0])[1]) == 1
 
@@ -207,7 +223,7 @@ def test_levels_are_slices_of_equal_query_and_grade(made):
     assert len({query[arrangement.order[s]] for s in starts[:-1]}) == starts.size - 1
 
 
-@given(some.judgments(), st.data())
+@given(some.judgments(margins=True), st.data())
 def test_reordering_keeps_levels_and_pairs(made, data):
     arrangement = made.arrange()
     size = arrangement.n_places
@@ -218,7 +234,8 @@ def test_reordering_keeps_levels_and_pairs(made, data):
     assert_array_equal(moved.grade, arrangement.grade[old])
 
     def listed(a):
-        rows = a.order[a.winner], a.order[a.loser], a.pair_weight
+        margin = np.ones(a.winner.size) if a.pair_margin is None else a.pair_margin
+        rows = a.order[a.winner], a.order[a.loser], a.pair_weight, margin
         return sorted(zip(*rows, strict=True))
 
     assert listed(moved) == listed(arrangement)
@@ -268,6 +285,11 @@ def test_every_item_weighs_the_same_if_asked():
             r"pair_weight\[0\] is nan.*finite",
         ),
         (lambda: Judgments([1, 0], pair_weight=[1]), "without pairs; give the pairs"),
+        (lambda: Judgments([1, 0], pair_margin=[1]), "pair_margin is given without pairs"),
+        (
+            lambda: Judgments([1, 0], pairs=[(0, 1)], pair_margin=[-1]),
+            r"pair_margin\[0\] is -1.*swap the pair",
+        ),
         (lambda: Judgments(pairs=[(0, 1)]), "how many rows.*give grade, qid, label or n"),
         (lambda: Judgments([1, 0], qid=[1.0, math.nan]), r"qid\[1\] is nan.*every row"),
         (lambda: Judgments([1, 0], qid=["a", None]), r"qid\[1\] is None.*every row"),

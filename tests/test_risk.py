@@ -38,8 +38,8 @@ def spread(price):
 
 
 @st.composite
-def situations(draw, price, kind=None):
-    made = draw(some.judgments(kind=kind))
+def situations(draw, price, kind=None, loss="exponential"):
+    made = draw(some.judgments(kind=kind, margins=some.LOSSES[loss][2]))
     balance = draw(st.sampled_from(["pairs", "queries"]))
     return made, draw(some.scores(len(made), spread=spread(price))), balance
 
@@ -74,7 +74,7 @@ def naive_log(number):
 def test_value_and_pull_are_those_of_enumeration(loss, price):
     """Every loss, price, form, balance and kind of judgments."""
 
-    @given(situations(price))
+    @given(situations(price, loss=loss))
     @settings(max_examples=12)
     def check(situation):
         made, scores, balance = situation
@@ -110,7 +110,7 @@ def test_value_and_pull_of_pair_risk_are_not_normalised(situation):
 def test_curvature_is_that_of_enumeration(loss, price):
     """The diagonal of the second derivative, pairs that are both graded and listed included."""
 
-    @given(situations(price))
+    @given(situations(price, loss=loss))
     @settings(max_examples=12)
     def check(situation):
         made, scores, balance = situation
@@ -129,7 +129,7 @@ def test_curvature_is_that_of_enumeration(loss, price):
 def test_masses_are_those_of_enumeration(loss, price):
     """Shares of the pair mass in order, reversed and tied by a ranker of 0s and 1s."""
 
-    @given(situations(price), st.data())
+    @given(situations(price, loss=loss), st.data())
     @settings(max_examples=10)
     def check(situation, data):
         made, scores, balance = situation

@@ -76,6 +76,12 @@ class BoundRisk:
     def __init__(
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
     ):
+        if arrangement.pair_margin is not None and not loss.gap:
+            raise ValueError(
+                f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
+                "use; use QBRank(margin='gap'), or loss=SquaredHinge('gap') or Hinge('gap') where "
+                "there is a choice of losses, or leave pair_margin out"
+            )
         self.arrangement = arrangement
         self.loss = loss
         self.price = cost

@@ -113,6 +113,7 @@ def weighted(judgments: Judgments, weight: Floats | None, n: int) -> Judgments:
         judgments.qid,
         pairs=judgments.pairs,
         pair_weight=judgments.pair_weight,
+        pair_margin=judgments.pair_margin,
         weight=weight if judgments.weight is None else weight * judgments.weight,
         label=judgments.label,
         n=n,

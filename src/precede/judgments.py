@@ -43,6 +43,10 @@ class Judgments:
     pairs : array of shape (m, 2), optional
         Rows (winner, loser). A pair may join two queries.
     pair_weight : array of m non-negative numbers, optional
+    pair_margin : array of m non-negative numbers, optional
+        By how much the score of the winner should exceed that of the loser: the degree of each
+        preference. Used by the losses with ``margin="gap"``: `QBRank`, and `BoostedRanker` and
+        `PushRanker` with ``loss=Hinge("gap")`` or ``SquaredHinge("gap")``; refused elsewhere.
     weight : array of n non-negative numbers, optional
         An item weight multiplies every pair of the item: 2 is the item twice, 0 its absence.
     label : array of n numbers, optional
@@ -73,6 +77,7 @@ class Judgments:
         *,
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         label: ArrayLike | None = None,
         n: int | None = None,
@@ -83,7 +88,8 @@ class Judgments:
         self.qid = None if qid is None else _identifiers(qid)
         self._n = self._common_length(n)
         self.pairs = _check_pairs(pairs, self._n)
-        self.pair_weight = _check_pair_weight(pair_weight, self.pairs)
+        self.pair_weight = _check_of_pairs(pair_weight, "pair_weight", self.pairs)
+        self.pair_margin = _check_of_pairs(pair_margin, "pair_margin", self.pairs)
 
     # -- other ways to make one ------------------------------------------------------------
 
@@ -185,7 +191,7 @@ class Judgments:
 
     def __getitem__(self, rows: Any) -> Judgments:
         index = np.atleast_1d(np.arange(self._n)[rows])
-        pairs, pair_weight = self._sliced_pairs(index)
+        pairs, pair_weight, pair_margin = self._sliced_pairs(index)
 
         def take(values: NDArray | None) -> NDArray | None:
             return None if values is None else values[index]
@@ -195,6 +201,7 @@ class Judgments:
             take(self.qid),
             pairs=pairs,
             pair_weight=pair_weight,
+            pair_margin=pair_margin,
             weight=take(self.weight),
             label=take(self.label),
             n=index.size,
@@ -207,13 +214,15 @@ class Judgments:
         4
         """
         return Judgments(
-            self.grade, pairs=self.pairs, pair_weight=self.pair_weight, weight=self.weight,
-            label=self.label, n=self._n,
+            self.grade, pairs=self.pairs, pair_weight=self.pair_weight,
+            pair_margin=self.pair_margin, weight=self.weight, label=self.label, n=self._n,
         )  # fmt: skip
 
-    def _sliced_pairs(self, index: Integers) -> tuple[Integers | None, Floats | None]:
+    def _sliced_pairs(
+        self, index: Integers
+    ) -> tuple[Integers | None, Floats | None, Floats | None]:
         if self.pairs is None:
-            return None, None
+            return None, None, None
         copies = np.bincount(index, minlength=self._n)
         kept = (copies[self.pairs[:, 0]] > 0) & (copies[self.pairs[:, 1]] > 0)
         pairs = self.pairs[kept]
@@ -234,7 +243,8 @@ class Judgments:
             axis=1,
         )
         weight = None if self.pair_weight is None else self.pair_weight[kept][source]
-        return sliced, weight
+        margin = None if self.pair_margin is None else self.pair_margin[kept][source]
+        return sliced, weight, margin
 
     def __repr__(self) -> str:
         queries = 0 if self.qid is None else np.unique(self._query()).size
@@ -329,6 +339,7 @@ class Arrangement:
     grade, weight : one number per place; places that only listed pairs know have grade NaN
     outer : weight of a place as a loser: its item weight times the balance of its query
     winner, loser, pair_weight : the listed pairs, as places
+    pair_margin : the margins of the listed pairs, None where none are given
     total : the sum of the weights of all pairs
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
         weights that say how often a row stands there count and weights scaled down do not
@@ -352,6 +363,7 @@ class Arrangement:
     n_rows: int
     label: Floats | None = None
     level_weight: Floats | None = None
+    pair_margin: Floats | None = None
 
     @property
     def shared(self) -> bool:
@@ -367,6 +379,13 @@ class Arrangement:
     def n_graded(self) -> int:
         """How many places stand in levels; the others are known from listed pairs only."""
         return int(self.level_start[-1])
+
+    def listed_margin(self, scores: Floats, *, gap: bool) -> Floats:
+        """Margins of the listed pairs; with `gap` less what each asks for, 1 unless it says."""
+        margin = scores[self.winner] - scores[self.loser]
+        if not gap:
+            return margin
+        return margin - (1.0 if self.pair_margin is None else self.pair_margin)
 
     def count_graded_pairs(self) -> int:
         """Count the pairs of the grades, with Python's unbounded integers."""
@@ -438,7 +457,8 @@ class Arrangement:
         new = np.empty_like(old)
         new[old] = np.arange(old.size)
         winner, loser = new[self.winner], new[self.loser]
-        by_place = np.lexsort((winner, loser))
+        keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
+        by_place = np.lexsort(keys)
         arrangement = replace(
             self,
             order=self.order[old],
@@ -449,6 +469,7 @@ class Arrangement:
             winner=winner[by_place],
             loser=loser[by_place],
             pair_weight=self.pair_weight[by_place],
+            pair_margin=None if self.pair_margin is None else self.pair_margin[by_place],
         )
         return arrangement, old
 
@@ -458,7 +479,7 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
-    winner, loser, pair_weight = _merged_pairs(judgments, weight)
+    winner, loser, pair_weight, pair_margin = _merged_pairs(judgments, weight)
     order, level_start, query_start = _sorted_levels(judgments, query, weight)
 
     without_level = np.zeros(n, bool)
@@ -503,6 +524,7 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
         ),
         n_rows=n,
         label=None if label is None else label[order],
+        pair_margin=pair_margin,
     )
 
 
@@ -539,23 +561,34 @@ def _sorted_levels(
     return rows, level_start.astype(np.int64), query_start.astype(np.int64)
 
 
-def _merged_pairs(judgments: Judgments, weight: Floats) -> tuple[Integers, Integers, Floats]:
-    """Give the listed pairs once each, sorted, with summed weights and without zeros."""
+def _merged_pairs(
+    judgments: Judgments, weight: Floats
+) -> tuple[Integers, Integers, Floats, Floats | None]:
+    """Give the listed pairs once each, sorted, with summed weights and without zeros.
+
+    Pairs of the same rows with different margins stay apart.
+    """
     if judgments.pairs is None or not len(judgments.pairs):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), None
     winner, loser = judgments.pairs.T
+    margin = np.ones(winner.size) if judgments.pair_margin is None else judgments.pair_margin
     pair_weight = judgments.pair_weight
     pair_weight = np.ones(winner.size) if pair_weight is None else pair_weight
     kept = (pair_weight > 0) & (weight[winner] > 0) & (weight[loser] > 0)
-    winner, loser, pair_weight = winner[kept], loser[kept], pair_weight[kept]
+    winner, loser, pair_weight, margin = (
+        column[kept] for column in (winner, loser, pair_weight, margin)
+    )
     # Equal pairs are summed from the lightest, so that the order of the list does not matter.
-    order = np.lexsort((pair_weight, winner, loser))
-    winner, loser, pair_weight = winner[order], loser[order], pair_weight[order]
+    order = np.lexsort((pair_weight, margin, winner, loser))
+    winner, loser, pair_weight, margin = (
+        column[order] for column in (winner, loser, pair_weight, margin)
+    )
     first = np.ones(winner.size, bool)
-    first[1:] = (winner[1:] != winner[:-1]) | (loser[1:] != loser[:-1])
+    first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0) | (np.diff(margin) != 0)
     start = np.flatnonzero(first)
     merged = np.add.reduceat(pair_weight, start) if start.size else pair_weight
-    return winner[start], loser[start], merged
+    asked = None if judgments.pair_margin is None else margin[start]
+    return winner[start], loser[start], merged, asked
 
 
 def _query_totals(
@@ -719,15 +752,22 @@ def _check_pairs(pairs: ArrayLike | None, n: int | None) -> Integers | None:
     return array.astype(np.int64)
 
 
-def _check_pair_weight(weight: ArrayLike | None, pairs: Integers | None) -> Floats | None:
-    if weight is None:
+def _check_of_pairs(given: ArrayLike | None, name: str, pairs: Integers | None) -> Floats | None:
+    """One number for each listed pair: a weight, or a margin."""
+    if given is None:
         return None
     if pairs is None:
-        raise ValueError("pair_weight is given without pairs; give the pairs as well")
-    array = _weights(weight, "pair_weight")
+        raise ValueError(f"{name} is given without pairs; give the pairs as well")
+    if name == "pair_weight":
+        array = _weights(given, name)
+    else:
+        array = _numbers(given, name, allow_nan=False)
+        if (array < 0).any():
+            j = int(np.flatnonzero(array < 0)[0])
+            raise ValueError(f"{name}[{j}] is {array[j]:g}; use 0 or more, or swap the pair")
     if array.size != len(pairs):
         raise ValueError(
-            f"pair_weight has {array.size} values for {len(pairs)} pairs; give one per pair"
+            f"{name} has {array.size} values for {len(pairs)} pairs; give one per pair"
         )
     return array
 

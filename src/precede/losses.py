@@ -195,8 +195,8 @@ class Logistic(PairLoss):
 class Hinge(PairLoss):
     """``l(m) = max(0, margin - m)``; the slope at the kink is 0.
 
-    `margin` is a number, or ``"gap"`` for the difference of the grades of the pair (listed
-    pairs ask for 1).
+    `margin` is a number, or ``"gap"`` for the difference of the grades of the pair; listed
+    pairs ask for their `pair_margin` (see `Judgments`), or for 1 where they have none.
 
     >>> import numpy as np
     >>> Hinge().value(np.array([-1.0, 0.5, 1.0, 2.0]))
@@ -206,12 +206,17 @@ class Hinge(PairLoss):
     name = "hinge"
     degree: ClassVar[int] = 1
 
-    def __init__(self, margin: float | str = 1.0):
+    def __init__(self, margin: Any = 1.0):
         number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
-        if margin != "gap" and not (number and np.isfinite(margin)):
+        self.gap = isinstance(margin, str) and margin == "gap"
+        if isinstance(margin, list | tuple) or getattr(margin, "ndim", 0):
+            raise ValueError(
+                f"margin holds {len(margin)} values; a margin for each pair belongs to the data: "
+                "use margin='gap' and Judgments(pairs=..., pair_margin=...)"
+            )
+        if not self.gap and not (number and np.isfinite(margin)):
             raise ValueError(f"margin={margin!r} is unknown; use a finite number or 'gap'")
         self.margin = margin
-        self.gap = margin == "gap"
         self._knot = 0.0 if self.gap else float(margin)
         self.form = Polynomial(self._knot, self.degree)
 

@@ -97,7 +97,7 @@ class EnumeratedRisk(BoundRisk):
         winner, loser, weight = self.arrangement.winner, self.arrangement.loser, self._pair_weight
         if not winner.size:
             return np.zeros(0), np.zeros(0)
-        margin = scores[winner] - scores[loser] - (1.0 if self.loss.gap else 0.0)
+        margin = self.arrangement.listed_margin(scores, gap=self.loss.gap)
         mass = -weight * self.loss.slope(margin)
         curve = weight * self.loss.curvature(margin)
         for side, sign in ((winner, 1.0), (loser, -1.0)):

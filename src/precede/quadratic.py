@@ -206,5 +206,6 @@ def places_of(arrangement: Arrangement) -> Judgments:
         np.concatenate([query, alone]),
         pairs=np.stack([arrangement.winner, arrangement.loser], axis=1),
         pair_weight=arrangement.pair_weight,
+        pair_margin=arrangement.pair_margin,
         weight=arrangement.weight,
     )

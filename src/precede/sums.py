@@ -100,12 +100,18 @@ class PairSums:
         grade, query = self.arrangement.grade, _query_of_place(self.arrangement)
         both = (query[winner] == query[loser]) & (query[winner] >= 0)
         both &= grade[winner] > grade[loser]
-        if both.any() and self.loss.gap:
-            # The two margins of such a pair differ, and so do the two slopes.
-            ours = self.loss.slope(self._listed_margin(scores))
+        if self.loss.gap:
+            # The margins of such a pair differ, and so do the slopes, as do those of a pair
+            # listed with several margins, whose entries are neighbours.
+            first = np.ones(winner.size, bool)
+            first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0)
+            start = np.flatnonzero(first)
+            ours = weight * self.loss.slope(self._listed_margin(scores))
+            ours = np.add.reduceat(ours, start)
+            winner, loser, both = winner[start], loser[start], both[start]
             theirs = self.loss.slope(self._graded_margin(scores, winner, loser))
             theirs = np.where(both, theirs, 0.0)  # rows without a grade have no gap
-            square = (weight * ours) ** 2 + 2 * weight * ours * theirs
+            square = ours**2 + 2 * ours * theirs
         else:
             square = (weight**2 + 2 * both * weight) * self._kernel("square")(
                 self._listed_margin(scores)
@@ -145,8 +151,7 @@ class PairSums:
         return self.arrangement.winner, self.arrangement.loser, self.arrangement.pair_weight
 
     def _listed_margin(self, scores: Floats) -> Floats:
-        margin = scores[self.arrangement.winner] - scores[self.arrangement.loser]
-        return margin - 1.0 if self.loss.gap else margin
+        return self.arrangement.listed_margin(scores, gap=self.loss.gap)
 
     def _graded_margin(self, scores: Floats, winner: NDArray, loser: NDArray) -> Floats:
         grade = self.arrangement.grade

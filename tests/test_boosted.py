@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
-from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_qbrank
@@ -32,9 +31,11 @@ from precede import (
 )
 from precede.algorithms.qbrank import _MeanStep
 from precede.boost import LineSearch, Rounds, SecantStep, Training, run
+from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
 from precede.mixture import QuadraticMixture
 from precede.pairwise import DensePairRisk
+from precede.quadratic import diagonal
 from precede.rankers import Constant, Found
 from precede.testing import check_algorithm
 from precede.threads import Workers
@@ -352,55 +353,103 @@ def test_the_bound_makes_progress_without_a_line_search():
     assert (np.diff(risk) < 0).all()
 
 
-def test_theorem_1_bounds_the_risk():
-    """Zheng et al. 2007, theorem 1, on a problem small enough to know every quantity.
-
-    C is the set of multiples of trees of one split on the six values of one feature, which
-    the learner searches exhaustively, so every epsilon_k is 0; W = 2w·pairs + (1 - w) on
-    labels is a global bound, so M = n with the norm ``||g||² = sum W g² / n``.
-    """
-    x = np.repeat(np.arange(6.0), 5)[:, None]
+def small_problem():
+    """Thirty rows of one feature of six values, with grades and labels."""
     rng = np.random.default_rng(0)
-    grade = rng.integers(0, 3, len(x)).astype(float)
+    x = np.repeat(np.arange(6.0), 5)[:, None]
+    grade = np.clip(x[:, 0] // 2 + rng.integers(-1, 2, len(x)), 0, 3).astype(float)
     label = grade + rng.normal(0, 0.1, len(x))
-    judgments = Judgments(grade, np.arange(len(x)) % 5, label=label)
-    arrangement = judgments.arrange("pairs", labelled=True)
-    risk = QuadraticMixture("gap", 0.5, "pairs").bind(arrangement)
-    at = x[arrangement.order]
-    n = len(x)
-    weight = risk.curvature_bound(risk.state(np.zeros(n)))
-    weight = weight * np.exp(risk.state(np.zeros(n)).log_mass)
-    steps = [(at[:, 0] > cut).astype(float) for cut in range(-1, 5)]
-    norm = lambda g: np.sqrt((weight * g**2).sum() / n)  # noqa: E731
+    return x, Judgments(grade, np.arange(len(x)) % 5, label=label)
+
+
+SMALL_STEPS = {
+    "hessian": "bound", "targets": "sum", "num_leaves": 2, "min_child_samples": 0,
+    "reg_lambda": 0.0, "step_length": 0.04,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "risk"),
+    [
+        (
+            BoostedRanker(loss=SquaredHinge("gap"), balance="pairs", **SMALL_STEPS),
+            DensePairRisk(SquaredHinge("gap")),
+        ),
+        (BoostedRanker(balance="pairs", **SMALL_STEPS), DensePairRisk("logistic")),
+        (QBRank(**SMALL_STEPS), QuadraticMixture("gap", 0.5, "pairs")),
+    ],
+    ids=["squared hinge", "logistic", "QBRank"],
+)
+def test_theorem_1_bounds_the_risk(model, risk):
+    """Zheng et al. 2007, theorem 1, in every round, on a problem with every quantity known.
+
+    C holds the multiples of trees of one split on six values. They are searched exhaustively,
+    so every epsilon is 0; W is above the second derivative everywhere, so M = n.
+    """
+    x, judgments = small_problem()
+    with_labels = isinstance(model, QBRank)
+    bound = risk.bind(judgments.arrange("pairs", labelled=with_labels))
+    order, n = bound.arrangement.order, bound.arrangement.n_places
+    at, zero = x[order, 0], bound.state(np.zeros(bound.arrangement.n_places))
+    weight = diagonal(bound, zero, "bound") * np.exp(zero.log_mass)
 
     def value(scores):
-        return float(np.exp(risk.log_value(scores)))
+        return float(np.exp(bound.log_value(scores)))
 
-    # Any target in the span: least squares on the labels, and its 1-norm in steps.
-    coefficients, *_ = np.linalg.lstsq(np.stack(steps, 1), label[arrangement.order], rcond=None)
-    target = np.stack(steps, 1) @ coefficients
-    size = sum(abs(c) * norm(step) for c, step in zip(coefficients, steps, strict=True))
+    steps = np.stack([at > cut for cut in range(-1, 5)], 1).astype(float)
+    norms = np.sqrt(weight @ steps**2 / n)
+    start = np.full(n, judgments.label.mean() if with_labels else 0.0)
+    # Any target will do: least squares on the grades; its norm is at most that of its steps.
+    coefficients = np.linalg.lstsq(steps, judgments.grade[order] - start, rcond=None)[0]
+    target = start + steps @ coefficients
+    known = {
+        "target_norm": np.abs(coefficients) @ norms, "start_risk": value(start),
+        "target_risk": value(target), "curvature": n,
+    }  # fmt: skip
+    assert known["target_risk"] < 0.9 * known["start_risk"]
+    model = clone(model).set_params(n_estimators=300).fit(x, judgments)
+    lengths = model.history_["normalized_step"][with_labels:]  # the mean of the labels comes first
+    assert set(lengths) <= {0.0, 0.04}
+    reached = [
+        value(model.ensemble_.first(k + with_labels).predict(x)[order])
+        for k in range(1, lengths.size + 1)
+    ]
+    assert (np.diff(reached) <= 1e-12 * reached[0]).all()
+    told = [convergence_bound(lengths[:k], **known).value for k in range(1, lengths.size + 1)]
+    assert (np.array(reached) <= np.array(told) * (1 + 1e-9)).all()
+    assert min(told) < known["start_risk"]
+    in_the_end = small_step_bound(np.sqrt(0.04), **known)
+    needed = in_the_end.details["rounds needed"]
+    # After a step of 0 nothing changes any more, so the rounds done stand for all later ones.
+    assert needed <= lengths.size or lengths[-1] == 0
+    assert max(reached[min(needed, lengths.size) - 1 :]) <= in_the_end.value
 
-    scores, lengths = np.zeros(n), []
-    for _ in range(30):
-        state = risk.state(scores)
-        pull = state.pull * np.exp(state.log_mass)
-        tree = DecisionTreeRegressor(max_depth=1).fit(at, pull / weight, sample_weight=weight)
-        g = tree.predict(at)
-        fits = [step * ((pull @ step) / (weight @ step)) for step in steps]
-        g = max([g, *fits], key=lambda f: pull @ f - 0.5 * (weight * f**2).sum())
-        length = min(0.2, norm(g))  # a normalised step
-        scores = scores + length * g / norm(g)
-        lengths.append(length)
-        a = np.cumsum(lengths)
-        b = np.append(np.cumsum((n * np.square(lengths) / 2)[::-1])[::-1], 0.0)  # b_j, M = n
-        k = len(lengths) - 1
-        tails = [
-            (b[0] - b[j + 1]) * (size + a[j]) / (size + a[k]) + (b[j + 1] - b[k + 1])
-            for j in range(k + 1)
-        ]
-        gap = max(0.0, value(np.zeros(n)) - value(target))
-        assert value(scores) <= value(target) + size / (size + a[k]) * gap + min(tails) + 1e-9
+
+def test_normalised_steps_have_their_length_or_are_left_out():
+    x, judgments = small_problem()
+    model = BoostedRanker(
+        loss=SquaredHinge("gap"), balance="pairs", n_estimators=60,
+        **SMALL_STEPS | {"step_length": 0.3},
+    ).fit(x, judgments)  # fmt: skip
+    bound = DensePairRisk(SquaredHinge("gap")).bind(judgments.arrange("pairs"))
+    zero = bound.state(np.zeros(bound.arrangement.n_places))
+    weight = diagonal(bound, zero, "bound") * np.exp(zero.log_mass)
+    lengths = [
+        np.sqrt(np.mean(weight * (step * tree(x)[bound.arrangement.order]) ** 2))
+        for step, tree in zip(model.ensemble_.weights, model.ensemble_.rankers, strict=True)
+    ]
+    np.testing.assert_allclose(lengths, model.history_["normalized_step"], atol=1e-9)
+    assert {0.0, 0.3} == set(model.history_["normalized_step"])
+    assert (np.diff(model.history_["risk"]) <= 0).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_step_lengths_that_make_no_sense_are_refused(learner):
+    for length in (0.0, -1.0, np.inf, np.nan, "short"):
+        with pytest.raises(ValueError, match=r"step_length=.*above 0"):
+            learner(step_length=length).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    with pytest.raises(ValueError, match=r"step_length=0\.1 is for rankers fitted by"):
+        learner(step_length=0.1, rankers="stumps").fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
 def test_the_search_by_secants_stays_near_the_least_point():

@@ -14,12 +14,14 @@ from precede import Judgments, bounds, margin
 from precede.bounds import (
     MarginDistribution,
     PushRisk,
+    convergence_bound,
     margin_bound,
     margin_distribution,
     negatives_needed,
     push_bound,
     push_risk,
     rademacher_bound,
+    small_step_bound,
     stump_supremum,
     training_bound,
 )
@@ -402,6 +404,50 @@ def test_rademacher_needed_samples_scales_as_one_over_the_root():
     assert bound.value / math.sqrt(ratio) == pytest.approx(1, rel=0.01)
 
 
+@given(
+    st.lists(st.sampled_from([0.0, 0.01, 0.2, 1.5]), min_size=1, max_size=8),
+    st.sampled_from([0.0, 0.3, 4.0]), st.sampled_from([0.0, 0.5, 2.0]),
+    st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([0.1, 7.0]), st.sampled_from([0.0, 0.02]),
+)  # fmt: skip
+def test_convergence_bound_is_theorem_one_of_zheng(steps, norm, start, target, curvature, slack):
+    k = len(steps) - 1
+    a = [sum(steps[: j + 1]) for j in range(k + 1)]
+    if norm + a[k] == 0:
+        return
+    b = [
+        sum(s * math.sqrt(2 * slack) + curvature * s**2 / 2 for s in steps[j:])
+        for j in range(k + 2)
+    ]
+    last = min(
+        (b[0] - b[j + 1]) * (norm + a[j]) / (norm + a[k]) + b[j + 1] - b[k + 1]
+        for j in range(k + 1)
+    )
+    expected = target + norm / (norm + a[k]) * max(0, start - target) + last
+    found = convergence_bound(
+        steps, target_norm=norm, start_risk=start, target_risk=target, curvature=curvature,
+        tolerances=slack,
+    )  # fmt: skip
+    assert found.value == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert found.vacuous == (not found.value < start)
+
+
+def test_small_step_bound_follows_from_theorem_one():
+    """At the number of rounds it names, theorem 1 gives no more, with the tolerances allowed."""
+    for norm, start, target, curvature, s in [(2, 1, 0.1, 0.5, 0.1), (30, 9, 2, 40, 0.2)]:
+        known = dict(
+            target_norm=norm, start_risk=start, target_risk=target, curvature=curvature
+        )  # fmt: skip
+        found = small_step_bound(s, **known)
+        steps = np.full(found.details["rounds needed"], s**2)
+        slack = (curvature * s**2 / 2) ** 2 / 2
+        whole = convergence_bound(steps, tolerances=slack, **known)
+        assert whole.value <= found.value
+        excess = start - target
+        assert found.value == pytest.approx(
+            target + 2 * s * math.sqrt(excess * norm * curvature) + curvature * s**4
+        )
+
+
 def test_bounds_are_frozen_print_and_serialise():
     found = [
         margin_bound(0.1, 1000, E=0.2, n_rankers=10, theta=0.4, kind="solved"),
@@ -484,6 +530,26 @@ def test_bounds_are_frozen_print_and_serialise():
         (
             lambda: push_bound(PushRisk(0.1, 2, 0.1, 5, 5), n_rankers=3, kind="x"),
             "kind='x'; choose one of combination, finite",
+        ),
+        (
+            lambda: small_step_bound(0, target_norm=1, start_risk=1, target_risk=0, curvature=1),
+            "s=0 is out of range",
+        ),
+        (
+            lambda: convergence_bound(
+                [-1], target_norm=1, start_risk=1, target_risk=0, curvature=1
+            ),
+            "must not be negative",
+        ),
+        (
+            lambda: convergence_bound(
+                [1], target_norm=-1, start_risk=1, target_risk=0, curvature=1
+            ),
+            "target_norm=-1 is out of range",
+        ),
+        (
+            lambda: convergence_bound([1], target_norm=1, start_risk=1, target_risk=0, curvature=0),
+            "curvature=0 is out of range",
         ),
         (lambda: stump_supremum([[1.0]], [math.nan]), "finite"),
         (lambda: stump_supremum(np.ones((0, 1)), []), "rows must agree"),

@@ -17,9 +17,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.bound import BoundRisk, State, ghost_mass
+from precede.exact import exact_sum
 from precede.judgments import Arrangement, Judgments
 from precede.line import PushLine
 from precede.model import Ensemble
+from precede.quadratic import diagonal
 from precede.rankers import Family, Found, Search
 from precede.risk import PairRisk
 from precede.separable import SeparableRisk
@@ -34,6 +36,7 @@ __all__ = [
     "LineSearch",
     "Monitor",
     "NoProgress",
+    "NormalizedStep",
     "Plan",
     "Progress",
     "QuadraticStep",
@@ -241,6 +244,43 @@ def _finite(risk: BoundRisk, size: float, values: NDArray) -> Step:
     # The values alone put every pair in order, without a tie.
     perfect = risk.least_margin(np.sign(size) * values) > 0
     return Step(size, not perfect, perfect)
+
+
+class NormalizedStep(StepRule):
+    """Steps of one small length in the norm of the quadratic model, or none at all.
+
+    ``s_k = length / ||g_k||`` with ``||g||² = sum_i W_i g(x_i)² / n``, taken where it does not
+    raise the risk; otherwise the step is 0 (Zheng et al. 2007, appendix: the length is their
+    s²). Theorem 1 bounds the risk along such a run, see `precede.bounds.convergence_bound`; the
+    history holds the lengths taken as ``"normalized_step"``. One evaluation of the risk.
+
+    >>> NormalizedStep(0.1)
+    NormalizedStep(0.1, hessian='bound')
+    """
+
+    def __init__(self, length: float, *, hessian: str = "bound"):
+        if not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
+            raise ValueError(f"step_length={length!r} is out of range; use a number above 0")
+        self.length = float(length)
+        self.hessian = hessian
+        self._taken = 0.0
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Scale the ranker to the length; the family holds its multiples, negative ones too."""
+        weight = diagonal(risk, state, self.hessian)
+        square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
+        norm = float(np.sqrt(square / values.size) * np.exp(0.5 * state.log_mass))
+        size = (1.0 if found.edge > 0 else -1.0) * self.length / norm
+        rises = risk.log_value(state.scores + size * values) > state.log_value
+        self._taken = 0.0 if rises else self.length
+        return Step(0.0 if rises else size, whole=True)
+
+    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+        """The length of the step that was taken."""
+        return {"normalized_step": self._taken}
+
+    def __repr__(self) -> str:
+        return f"NormalizedStep({self.length:g}, hessian={self.hessian!r})"
 
 
 class QuadraticStep(StepRule):

@@ -209,7 +209,7 @@ class Hinge(PairLoss):
     def __init__(self, margin: Any = 1.0):
         number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
         self.gap = isinstance(margin, str) and margin == "gap"
-        if isinstance(margin, list | tuple) or getattr(margin, "ndim", 0):
+        if isinstance(margin, list | tuple) or np.ndim(margin) > 0:
             raise ValueError(
                 f"margin holds {len(margin)} values; a margin for each pair belongs to the data: "
                 "use margin='gap' and Judgments(pairs=..., pair_margin=...)"

@@ -7,7 +7,15 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from precede.boost import LineSearch, Plan, QuadraticStep, SecantStep, StepRule, Stop
+from precede.boost import (
+    LineSearch,
+    NormalizedStep,
+    Plan,
+    QuadraticStep,
+    SecantStep,
+    StepRule,
+    Stop,
+)
 from precede.estimator import BaseRanker
 from precede.inputs import in_range, whole_number
 from precede.learners import Regressors, Trees, check_targets
@@ -26,6 +34,7 @@ class TreeLearner:
     hessian: str
     targets: str
     line_search: bool
+    step_length: float | None
     learning_rate: float
     num_leaves: int
     max_depth: int
@@ -45,6 +54,13 @@ class TreeLearner:
         if self.hessian not in HESSIANS:
             raise ValueError(f"hessian={self.hessian!r} is unknown; use one of {HESSIANS}")
         check_targets(self.targets)
+        if self.step_length is not None:
+            NormalizedStep(self.step_length)  # refuses what is no length
+            if not self._learner()[1]:
+                raise ValueError(
+                    f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
+                    "rankers='trees' or a regressor, or leave step_length out"
+                )
         whole_number("num_leaves", self.num_leaves, least=2, most=131072)
         whole_number("min_child_samples", self.min_child_samples, least=0)
         if self.max_depth != -1:
@@ -97,6 +113,8 @@ class TreeLearner:
         step: StepRule = LineSearch()
         if quadratic:
             step = SecantStep() if self.line_search else QuadraticStep()
+        if self.step_length is not None:
+            step = NormalizedStep(self.step_length, hessian=self.hessian)
         return Plan(
             risk=risk,
             rankers=rankers,
@@ -137,6 +155,11 @@ class BoostedRanker(TreeLearner, BaseRanker):
     line_search : bool
         Search for the step on the true risk, which then never rises; otherwise the step is 1,
         which costs some two evaluations of the risk a round less.
+    step_length : float, optional
+        If given, every tree is added with this length, ``||g||² = sum W_i g(x_i)² / n``, and not at
+        all where it would raise the risk, instead of a line search and a learning rate: the
+        normalised small steps for which theorem 1 of Zheng et al. bounds the risk
+        (`precede.bounds.convergence_bound`, with ``hessian="bound"`` and ``targets="sum"``).
     n_estimators, learning_rate : int, float in (0, 1]
         Number of rounds, and by what every step is multiplied.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda
@@ -185,6 +208,7 @@ class BoostedRanker(TreeLearner, BaseRanker):
         hessian: str = "newton",
         targets: str = "sum",
         line_search: bool = False,
+        step_length: float | None = None,
         n_estimators: int = 200,
         learning_rate: float = 0.05,
         num_leaves: int = 31,
@@ -212,6 +236,7 @@ class BoostedRanker(TreeLearner, BaseRanker):
         self.hessian = hessian
         self.targets = targets
         self.line_search = line_search
+        self.step_length = step_length
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.num_leaves = num_leaves

@@ -38,8 +38,8 @@ class QBRank(TreeLearner, BaseRanker):
     weight : float in [0, 1]
         w: 1 listens to the pairs alone, 0 to the labels alone.
     margin : "gap" or number
-        By how much a winner should lead: the difference of the grades (listed pairs: 1), or
-        a number.
+        By how much a winner should lead: the difference of the grades, for listed pairs their
+        `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
     hessian : {"terms", "bound", "newton", "uniform"}
         Weights of the rows. "terms" is algorithm 2 as printed: every pair counts ``w``, so that
         a violated pair has targets ``±max(0, h(y) - h(x) + margin)``. "bound" counts ``2 w``, the
@@ -52,6 +52,8 @@ class QBRank(TreeLearner, BaseRanker):
         their sum, weighing as much as all of them.
     line_search : bool
         Search for the step on R, which then never rises; otherwise it is 1.
+    step_length : float, optional
+        Steps of this normalised length instead, without a learning rate; see `BoostedRanker`.
     learning_rate : float in (0, 1]
         The paper's shrinkage.
     balance : {"pairs", "queries", "items"}
@@ -102,6 +104,7 @@ class QBRank(TreeLearner, BaseRanker):
         hessian: str = "terms",
         targets: str = "average",
         line_search: bool = True,
+        step_length: float | None = None,
         learning_rate: float = 0.05,
         n_estimators: int = 300,
         balance: str = "pairs",
@@ -129,6 +132,7 @@ class QBRank(TreeLearner, BaseRanker):
         self.hessian = hessian
         self.targets = targets
         self.line_search = line_search
+        self.step_length = step_length
         self.learning_rate = learning_rate
         self.n_estimators = n_estimators
         self.balance = balance
@@ -200,3 +204,6 @@ class _MeanStep(StepRule):
         if isinstance(found.ranker, Constant):
             return Step(risk.mean_shift(state), whole=True)
         return self.other.step(risk, state, found, values)
+
+    def seen(self, risk: Any, state: State) -> dict[str, Any]:
+        return self.other.seen(risk, state)

@@ -14,16 +14,15 @@ import time
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
 
 import numpy as np
 
+from measure import write_page
 from precede.metrics import Evaluator, evaluate
 
-RESULTS = Path(__file__).parent / "results" / "metrics.md"
 PEERS = ("numpy", "numba", "ranx", "ir-measures", "lightgbm", "scikit-learn")
 TEN = [
     "ndcg@5", "ndcg@10", "ndcg", "map", "map@10", "mrr", "precision@5", "precision@10",
@@ -220,8 +219,7 @@ def main():
         *lines_of(rest, compare=False),
         "",
     ]
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text("\n".join(text))
+    write_page(__file__, "metrics.md", "\n".join(text))
     print("\n".join(text))
 
 

@@ -11,16 +11,15 @@ import sys
 import time
 import warnings
 from datetime import date
-from pathlib import Path
 
 import numpy as np
 
+from measure import write_page
 from precede import ConvexRisk
 from precede.datasets import excess_ranking_risk, uniform_regression
 
 SIZES = (100, 400, 1600, 6400)
 REPEATS = 5
-RESULTS = Path(__file__).parent / "results"
 
 
 def excess(cost, n, seed):
@@ -53,7 +52,7 @@ def main():
                 f"| {runs[:, 1].max():.3f} | {np.median(runs[:, 2]):.2f} |"
             )
             print(lines[-1], file=sys.stderr, flush=True)
-    (RESULTS / "consistency.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(__file__, "consistency.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

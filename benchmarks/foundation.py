@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 
 import problems
-from measure import RESULTS, about, append, in_a_process, middle, spread
+from measure import about, append, in_a_process, middle, spread, write_page
 from peers import lightgbm as peer
 from peers import ours
 from precede.judgments import Judgments
@@ -238,7 +238,7 @@ def main():
     print(page)
     if not quick:
         append("foundation.jsonl", found)
-        (RESULTS / "foundation.md").write_text(page, encoding="utf-8")
+        write_page(__file__, "foundation.md", page)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import RESULTS, about, middle, spread
+from measure import about, middle, spread, write_page
 
 HERE = Path(__file__).resolve().parent
 THREADS, REPEATS = 2, 2
@@ -103,7 +103,7 @@ def main():
         before, after = ([run[name] for run in runs[side]] for side in ("before", "after"))
         ratio = middle(before) / middle(after)
         lines.append(f"| {name} | {spread(before)} | {spread(after)} | {ratio:.1f} |")
-    (RESULTS / "gaps.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(__file__, "gaps.md", "\n".join(lines))
     print("\n".join(lines))
 
 

@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 import test_coverage as simulations  # noqa: E402 - the scenarios are the tests' own
+from measure import write_page  # noqa: E402
 
 
 def rows(table, repeats):
@@ -73,7 +74,7 @@ def main(repeats):
         "formula come from one sample of 200,000 items or queries.\n\n"
         f"Python {platform.python_version()}, NumPy {np.__version__}, {seconds:.0f} s.\n\n"
     )
-    (HERE / "results" / "coverage.md").write_text(text + "\n".join(parts), encoding="utf-8")
+    write_page(__file__, "coverage.md", text + "\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-"""What the benchmarks share: the machine they ran on, processes of their own, medians."""
+"""What the benchmarks share: the machine they ran on, processes of their own, medians, pages."""
 
+import ast
+import hashlib
 import json
 import os
 import platform
@@ -11,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).resolve().parent / "results"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("precede", "lightgbm", "xgboost", "catboost", "scikit-learn", "ranx", "numpy", "numba")
 
 
@@ -30,9 +33,14 @@ def about(threads):
 
 
 def _commit():
-    command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=RESULTS)
-    return done.stdout.strip() or "unknown"
+    """The commit, marked where code differs from it; pages of results may differ."""
+    commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+    return commit + "-dirty" * bool(_git("status", "--porcelain", "-uno", "--", "*.py"))
+
+
+def _git(*words):
+    done = subprocess.run(["git", *words], check=False, capture_output=True, text=True, cwd=ROOT)
+    return done.stdout.strip()
 
 
 def _version(name):
@@ -72,6 +80,47 @@ def append(name, row):
 def last(name):
     """The last line of a file of results."""
     return json.loads((RESULTS / name).read_text(encoding="utf-8").splitlines()[-1])
+
+
+STAMP = (
+    "<!-- written by {script} at commit {commit}; "
+    "sha256 of its code: {code}; of the text above: {text} -->"
+)
+
+
+def write_page(script, name, text):
+    """Write a page of results; its last line says which script wrote it, and seals the text.
+
+    `tests/test_docs.py` finds pages that were edited by hand, and pages whose script has changed
+    since. Call it as ``write_page(__file__, "name.md", text)``.
+    """
+    script = Path(script).resolve()
+    stamp = STAMP.format(
+        script=script.relative_to(ROOT).as_posix(), commit=_commit(),
+        code=code_digest(script), text=digest(text),
+    )  # fmt: skip
+    (RESULTS / name).write_text(f"{text.rstrip()}\n\n{stamp}\n", encoding="utf-8")
+
+
+def read_page(name):
+    """The text of a page without the line that seals it."""
+    text = (RESULTS / name).read_text(encoding="utf-8")
+    return text.rpartition("\n<!-- written by ")[0] or text
+
+
+def digest(text):
+    return hashlib.sha256(text.rstrip().encode()).hexdigest()[:16]
+
+
+def code_digest(script):
+    """A digest of what a script does: comments, layout and imports leave it as it is."""
+    words = []
+    for node in ast.walk(ast.parse(Path(script).read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Import | ast.ImportFrom | ast.alias):
+            words.append(type(node).__name__)
+            words += [repr(value) for _, value in ast.iter_fields(node)
+                      if isinstance(value, str | int | float)]  # fmt: skip
+    return digest(" ".join(words))
 
 
 def middle(values):

@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 
 import problems
+from measure import write_page
 from precede import PushRanker, RankBoost
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def learners(rounds):
@@ -71,7 +70,7 @@ def main():
         lines.append(f"| {name} | {np.median(ms):.1f} ({ms.min():.1f} to {ms.max():.1f}) | "
                      f"{np.median(ms) / base / 1e3:.2f} | {limit} |")  # fmt: skip
     print("\n".join(lines))
-    (RESULTS / "push.md").write_text("\n".join(lines) + "\n")
+    write_page(__file__, "push.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 
 import problems
+from measure import write_page
 from precede import RankBoost, RankBoostPlus
 
 HERE = Path(__file__).parent
@@ -153,7 +154,7 @@ def main():
     page = table(found)
     print(page)
     if not quick:
-        (RESULTS / "rankboost_plus.md").write_text(page, encoding="utf-8")
+        write_page(__file__, "rankboost_plus.md", page)
         with open(RESULTS / "rankboost_plus.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(found) + "\n")
 

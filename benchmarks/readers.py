@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results" / "readers.md"
+from measure import write_page
+
 BLOCK = 10_000  # rows made at a time
 
 READ = """
@@ -128,7 +129,7 @@ scikit-learn's result is a sparse matrix (12 bytes a cell) without document name
 
 `precede --help`: {median:.2f} s (median of 9), {slowest:.2f} s at most, Python's start included.
 """
-    RESULTS.write_text(text, encoding="utf-8")
+    write_page(__file__, "readers.md", text)
     print(text)
 
 

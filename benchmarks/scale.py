@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).parent
+from measure import write_page
+
 BLOCK = 25_000
 FEATURES = 50
 ROUNDS = 30
@@ -195,7 +196,7 @@ def main():
     text = table(lines)
     print(text)
     if not given.quick:
-        (HERE / "results" / "scale.md").write_text(text, encoding="utf-8")
+        write_page(__file__, "scale.md", text)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
-from measure import RESULTS, last, middle, spread
+from measure import RESULTS, last, middle, spread, write_page
 
 FIGURES = RESULTS.parents[1] / "docs" / "figures"
 PROBLEMS = {
@@ -174,7 +174,7 @@ def main():
     for name, part in parts.items():
         lines += part(found[name])
     draw_growth(found["growth"])
-    (RESULTS / "benchmarks.md").write_text("\n".join(lines), encoding="utf-8")
+    write_page(__file__, "benchmarks.md", "\n".join(lines))
     print("\n".join(lines))
 
 

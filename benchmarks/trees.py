@@ -12,12 +12,12 @@ import argparse
 import os
 import platform
 import time
-from pathlib import Path
 
 import lightgbm
 import numpy as np
 
 import precede
+from measure import write_page
 from precede import BoostedRanker, QBRank
 from precede.boost import History, Rounds, Training, _Loop  # the loop, round by round
 from precede.threads import Workers
@@ -25,7 +25,6 @@ from precede.trees import Forest, tree_from_lightgbm
 from problems import web10k
 
 LEAVES = 31
-RESULTS = Path(__file__).resolve().parent / "results" / "trees.md"
 
 
 def lightgbm_rounds(sample, objective):
@@ -131,7 +130,7 @@ def main():
     for name, (ours, theirs, same) in bench_scoring(sample).items():
         a, b = 1000 * np.median(ours), 1000 * np.median(theirs)
         lines.append(f"| {name} | {a:.0f} | {b:.0f} | {b / a:.1f} | {'yes' if same else 'no'} |")
-    RESULTS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(__file__, "trees.md", "\n".join(lines))
     print("\n".join(lines))
 
 

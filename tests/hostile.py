@@ -19,9 +19,10 @@ from precede import load
 MODELS = sorted((Path(__file__).parent / "models").glob("*.json"))
 # What make_models.py put beside the models; `load` does not look at it.
 BESIDE = {"rows", "scores", "probabilities"}
-# A file of some kilobytes is refused, or loaded and used, within this. Seconds of the processor
-# are counted, here and elsewhere: those of a clock depend on who else is at work.
-SECONDS = 1.0
+# A file of some kilobytes is refused, or loaded and used, within this: it takes at most 0.2, and
+# minutes where a number of the file is taken for a size. Seconds of the processor are counted,
+# here and elsewhere; even those double where others are at work.
+SECONDS = 5.0
 
 
 def deep(depth):

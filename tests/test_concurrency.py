@@ -131,7 +131,7 @@ def test_one_job_starts_no_thread(monkeypatch):
 def test_one_job_starts_no_thread_of_a_library_either():
     found = in_a_process("one job")
     assert len(found["during"]) == 5
-    assert {*found["during"], found["after"]} == {found["before"]}
+    assert max(*found["during"], found["after"]) <= found["before"]
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_NUM_THREADS", "OMP_NUM_THREADS"])

@@ -44,11 +44,20 @@ GRADED = search_results(25, features=7, informative=3, per_query=9, random_state
 TWO = two_normals(240, random_state=0)
 
 
+PATIENCE = 120.0  # seconds for what takes one or two on a machine with nothing else to do
+# Dask gives up, or warns, after times that a busy machine may exceed.
+PATIENT = {
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.timeouts.connect": f"{PATIENCE} s",
+    "distributed.comm.timeouts.tcp": f"{PATIENCE} s",
+}
+
+
 @pytest.fixture(scope="module")
 def clients():
     """Clusters of one, two and four workers in this process."""
     made = {}
-    with dask.config.set({"distributed.admin.tick.limit": "1h"}):
+    with dask.config.set(PATIENT):
         for workers in (1, 2, 4):
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
@@ -383,7 +392,7 @@ def held(client):
 
 
 def wait_until_nothing_is_held(client):
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while held(client) and time.monotonic() < end:
         time.sleep(0.05)
     assert held(client) == 0
@@ -442,10 +451,10 @@ def test_two_fits_at_once(clients):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
-    for price, model in found.items():
-        same(model, PushRanker(price=price, n_estimators=6).fit(TWO.X, TWO.y))
-    assert len(found) == 3
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    for price in (1, 2, 4):
+        same(found[price], PushRanker(price=price, n_estimators=6).fit(TWO.X, TWO.y))
 
 
 def test_what_cannot_be_followed_is_refused(clients):
@@ -485,14 +494,13 @@ def worker_pids(client):
     return client.run(os.getpid)
 
 
-@pytest.mark.timeout(180)
 def test_a_killed_worker_costs_a_recomputation_and_not_the_model():
     """Three processes, one of them killed in the middle of a fit, without a new one."""
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     local = RankBoost(n_estimators=25).fit(X, y, qid=qid)
     arrays = chunked(50, X, y, qid)
     with (
-        dask.config.set({"distributed.nanny.environ": {"NUMBA_NUM_THREADS": "1"}}),
+        dask.config.set({**PATIENT, "distributed.nanny.environ": {"NUMBA_NUM_THREADS": "1"}}),
         LocalCluster(
             n_workers=3, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
@@ -502,7 +510,7 @@ def test_a_killed_worker_costs_a_recomputation_and_not_the_model():
         killed = []
 
         def kill(progress):
-            if progress.round == 10:
+            if progress.round == 10 and not killed:
                 pid = next(iter(pids.values()))
                 killed.append(pid)
                 os.kill(pid, signal.SIGKILL)

@@ -46,6 +46,7 @@ def made(tmp_path_factory):
 def page(browser, made):
     """The page, watched: any error in the console or request but the page itself fails."""
     context = browser.new_context(viewport={"width": 1100, "height": 800}, color_scheme="light")
+    context.set_default_timeout(120_000)  # milliseconds
     tab = context.new_page()
     troubles, requests = [], []
     tab.on("console", lambda message: troubles.append(message.text))

@@ -64,10 +64,10 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
 
 def test_no_thread_is_left_behind():
-    before = threading.active_count()
     with Workers(3) as workers:
-        workers.run(lambda low, high: None, 9)
-    assert threading.active_count() == before
+        found = workers.run(lambda low, high: threading.current_thread(), 9)
+        assert set(found) - {threading.current_thread()}  # there were others
+    assert not any(each.is_alive() for each in found if each is not threading.current_thread())
 
 
 def test_workers_may_be_used_again_after_they_were_closed():

@@ -25,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import problems
+from measure import write_page
 from precede import RankBoost, RankBoostPlus
 from precede.boost import SmoothedStepWarning
 from precede.inference import friedman
@@ -304,7 +305,7 @@ def page():
             rows += tables(data, lines)
             draw(data, lines)
     text = "\n".join(rows)
-    (RESULTS / "connamacher2019.md").write_text(text, encoding="utf-8")
+    write_page(__file__, "connamacher2019.md", text)
     print(text)
 
 

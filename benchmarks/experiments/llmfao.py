@@ -16,6 +16,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from measure import write_page  # noqa: E402
 from precede import BoostedRanker, Judgments, QBRank, RankBoost  # noqa: E402
 from problems import SHARED  # noqa: E402
 
@@ -78,7 +79,7 @@ def main():
         error = by_prompt.std(ddof=1) / np.sqrt(by_prompt.size)
         lines.append(f"| {name} | {found.mean():.3f} | {error:.3f} |")
     print("\n".join(lines))
-    (HERE.parent / "results" / "llmfao.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(__file__, "llmfao.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

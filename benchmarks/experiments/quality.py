@@ -21,6 +21,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from measure import write_page  # noqa: E402
 from precede import BoostedRanker, Judgments, QBRank, SquaredHinge  # noqa: E402
 from precede.inference import compare  # noqa: E402
 from precede.metrics import Evaluator  # noqa: E402
@@ -379,7 +380,7 @@ def report():
     ]  # fmt: skip
     lines = head + [line for name in SETS for line in table_of(name, *by_set(name))]
     lines += table_of("All three: every test query counts once", *together()) + search_table()
-    (RESULTS / "quality.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(__file__, "quality.md", "\n".join(lines))
     print("\n".join(lines))
 
 

@@ -21,6 +21,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from measure import write_page  # noqa: E402
 from precede import PushRanker, Trees  # noqa: E402
 from precede.boost import SmoothedStepWarning  # noqa: E402
 from precede.metrics import evaluate  # noqa: E402
@@ -162,7 +163,7 @@ def main():
         lines += rows
         text.append(f"\n## {name}\n\n{table(rows, PROBLEMS[name][1])}")
         print(text[-1], flush=True)
-    (RESULTS / "rare_positives.md").write_text("\n".join(text) + "\n")
+    write_page(__file__, "rare_positives.md", "\n".join(text))
     (RESULTS / "rare_positives.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
 
 

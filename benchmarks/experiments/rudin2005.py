@@ -7,6 +7,7 @@ stay where they are; settings whose data are absent are left out and said so.
 """
 
 import argparse
+import sys
 import warnings
 from pathlib import Path
 
@@ -23,6 +24,10 @@ from precede.top import Curve, crossover, draw_curves, draw_strips, strip
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from measure import read_page, write_page  # noqa: E402
+
 SHARED = ROOT.parent / "shared" / "data"
 RESULTS, FIGURES = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures"
 POWERS = (1, 2, 4, 8, 16, 64)
@@ -209,10 +214,9 @@ def main():
     parser.add_argument("--only", choices=list(SETTINGS), help="replace this section alone")
     options = parser.parse_args()
     mpl.use("agg")
-    path = RESULTS / "rudin2005.md"
     kept = {}
     if options.only:
-        for part in path.read_text().split("\n## ")[1:]:
+        for part in read_page("rudin2005.md").split("\n## ")[1:]:
             kept[part.split(" (")[0]] = "## " + part.strip()
     for name in [options.only] if options.only else SETTINGS:
         kept[name] = section(name, options.splits)
@@ -223,7 +227,8 @@ def main():
         "over the splits. R_max is the number of positives above the first negative. Real "
         "features are scaled to [-1, 1] over all rows."
     )
-    path.write_text("\n\n".join([head, *(kept[name] for name in SETTINGS if name in kept)]) + "\n")
+    text = "\n\n".join([head, *(kept[name] for name in SETTINGS if name in kept)])
+    write_page(__file__, "rudin2005.md", text)
 
 
 if __name__ == "__main__":

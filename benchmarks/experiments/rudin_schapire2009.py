@@ -7,6 +7,7 @@ comes with scikit-learn; pima is read from ../shared/data and left out where it 
 """
 
 import copy
+import sys
 import time
 import warnings
 from datetime import date
@@ -20,6 +21,10 @@ from sklearn.metrics import roc_auc_score
 from precede import AdaBoostRanker, RankBoost, SmoothMargin, best_margin, margins
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from measure import write_page  # noqa: E402
+
 RESULTS, FIGURES = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures"
 PIMA = ROOT.parent / "shared" / "data" / "pima" / "pima-indians-diabetes.csv"
 ROUNDS = 10_000
@@ -211,7 +216,7 @@ def main():
     lines = ["# Rudin & Schapire 2009", "", f"{date.today()}.", ""]
     lines += [*theorem_6(), "", *equivalence()]
     text = "\n".join(lines).rstrip() + "\n"
-    (RESULTS / "rudin_schapire2009.md").write_text(text, encoding="utf-8")
+    write_page(__file__, "rudin_schapire2009.md", text)
     print(text)
 
 

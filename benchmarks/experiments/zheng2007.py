@@ -28,6 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 from sklearn.preprocessing import StandardScaler  # noqa: E402
 from sklearn.svm import LinearSVC  # noqa: E402
 
+from measure import write_page  # noqa: E402
 from precede import Judgments, QBRank  # noqa: E402
 from precede.metrics import Evaluator  # noqa: E402
 from problems import FOLDS, mq2008  # noqa: E402
@@ -194,8 +195,7 @@ def write(found):
     for section in sections:
         lines += [*section(found), ""]
     print("\n".join(lines))
-    path = HERE.parent / "results" / "zheng2007.md"
-    path.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    write_page(__file__, "zheng2007.md", "\n".join(lines[:-1]))
 
 
 def sets(found):

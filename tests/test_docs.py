@@ -1,8 +1,10 @@
 """Examples in docstrings, README and documentation are true."""
 
+import ast
 import doctest
 import importlib
 import importlib.util
+import inspect
 import re
 import runpy
 import subprocess
@@ -86,6 +88,226 @@ def test_every_estimator_has_its_mathematics():
         thing = getattr(precede, name)
         if isinstance(thing, type) and issubclass(thing, BaseRanker):
             assert f"`{name}`" in page, f"{name} is not on docs/maths.md"
+
+
+# -- from the papers to the code ----------------------------------------------------------------
+
+COLUMNS = ["item", "name in the library", "test", "results page"]
+PAPERS = (
+    "Rudin & Schapire 2009", "Rudin 2005", "Connamacher et al. 2019",
+    "Clémençon, Lugosi & Vayatis 2005", "Zheng et al. 2007",
+)  # fmt: skip
+
+
+def tables_of_papers():
+    """The rows of docs/papers.md, by paper."""
+    for part in text_of("docs/papers.md").split("\n## ")[1:]:
+        title, *lines = part.splitlines()
+        yield title, [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+                      for line in lines if line.startswith("|")]  # fmt: skip
+
+
+def member(owner, name):
+    """What `owner.name` is: an attribute, a module, or what instances have (then None)."""
+    if hasattr(owner, name):
+        return getattr(owner, name)
+    if inspect.ismodule(owner):
+        return importlib.import_module(f"{owner.__name__}.{name}")
+    ours = [each for each in inspect.getmro(owner) if each.__module__.startswith("precede")]
+    source = "".join(map(inspect.getsource, ours))  # a fit sets it, or it is a field
+    assert re.search(rf"(self|model)\.{name}\b|^    {name}: ", source, re.M), f"no {name}"
+    return None
+
+
+def resolved(node):
+    """What an expression such as `bounds.Bound`, `Class.method` or `Class(parameter=1)` names."""
+    import precede
+
+    if isinstance(node, ast.Name):
+        return precede if node.id == "precede" else member(precede, node.id)
+    if isinstance(node, ast.Attribute):
+        return member(resolved(node.value), node.attr)
+    if isinstance(node, ast.Subscript):  # a column of a history
+        return resolved(node.value)
+    if isinstance(node, ast.Call):
+        given = {keyword.arg: None for keyword in node.keywords}
+        inspect.signature(resolved(node.func)).bind_partial(*node.args, **given)
+        return None
+    raise ValueError("use a name, or a name with parameters")
+
+
+def fault_of_name(name):
+    if "/" in name:
+        return None if (ROOT / name).exists() else f"{name}: no such file"
+    try:
+        resolved(ast.parse(name.replace("...", "0"), mode="eval").body)
+    except Exception as error:
+        return f"{name}: {error}"
+    return None
+
+
+def fault_of_test(name):
+    path, _, function = name.partition("::")
+    if not (ROOT / path).is_file():
+        return f"{name}: no such file"
+    found = {getattr(node, "name", None) for node in ast.parse(text_of(path)).body}
+    return None if not function or function.split("[")[0] in found else f"{name}: no such test"
+
+
+def faults_of_row(row):
+    if len(row) != 4 or not row[0]:
+        return [f"{row}: a row has the columns {COLUMNS}"]
+    item, names, tests, results = row
+    quoted = re.findall(r"`([^`]+)`", names)
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", results)
+    cited = re.findall(r"tests/[^\s`,]+", tests)
+    found = [fault_of_name(name) for name in quoted] + [fault_of_test(name) for name in cited]
+    found += [f"{link}: no such page" for link in links if not (ROOT / "docs" / link).exists()]
+    if "not implemented" in names:
+        if not re.search(r"not implemented: \S+ \S+", names):
+            found.append("not implemented: say why")
+    elif not quoted:
+        found.append('no name in the library, and no "not implemented: reason"')
+    elif not cited and not links:
+        found.append("neither a test nor a page")
+    return [f"{item}: {fault}" for fault in found if fault]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_what_a_paper_holds_is_where_the_page_says(paper):
+    (header, rule, *rows), *others = [rows for title, rows in tables_of_papers() if title == paper]
+    assert not others
+    assert (header, {*rule}) == (COLUMNS, {"---"})
+    assert rows
+    assert [fault for row in rows for fault in faults_of_row(row)] == []
+
+
+def test_no_paper_is_forgotten():
+    assert [title for title, _ in tables_of_papers()] == list(PAPERS)
+
+
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [
+        (["a", "`RankBoos`", "`tests/test_docs.py`", ""], "RankBoos"),
+        (["a", "`RankBoost(stepp=1)`", "`tests/test_docs.py`", ""], "stepp"),
+        (["a", "`bounds.nothing_bound`", "`tests/test_docs.py`", ""], "nothing_bound"),
+        (["a", "`ConvexRisk.gapp_`", "`tests/test_docs.py`", ""], "no gapp_"),
+        (["a", "`RankBoost`", "`tests/test_nothing.py::test_a`", ""], "no such file"),
+        (["a", "`RankBoost`", "`tests/test_docs.py::test_a`", ""], "no such test"),
+        (["a", "`RankBoost`", "", "[a](../benchmarks/results/nothing.md)"], "no such page"),
+        (["a", "`benchmarks/nothing.py`", "`tests/test_docs.py`", ""], "no such file"),
+        (["a", "`RankBoost`", "", ""], "neither"),
+        (["a", "not implemented", "", ""], "say why"),
+        (["a", "", "", ""], "no name"),
+        (["a", "`RankBoost`", ""], "columns"),
+    ],
+)
+def test_faults_of_that_page_are_found(row, fault):
+    (found,) = faults_of_row(row)
+    assert fault in found
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["RankBoost", "precede.bounds.Bound", "bounds.margin_bound", "RankBoost.fit",
+     "Judgments(pairs=...)", "ConvexRisk.gap_", 'RankBoost.history_["risk"]', "algorithms.push.SmallSampleWarning",
+     "RankBoost(step=\"bound\")", "benchmarks/experiments/rudin2005.py"],
+)  # fmt: skip
+def test_names_that_page_may_use(name):
+    assert fault_of_name(name) is None
+
+
+# -- pages of results -----------------------------------------------------------------------------
+
+RESULTS = sorted(ROOT.glob("benchmarks/results/*.md"))
+# Pages from before pages were sealed. Run the script and strike the page out.
+NOT_YET_SEALED = {
+    "benchmarks.md", "connamacher2019.md", "consistency.md", "coverage.md", "foundation.md",
+    "gaps.md", "llmfao.md", "metrics.md", "push.md", "quality.md", "rankboost_plus.md",
+    "rare_positives.md", "readers.md", "rudin2005.md", "rudin_schapire2009.md", "scale.md",
+    "soak.md", "trees.md", "zheng2007.md",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def measure():
+    return runpy.run_path(str(ROOT / "benchmarks" / "measure.py"))
+
+
+def pages_written_by(script):
+    """Names of the pages for which a script calls ``write_page(__file__, name, text)``."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "write_page":
+            assert getattr(node.args[0], "id", "") == "__file__", script
+            yield ast.literal_eval(node.args[1])
+
+
+def fault_of_page(text, scripts, measure):
+    """What shows that a page is not what its script wrote, or None."""
+    seal = re.escape(measure["STAMP"]).replace(r"\{", "{").replace(r"\}", "}")
+    fields = dict.fromkeys(("script", "commit", "code", "text"), r"(\S+)")
+    found = re.fullmatch(rf"(.*?)\n\n{seal.format(**fields)}\n", text, re.S)
+    if not found:
+        return "it does not end with the line of write_page"
+    body, script, _, code, digest = found.groups()
+    if measure["digest"](body) != digest:
+        return "its text was changed after it was written"
+    if script not in scripts:
+        return f"{script} does not write it"
+    if measure["code_digest"](ROOT / script) != code:
+        return f"{script} has changed since; run it again"
+    return None
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_page_of_results_is_the_output_of_its_script(path, measure):
+    scripts = [
+        script.relative_to(ROOT).as_posix()
+        for script in ROOT.glob("benchmarks/**/*.py")
+        if path.name in pages_written_by(script)
+    ]
+    assert len(scripts) == 1
+    fault = fault_of_page(path.read_text(encoding="utf-8"), scripts, measure)
+    if path.name in NOT_YET_SEALED:
+        assert fault, f"{path.name} is sealed: strike it from NOT_YET_SEALED"
+    else:
+        assert fault is None, f"{path.name}: {fault}"
+
+
+def test_pages_not_yet_sealed_exist():
+    assert {path.name for path in RESULTS} >= NOT_YET_SEALED
+
+
+def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
+    """The text changed, a digit of a table too; the line removed; the script changed or another."""
+    measure = runpy.run_path(str(ROOT / "benchmarks" / "measure.py"))
+    measure["write_page"].__globals__["RESULTS"] = tmp_path
+    script = ROOT / "benchmarks" / "push.py"
+    measure["write_page"](script, "a.md", "# A\n\n| 1.5 |\n")
+    text = (tmp_path / "a.md").read_text(encoding="utf-8")
+    assert measure["read_page"]("a.md").rstrip() == "# A\n\n| 1.5 |"
+
+    def fault(text, scripts=("benchmarks/push.py",)):
+        return fault_of_page(text, scripts, measure)
+
+    assert fault(text) is None
+    assert "text was changed" in fault(text.replace("1.5", "1.6"))
+    assert "text was changed" in fault(text.replace("\n\n<!--", "\n\nmore\n\n<!--"))
+    assert "does not end" in fault(text.split("\n\n<!--")[0])
+    assert "does not end" in fault(text + "more\n")
+    assert "does not write it" in fault(text, ["benchmarks/trees.py"])
+    code = measure["code_digest"](script)
+    assert "has changed since" in fault(text.replace(code, code[::-1]))
+    source = script.read_text(encoding="utf-8")
+    for number, (old, new, same) in enumerate([
+        ("import os", "import os  # a comment", True), ("import os", "import os, re", True),
+        ("default=40", "default=41", False), ("np.median", "np.mean", False),
+    ]):  # fmt: skip
+        assert old in source
+        copy = tmp_path / f"{number}.py"
+        copy.write_text(source.replace(old, new), encoding="utf-8")
+        assert (measure["code_digest"](copy) == code) is same
 
 
 def test_files_shown_on_pages_are_those_that_run():

@@ -211,7 +211,8 @@ def test_faults_of_that_page_are_found(row, fault):
 @pytest.mark.parametrize(
     "name",
     ["RankBoost", "precede.bounds.Bound", "bounds.margin_bound", "RankBoost.fit",
-     "Judgments(pairs=...)", "ConvexRisk.gap_", 'RankBoost.history_["risk"]', "algorithms.push.SmallSampleWarning",
+     "Judgments(pairs=...)", "ConvexRisk.gap_", 'RankBoost.history_["risk"]',
+     "algorithms.push.SmallSampleWarning",
      "RankBoost(step=\"bound\")", "benchmarks/experiments/rudin2005.py"],
 )  # fmt: skip
 def test_names_that_page_may_use(name):

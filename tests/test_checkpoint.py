@@ -176,13 +176,13 @@ FIT = """
 import sys
 from precede import Checkpoint, DiskTable, RankBoost
 
-def wait(progress):
-    if progress.round == 6:
-        print("here", flush=True)
+def tell(progress):
+    print(progress.round, flush=True)
+    if sys.argv[3] == "wait" and progress.round == 6:
         sys.stdin.read()
 
 checkpoint = Checkpoint(sys.argv[2], every=2, seconds=1e9)
-model = RankBoost(n_estimators=30, callbacks=[wait] if sys.argv[3] == "wait" else None)
+model = RankBoost(n_estimators=30, callbacks=[tell])
 model.fit(DiskTable(sys.argv[1]), checkpoint=checkpoint)
 model.save(sys.argv[4])
 """
@@ -196,11 +196,13 @@ def test_a_killed_process_goes_on_from_disk(tmp_path):
     with subprocess.Popen(
         [*command, "wait", str(model)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
-        assert process.stdout.readline() == b"here\n"  # it waits in the middle of the fit
-        process.kill()
+        rounds = [int(process.stdout.readline()) for _ in range(6)]
+        process.kill()  # in the middle of the fit, where it waits
+    assert rounds == [1, 2, 3, 4, 5, 6]
     assert not model.exists()
     assert len(json.loads(path.read_text())["history"]) == 4  # round six had not ended
-    subprocess.run([*command, "go on", str(model)], check=True)
+    done = subprocess.run([*command, "go on", str(model)], check=True, capture_output=True)
+    assert [int(line) for line in done.stdout.split()] == list(range(5, 31))
     whole = RankBoost(n_estimators=30).fit(**DATA)
     fields = json.loads(model.read_text())
     assert fields["model"]["weights"] == whole.ensemble_.weights

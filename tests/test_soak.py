@@ -113,7 +113,7 @@ def one_round(folder, X, y, qid):
 
 
 def soak(folder, *, rounds=0, seconds=0.0, warm_up=4):
-    """Readings after the warm-up and then about twenty times to the end."""
+    """Readings after the warm-up, then after every round or about twenty times, and at the end."""
     data = problem()
     for _ in range(warm_up):
         one_round(folder, *data)
@@ -124,8 +124,8 @@ def soak(folder, *, rounds=0, seconds=0.0, warm_up=4):
         done += 1
         if rounds or time.monotonic() - last > seconds / 20:
             last = time.monotonic()
-            readings.append(Reading.now(done, readings[0]))
-    return readings
+            readings.append(Reading.now(done))
+    return [*readings, Reading.now(done, readings[0])]
 
 
 def check(readings):
@@ -153,7 +153,7 @@ def soaked(**limits):
 
 def test_a_few_rounds_leave_nothing_behind():
     readings = soaked(rounds=6)
-    assert [each.rounds for each in readings] == list(range(7))
+    assert [each.rounds for each in readings] == [*range(7), 6]
     check(readings)
 
 

@@ -60,6 +60,26 @@ def pair_totals(judgments, balance):
     return total
 
 
+def logistic(judgments, scores, balance):
+    """Pull and diagonal of the second derivative of the logistic risk, pair by pair."""
+    pull, newton = [0.0] * len(judgments), [0.0] * len(judgments)
+    for i, k, w, _ in pairs_of(judgments, balance):
+        wrong = 1 / (1 + math.exp(scores[i] - scores[k]))
+        pull[i] += w * wrong
+        pull[k] -= w * wrong
+        for row in (i, k):
+            newton[row] += w * wrong * (1 - wrong)
+    return pull, newton
+
+
+def leaf_value(inside, pull, weight, rows, reg_lambda):
+    """Value of a leaf that holds the rows `inside`; `rows` is how many rows there are in all."""
+    mean = sum(weight) / rows
+    return sum(pull[row] for row in inside) / (
+        sum(weight[row] for row in inside) + reg_lambda * mean
+    )
+
+
 def mixture(judgments, scores, *, weight, margin, balance="pairs"):
     """Value, pull, diagonal, bound and weights of the terms of QBRank's risk, one by one."""
     n = len(judgments)

@@ -254,6 +254,70 @@ def test_leaves_hold_weighted_means_of_the_targets():
     assert sum(found.ranker.count) == len(pull)
 
 
+def skewed(seed=0):
+    """Queries of very different length: some rows take part in many pairs, most in few."""
+    generator = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(12), [90, 40, *([6] * 10)])
+    X = generator.integers(0, 5, (len(qid), 2)).astype(float)
+    grade = (X[:, 0] + generator.normal(0, 1.5, len(qid)) > 2.5).astype(float)
+    return X, grade, qid, generator.integers(1, 4, len(qid)).astype(float)
+
+
+@pytest.mark.parametrize("balance", ["items", "pairs", "queries"])
+@pytest.mark.parametrize("reg_lambda", [0.0, 5.0, 80.0])
+def test_the_penalty_counts_rows_of_mean_weight(balance, reg_lambda):
+    """In every round a leaf has the value sum(pull) / (sum(weight) + lambda · mean weight)."""
+    X, grade, qid, item = skewed()
+    judgments = Judgments(grade, qid, weight=item)
+    model = BoostedRanker(
+        balance=balance, reg_lambda=reg_lambda, n_estimators=4, learning_rate=1.0, num_leaves=3,
+        min_child_samples=0,
+    ).fit(X, judgments)  # fmt: skip
+    scores = np.zeros(len(X))
+    for tree in model.ensemble_.rankers:
+        pull, weight = naive_trees.logistic(judgments, scores, balance)
+        rows = item[np.array(weight) > 0].sum()
+        values = tree(X)
+        for value in tree.value:
+            inside = np.flatnonzero(values == value)
+            assert inside.size
+            expected = naive_trees.leaf_value(inside, pull, weight, rows, reg_lambda)
+            assert value == pytest.approx(expected, rel=1e-5)
+        scores = scores + values
+    assert model.n_estimators_ == 4
+
+
+@pytest.mark.parametrize("balance", ["items", "pairs", "queries"])
+def test_the_least_weight_of_a_leaf_counts_rows_of_mean_weight(balance):
+    """One split on one feature: none is made just above the most that a split can leave."""
+    X, grade, qid, item = skewed(1)
+    X, judgments = X[:, :1], Judgments(grade, qid, weight=item)
+    _, weight = naive_trees.logistic(judgments, np.zeros(len(X)), balance)
+    weight = np.array(weight) / (sum(weight) / item[np.array(weight) > 0].sum())
+    most = max(
+        min(weight[X[:, 0] <= cut].sum(), weight[X[:, 0] > cut].sum()) for cut in range(4)
+    )
+    options = {"balance": balance, "num_leaves": 2, "n_estimators": 1, "min_child_samples": 0}
+    for least, rounds in ((0.999 * most, 1), (1.001 * most, 0)):
+        model = BoostedRanker(min_child_weight=least, **options).fit(X, judgments)
+        assert model.n_estimators_ == rounds
+
+
+@pytest.mark.parametrize("balance", ["items", "pairs", "queries"])
+@pytest.mark.parametrize("hessian", ["newton", "bound", "uniform"])
+def test_an_item_of_weight_two_is_two_items_under_a_penalty(balance, hessian):
+    X, grade, qid, item = skewed(2)
+    item = item - 1  # 0, 1 and 2
+    rows = np.repeat(np.arange(len(X)), item.astype(int))
+    options = {
+        "balance": balance, "hessian": hessian, "reg_lambda": 5.0, "min_child_weight": 3.0,
+        "min_child_samples": 0, "n_estimators": 10, "learning_rate": 0.5, "num_leaves": 4,
+    }  # fmt: skip
+    weighted = BoostedRanker(**options).fit(X, grade, qid=qid, sample_weight=item)
+    repeated = BoostedRanker(**options).fit(X[rows], grade[rows], qid=qid[rows])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5, atol=1e-6)
+
+
 def test_the_first_split_is_the_best_by_brute_force():
     table, pull = training_table(n=120)
     weight = np.random.default_rng(1).random(len(pull)) + 0.5

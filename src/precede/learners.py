@@ -61,11 +61,14 @@ class Trees(Family):
     max_depth : int
         Most splits on a way down; -1 for any number.
     min_child_samples : int
-        Least number of rows in a leaf (estimated by LightGBM from the weights).
+        Least number of rows in a leaf. LightGBM estimates it: a child has the share of its
+        parent's rows that it has of its parent's weight.
     min_child_weight : float
         Least sum of weights in a leaf, in units of the mean weight of a row.
     reg_lambda : float
-        Added to the sum of weights of a leaf, in units of the mean weight of a row.
+        Penalty on the values of leaves, in units of the mean weight of a row: a leaf has the
+        value ``sum pull / (sum weight + reg_lambda · mean weight)``. An item of weight 2 counts
+        as two rows.
     subsample, max_features : float in (0, 1]
         Shares of the rows and of the features drawn anew for each tree.
     categorical_features : list of int, optional
@@ -81,7 +84,9 @@ class Trees(Family):
 
     Notes
     -----
-    LightGBM's bins count rows, not weights; beyond that an item of weight 2 is two items.
+    LightGBM's bins and `min_child_samples` count rows, not weights; beyond that an item of
+    weight 2 is two items. In splits by more than four categories LightGBM adds `cat_l2` (10) to
+    `reg_lambda`, in the same unit.
     Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
     sums are exact: the trees do not depend on the number of threads or the order of the rows.
     In a process that was forked they are grown by one thread. Memory is LightGBM's: about one
@@ -304,7 +309,8 @@ class TreeSearch(RegressionSearch):
         if not mean > 0:
             return None
         gradient, unit = _on_grid(pull, -1.0, self._workers)
-        hessian, weight_unit = _on_grid(weight, mean, self._workers)
+        hessian, largest = _on_grid(weight, mean, self._workers)
+        hessian *= np.float32(largest)  # a power of two: back to rows of mean weight, exactly
         before = self._booster.current_iteration()
         for _ in range(TRIES if self._sampled else 1):
             self._booster.update(fobj=lambda *_: (gradient, hessian))
@@ -312,7 +318,7 @@ class TreeSearch(RegressionSearch):
                 break
         else:
             return None
-        return self._read(pull, unit / (mean * weight_unit))
+        return self._read(pull, unit / mean)
 
     def _read(self, pull: Floats, unit: float) -> Found | None:
         """The last tree, its values on the training rows, and its edge."""

@@ -55,11 +55,12 @@ def diagonal(risk: Any, state: State, hessian: str) -> Floats:
     if hessian not in HESSIANS:
         raise ValueError(f"hessian={hessian!r} is unknown; use one of {HESSIANS}")
     weight = None if hessian == "uniform" else _curvature(risk, state, hessian)
-    mean = 0.0 if weight is None else exact_sum(weight, risk.workers) / weight.size
+    item = risk.arrangement.weight
+    rows = exact_sum(item, risk.workers)
+    mean = 0.0 if weight is None else exact_sum(weight, risk.workers) / rows
     if weight is None or not 0 < mean < np.inf:
-        item = risk.arrangement.weight
-        return item * (exact_sum(np.abs(state.pull)) / exact_sum(item))
-    return np.maximum(weight, LEAST * mean)
+        return item * (exact_sum(np.abs(state.pull), risk.workers) / rows)
+    return np.maximum(weight, LEAST * mean * item)
 
 
 def _curvature(risk: Any, state: State, hessian: str) -> Floats | None:

@@ -1,5 +1,6 @@
 """BoostedRanker and QBRank: the risk, its limits, its theorem, and scikit-learn's manners."""
 
+import warnings
 from dataclasses import replace
 
 import lightgbm
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_qbrank
@@ -17,9 +19,11 @@ import strategies
 from precede import (
     BoostedRanker,
     ConvexRisk,
+    Exponential,
     Hinge,
     Judgments,
     Logistic,
+    PairRisk,
     PushRanker,
     QBRank,
     RankBoost,
@@ -30,13 +34,15 @@ from precede import (
     load,
 )
 from precede.algorithms.qbrank import _MeanStep
-from precede.boost import LineSearch, Rounds, SecantStep, Training, run
+from precede.boost import LineSearch, Rounds, SecantStep, SmoothedStepWarning, Training, run
 from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
-from precede.mixture import QuadraticMixture
-from precede.pairwise import DensePairRisk
+from precede.mixture import MixtureRisk, QuadraticMixture
+from precede.pairwise import DensePairRisk, EnumeratedRisk
 from precede.quadratic import diagonal
-from precede.rankers import Constant, Found
+from precede.rankers import Columns, Constant, Found
+from precede.separable import SeparableRisk
+from precede.stumps import Stumps
 from precede.testing import check_algorithm
 from precede.threads import Workers
 
@@ -466,8 +472,70 @@ def test_the_search_by_secants_stays_near_the_least_point():
         most = zero.log_value - risk.log_value(zero.scores + best * values)
         assert abs(step) <= 8
         if abs(best) <= 8:
-            assert fall >= 0.9 * most
+            assert fall >= 0.999 * most
         assert fall > 0
+
+
+def naive_least(risk, most=8.0):
+    """Where a convex function of a step is least, by halving thirds."""
+    low, high = 0.0, most
+    for _ in range(100):
+        third = (high - low) / 3
+        if risk(low + third) < risk(high - third):
+            high -= third
+        else:
+            low += third
+    return (low + high) / 2
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        (BoostedRanker(balance="pairs", hessian="newton"), Logistic()),
+        (BoostedRanker(balance="pairs", hessian="bound"), Logistic()),
+        (BoostedRanker(balance="pairs", loss="exponential"), Exponential()),
+        (BoostedRanker(balance="pairs", loss="squared_hinge", targets="average"), SquaredHinge()),
+        (QBRank(), SquaredHinge("gap")),
+        (QBRank(targets="sum", hessian="newton"), SquaredHinge("gap")),
+    ],
+    ids=str,
+)
+def test_the_search_by_secants_ends_at_the_least_risk(model, loss, monkeypatch):
+    """Every step of a fit against a plain search over the list of all pairs."""
+    few = SAMPLE.qid < 8
+    X, judgments = SAMPLE.X[few], Judgments(SAMPLE.y[few], SAMPLE.qid[few])
+    evaluations = []
+    for kind in (EnumeratedRisk, SeparableRisk, MixtureRisk):
+        monkeypatch.setattr(kind, "state", counted(kind.state, evaluations, kind))
+    model.set_params(line_search=True, learning_rate=0.3, n_estimators=20, min_child_samples=5)
+    model.fit(X, judgments)
+    pairs = np.array(naive_trees.pairs_of(judgments, "pairs"))
+    winner, loser = pairs[:, :2].astype(int).T
+    asked = pairs[:, 3] if loss.gap else 0.0
+    margin = np.zeros(len(pairs))
+    for tree, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+        values = tree(X)
+        ahead = values[winner] - values[loser]
+
+        def risk(step, margin=margin, ahead=ahead):
+            return loss.value(margin + step * ahead - asked).sum()
+
+        best = naive_least(risk)
+        assert weight / 0.3 == pytest.approx(best, rel=0.1)
+        assert risk(0.0) - risk(weight / 0.3) >= 0.999 * (risk(0.0) - risk(best))
+        margin = margin + weight * ahead
+    own = MixtureRisk if isinstance(model, QBRank) else None
+    seen = [kind for kind in evaluations if own is None or kind is own]
+    # One evaluation a round is the loop's own.
+    assert len(seen) / model.n_estimators_ <= 5.0
+
+
+def counted(state, evaluations, kind):
+    def counting(self, scores):
+        evaluations.append(kind)
+        return state(self, scores)
+
+    return counting
 
 
 # -- a risk of one's own ---------------------------------------------------------------------------
@@ -504,6 +572,57 @@ def test_a_risk_by_hand_is_boosted_as_ours_is(line_search):
     np.testing.assert_allclose(
         ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=1e-4, atol=1e-4
     )
+
+
+class Listed(ScoreRisk):
+    """The logistic risk over a list of all pairs; no curvature."""
+
+    def value(self, judgments, scores):
+        pairs = naive_trees.pairs_of(judgments, "pairs")
+        return sum(w * np.logaddexp(0.0, scores[k] - scores[i]) for i, k, w, _ in pairs)
+
+    def pull(self, judgments, scores):
+        return np.array(naive_trees.logistic(judgments, scores, "pairs")[0])
+
+
+def small_problem(kind):
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 3, (24, 3)).astype(float)
+    X[:, 1] = X[:, 1] > 1  # of values 0 and 1
+    better = X.sum(1) + rng.normal(0, 1.0, 24)
+    grade = np.digitize(better, np.quantile(better, [0.4, 0.8])).astype(float)
+    qid = np.repeat(np.arange(4), 6)
+    either = np.array([(i, k) for i, k in rng.integers(0, 24, (60, 2)) if better[i] > better[k]])
+    return X, {
+        "one query": Judgments(grade),
+        "queries": Judgments(grade, qid),
+        "pairs": Judgments(pairs=either, n=24),
+        "both": Judgments(grade, qid, pairs=either),
+    }[kind]
+
+
+RANKERS = ["trees", "stumps", "features", "columns", Stumps() | Columns(),
+           DecisionTreeRegressor(max_depth=2)]  # fmt: skip
+LOSSES = ["logistic", "exponential", "hinge", "squared_hinge", strategies.Hyperbolic(), Listed()]
+
+
+@pytest.mark.parametrize("kind", ["one query", "queries", "pairs", "both"])
+@pytest.mark.parametrize(
+    "loss", LOSSES, ids=lambda x: x if isinstance(x, str) else type(x).__name__
+)
+@pytest.mark.parametrize("rankers", RANKERS, ids=str)
+def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(rankers, loss, kind):
+    X, judgments = small_problem(kind)
+    model = BoostedRanker(
+        loss=loss, rankers=rankers, balance="pairs", line_search=True, n_estimators=3,
+        learning_rate=0.5, num_leaves=4, min_child_samples=2,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmoothedStepWarning)
+        scores = model.fit(X, judgments).predict(X)
+    risk = loss if isinstance(loss, ScoreRisk) else PairRisk(loss)
+    assert risk.value(judgments, scores) < 0.99 * risk.value(judgments, np.zeros(len(X)))
+    assert model.n_estimators_ == 3
 
 
 class Negative(ByHand):

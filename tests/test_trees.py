@@ -294,9 +294,7 @@ def test_the_least_weight_of_a_leaf_counts_rows_of_mean_weight(balance):
     X, judgments = X[:, :1], Judgments(grade, qid, weight=item)
     _, weight = naive_trees.logistic(judgments, np.zeros(len(X)), balance)
     weight = np.array(weight) / (sum(weight) / item[np.array(weight) > 0].sum())
-    most = max(
-        min(weight[X[:, 0] <= cut].sum(), weight[X[:, 0] > cut].sum()) for cut in range(4)
-    )
+    most = max(min(weight[X[:, 0] <= cut].sum(), weight[X[:, 0] > cut].sum()) for cut in range(4))
     options = {"balance": balance, "num_leaves": 2, "n_estimators": 1, "min_child_samples": 0}
     for least, rounds in ((0.999 * most, 1), (1.001 * most, 0)):
         model = BoostedRanker(min_child_weight=least, **options).fit(X, judgments)

@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -56,9 +56,11 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-# A search by secants evaluates the risk at most so often, and goes no further than this.
+# `SecantStep` evaluates the risk at most so often, and goes no further than this.
 EVALUATIONS = 12
 LONGEST_STEP = 8.0
+# It ends where the slope is at most this share of the slope at 0.
+FLAT = 0.01
 # Below this many places a second thread costs more than it brings.
 SMALL = 1 << 16
 # Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
@@ -298,12 +300,15 @@ class QuadraticStep(StepRule):
 
 
 class SecantStep(StepRule):
-    """About the least risk along a ranker fitted to a quadratic model, in few evaluations.
+    """The least risk along a ranker fitted to a quadratic model, in few evaluations.
 
-    Such a ranker is of the right size already, so the search begins at 1 and follows secants
-    of the slope until it is at most a tenth of what it was; the step is at most 8. A smaller
-    step than the least point is taken rather than a larger, and never one that raises the
-    risk. What is left to gain is of the order of a hundredth of the fall.
+    Such a ranker is of about the right size, so the search begins at 1. It goes to the least
+    point of the cubic through the values and slopes of the risk at two steps, one on either side
+    of the least point once there are such, until the slope is at most a hundredth of what it was
+    at 0: for a risk that is nearly quadratic between the two, within about 1 % of the best step
+    and 0.01 % of the greatest fall. The step is at most 8, never one that raises the risk, and
+    found in at most 12 evaluations of the risk; should they not suffice (on kinks) it is the
+    best of those tried.
     """
 
     def step(
@@ -313,34 +318,51 @@ class SecantStep(StepRule):
         found: Found,
         values: NDArray,
     ) -> Step:
-        """Follow secants."""
+        """Follow the least points of cubics."""
         sign, at_zero = (1.0 if found.edge > 0 else -1.0), abs(found.edge)
-        low, high = (0.0, at_zero), (np.inf, 0.0)  # steps, and the fall of the risk there
-        size, best = 1.0, 0.0
+        start = _Probe(0.0, at_zero, 0.0)
+        before, low, high, best = None, start, None, start
+        size = 1.0
         for _ in range(EVALUATIONS):
             at = risk.state(state.scores + sign * size * values)
             fall = sign * risk.edge(at, values) * np.exp(at.log_mass - state.log_mass)
-            if at.log_value <= state.log_value:
-                best = max(best, size)
-                if abs(fall) <= 0.1 * at_zero or (fall > 0 and size >= LONGEST_STEP):
-                    return Step(sign * size)
-            if fall > 0:
-                low = (size, fall)
-            else:  # too far: the last step before the least point is the safe one
-                high = (size, fall)
-                best = low[0] if low[0] > 0 else best
-            size = _next_step(low, high, at_zero)
-        return Step(sign * best)
+            gained = -np.expm1(at.log_value - state.log_value)  # share of the risk
+            here = _Probe(size, fall, gained * np.exp(state.log_value - state.log_mass))
+            best = max(best, here, key=lambda probe: probe.gained)
+            if here.gained >= 0 and (
+                abs(fall) <= FLAT * at_zero or (fall > 0 and size >= LONGEST_STEP)
+            ):
+                return Step(sign * size)
+            if fall > 0 and here.gained >= low.gained:
+                before, low = low, here
+            else:  # beyond the least point, or beyond one of several
+                high = here
+            size = _next_step(before or start, low, high)
+        return Step(sign * best.size)
 
 
-def _next_step(low: tuple[float, float], high: tuple[float, float], at_zero: float) -> float:
-    """Where the secant through two slopes crosses zero, kept inside the bracket."""
-    if high[0] < np.inf:
-        share = low[1] / (low[1] - high[1])
-        return low[0] + (high[0] - low[0]) * min(max(share, 0.1), 0.9)
-    slope = at_zero - low[1]
-    ahead = low[0] * at_zero / slope if slope > 0 else np.inf
-    return min(ahead, 4 * low[0], LONGEST_STEP)
+class _Probe(NamedTuple):
+    """A step, minus the slope of the risk there, and by how much the risk has fallen."""
+
+    size: float
+    fall: float
+    gained: float
+
+
+def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
+    """Least point of the cubic through two probes; inside the bracket, or not too far ahead."""
+    one, other = (before, low) if high is None else (low, high)
+    length = other.size - one.size
+    # The fall is q(u) = C + B u + A u² at u = (step - one) / length, and its integral is known.
+    bend = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
+    slope = other.fall - one.fall - bend
+    root = slope**2 - 4.0 * bend * one.fall
+    share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and slope**2 < np.inf else np.inf
+    if high is not None:
+        inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))
+        return one.size + length * min(max(inside, 0.05), 0.95)
+    ahead = one.size + length * share if share > 1 else np.inf
+    return min(ahead, 4 * low.size, LONGEST_STEP)
 
 
 # -- history, progress, stopping -------------------------------------------------------------

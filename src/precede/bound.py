@@ -22,6 +22,7 @@ from precede.losses import PairLoss, Polynomial, Power, Price, Spline
 from precede.threads import Workers
 
 __all__ = [
+    "BoundLossRisk",
     "BoundRisk",
     "Masses",
     "State",
@@ -71,27 +72,25 @@ class State:
 
 
 class BoundRisk:
-    """A risk bound to an arrangement: what the boosting loop works with."""
+    """A risk bound to an arrangement: what the boosting loop works with.
 
-    def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
-    ):
-        if arrangement.pair_margin is not None and not loss.gap:
-            raise ValueError(
-                f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
-                "use; use QBRank(margin='gap'), or loss=SquaredHinge('gap') or Hinge('gap') where "
-                "there is a choice of losses, or leave pair_margin out"
-            )
+    Subclasses define `state`, and `curvature` and `masses` where they have them; nothing here
+    asks for a loss. Risks that have one are `BoundLossRisk`.
+    """
+
+    # Whether the risk may be flat from some step on rather than fall for ever.
+    flattens: bool = False
+    # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
+    decay: float = 1.0
+
+    def __init__(self, arrangement: Arrangement, workers: Workers | None):
         self.arrangement = arrangement
-        self.loss = loss
-        self.price = cost
         self.workers = workers or Workers(1)
         queries = arrangement.query_start.size - 1
         # Of all machines; of a query whose levels they share all of them know.
         self.queries = queries
         if not arrangement.shared:
             self.queries = self.workers.together(lambda: queries, sum)
-        self._scale: tuple[float, float] | None = None
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores (one per place)."""
@@ -108,6 +107,123 @@ class BoundRisk:
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk."""
         return self.state(scores).log_value
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the risk on the scale that `history_` shows; as it is if none is known."""
+        return log_value
+
+    def edge(self, state: State, values: NDArray) -> float:
+        """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
+        return exact_sum(state.pull * values, self.workers)
+
+    @property
+    def ghost(self) -> float:
+        """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
+        return ghost_mass(self.arrangement)
+
+    def least_margin(self, values: NDArray) -> float:
+        """Least margin that the values alone give to any term of the risk: O(n)."""
+        return least_margin(self.arrangement, values, self.workers)
+
+    def falls_for_ever(self, values: NDArray) -> bool:  # noqa: ARG002
+        """Whether the risk is known to keep falling along the values, however long the step."""
+        return False
+
+    def growth(self, state: State) -> float:
+        """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
+        return float(np.exp(state.log_mass - state.log_value))
+
+    def smoothed_step(
+        self, state: State, right: float, wrong: float, *, width: float = 1.0,
+        ghost: float | None = None,
+    ) -> float:  # fmt: skip
+        """Give a finite step along a ranker that reverses no pair, or puts none in order.
+
+        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
+        and e is the mass of a *ghost* pair, half a pair. The ghost in order decays at the rate
+        ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
+        does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
+        the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
+        ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
+        for any loss and price.
+        """
+        ghost = self.ghost if ghost is None else ghost
+        logarithm = float(np.log((right + ghost) / (wrong + ghost)))
+        return logarithm / (self.decay + self.growth(state)) / width
+
+    def line_search(
+        self, state: State, values: NDArray, *, ghost: float | None = None
+    ) -> tuple[float, bool]:
+        """Find the step along `values` at which the risk is least, and whether it was smoothed.
+
+        The derivative along the line is followed outwards until its sign changes, then
+        bracketed (Brent). Where the values reverse no pair the least is at infinity, and the
+        step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
+        so little that no change of sign is found.
+        """
+        edge = self.edge(state, values)
+        if edge == 0:
+            return 0.0, False
+        width, sign = self.width(values), 1.0 if edge > 0 else -1.0
+
+        def falling(step: float) -> float:
+            at = self.state(state.scores + sign * step * values)
+            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
+
+        size = None
+        if not self.falls_for_ever(sign * values):
+            with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
+                size = _zero_beyond(falling, 1.0 / width, flat_is_least=self.flattens)
+        if size is None:
+            masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
+            return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
+        # On kinks a derivative is worth its sign at best: never end higher than the start.
+        step = sign * size
+        for _ in range(60):
+            if self.log_value(state.scores + step * values) <= state.log_value:
+                return step, False
+            step /= 2
+        return 0.0, False
+
+    def width(self, values: NDArray) -> float:
+        """Greatest less least of the values of a ranker."""
+        ends = self.workers.together(
+            lambda: np.array([values.max(), -float(values.min())], np.float64), greatest
+        )
+        return float(ends[0] + ends[1])
+
+    def to_rows(self, per_place: Floats) -> Floats:
+        """Spread numbers per place over the user's rows; rows without a pair get 0."""
+        rows = np.zeros(self.arrangement.n_rows)
+        rows[self.arrangement.order] = per_place
+        return rows
+
+
+class BoundLossRisk(BoundRisk):
+    """A bound risk made of a loss of margins and a price."""
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
+    ):
+        if arrangement.pair_margin is not None and not loss.gap:
+            raise ValueError(
+                f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
+                "use; use QBRank(margin='gap'), or loss=SquaredHinge('gap') or Hinge('gap') where "
+                "there is a choice of losses, or leave pair_margin out"
+            )
+        super().__init__(arrangement, workers)
+        self.loss = loss
+        self.price = cost
+        self.decay, self.flattens = decay_rate(loss)
+        self._scale: tuple[float, float] | None = None
+
+    def falls_for_ever(self, values: NDArray) -> bool:
+        """Whether the risk keeps falling along the values, which reverse no pair: O(n).
+
+        Decided by comparing the values of every pair, never by a slope that vanishes. Losses
+        that end, such as hinges, stop falling at a finite step.
+        """
+        return not self.flattens and self.least_margin(values) >= 0
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the risk on the scale of a single pair; no price makes it overflow.
@@ -133,101 +249,6 @@ class BoundRisk:
             log_losers, log_value = log_totals([log_outer, log_price], self.workers)
             self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
         return self._scale
-
-    def edge(self, state: State, values: NDArray) -> float:
-        """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
-        return exact_sum(state.pull * values, self.workers)
-
-    @property
-    def ghost(self) -> float:
-        """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
-        return ghost_mass(self.arrangement)
-
-    def least_margin(self, values: NDArray) -> float:
-        """Least margin that the values alone give to any term of the risk: O(n)."""
-        return least_margin(self.arrangement, values, self.workers)
-
-    def falls_for_ever(self, values: NDArray) -> bool:
-        """Whether the risk keeps falling along the values, which reverse no pair: O(n).
-
-        Decided by comparing the values of every pair, never by a slope that vanishes. Losses
-        that end, such as hinges, stop falling at a finite step.
-        """
-        loss = getattr(self, "loss", None)  # a risk written by hand knows of no pairs
-        return loss is not None and not decay_rate(loss)[1] and self.least_margin(values) >= 0
-
-    def growth(self, state: State) -> float:
-        """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
-        return float(np.exp(state.log_mass - state.log_value))
-
-    def smoothed_step(
-        self, state: State, right: float, wrong: float, *, width: float = 1.0,
-        ghost: float | None = None,
-    ) -> float:  # fmt: skip
-        """Give a finite step along a ranker that reverses no pair, or puts none in order.
-
-        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
-        and e is the mass of a *ghost* pair, half a pair. The ghost in order decays at the rate
-        ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
-        does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
-        the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
-        ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
-        for any loss and price.
-        """
-        ghost = self.ghost if ghost is None else ghost
-        loss = getattr(self, "loss", None)
-        decay = 1.0 if loss is None else decay_rate(loss)[0]
-        logarithm = float(np.log((right + ghost) / (wrong + ghost)))
-        return logarithm / (decay + self.growth(state)) / width
-
-    def line_search(
-        self, state: State, values: NDArray, *, ghost: float | None = None
-    ) -> tuple[float, bool]:
-        """Find the step along `values` at which the risk is least, and whether it was smoothed.
-
-        The derivative along the line is followed outwards until its sign changes, then
-        bracketed (Brent). Where the values reverse no pair the least is at infinity, and the
-        step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
-        so little that no change of sign is found.
-        """
-        edge = self.edge(state, values)
-        if edge == 0:
-            return 0.0, False
-        width, sign = self.width(values), 1.0 if edge > 0 else -1.0
-
-        def falling(step: float) -> float:
-            at = self.state(state.scores + sign * step * values)
-            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
-
-        size = None
-        if not self.falls_for_ever(sign * values):
-            loss = getattr(self, "loss", None)
-            ends = loss is not None and decay_rate(loss)[1]
-            with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
-                size = _zero_beyond(falling, 1.0 / width, flat_is_least=ends)
-        if size is None:
-            masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
-            return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
-        # On kinks a derivative is worth its sign at best: never end higher than the start.
-        step = sign * size
-        for _ in range(60):
-            if self.log_value(state.scores + step * values) <= state.log_value:
-                return step, False
-            step /= 2
-        return 0.0, False
-
-    def width(self, values: NDArray) -> float:
-        """Greatest less least of the values of a ranker."""
-        ends = self.workers.together(
-            lambda: np.array([values.max(), -float(values.min())], np.float64), greatest
-        )
-        return float(ends[0] + ends[1])
-
-    def to_rows(self, per_place: Floats) -> Floats:
-        """Spread numbers per place over the user's rows; rows without a pair get 0."""
-        rows = np.zeros(self.arrangement.n_rows)
-        rows[self.arrangement.order] = per_place
-        return rows
 
 
 def ghost_mass(arrangement: Arrangement) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, Masses, State
 from precede.exact import exact_sums, greatest, log_total, log_totals
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price, logarithm
@@ -22,7 +22,7 @@ SMALL = 1 << 14
 BLOCK = 1 << 15
 
 
-class GeneralRisk(BoundRisk):
+class GeneralRisk(BoundLossRisk):
     """Any loss and any price, by two sweeps of pair sums (see `precede.sums`).
 
     First the inner sums ``u_k``, then the weights ``v_k g'(u_k)`` on the losers, then the

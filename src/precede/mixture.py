@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, Masses, State
 from precede.exact import exact_sum
 from precede.judgments import Arrangement
 from precede.losses import SquaredHinge
@@ -40,7 +40,7 @@ class QuadraticMixture:
         return MixtureRisk(self, arrangement, workers)
 
 
-class MixtureRisk(BoundRisk):
+class MixtureRisk(BoundLossRisk):
     """`QuadraticMixture` on the places of an arrangement; its mass is that of the pulls."""
 
     def __init__(

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, Masses, State
 from precede.exact import exact_sum
 from precede.general import GeneralRisk
 from precede.judgments import Arrangement, Judgments
@@ -40,19 +40,22 @@ class DensePairRisk(PairRisk):
     'EnumeratedRisk'
     """
 
-    def bind(self, judgments: Judgments | Arrangement, workers: Workers | None = None) -> BoundRisk:
+    def bind(
+        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+    ) -> BoundLossRisk:
         """Prepare the risk for one set of judgments."""
         if isinstance(judgments, Judgments):
             judgments = judgments.arrange(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
         linear = isinstance(cost, Power) and cost.power == 1
-        most = MOST_PAIRS.get(type(loss), 0)
-        if linear and judgments.count_graded_pairs() <= most * judgments.n_places:
-            return EnumeratedRisk(judgments, loss, cost, workers)
+        if linear and type(loss) in MOST_PAIRS:
+            most = MOST_PAIRS[type(loss)] * judgments.n_places
+            if judgments.count_graded_pairs() <= most:
+                return EnumeratedRisk(judgments, loss, cost, workers)
         return super().bind(judgments, workers)
 
 
-class EnumeratedRisk(BoundRisk):
+class EnumeratedRisk(BoundLossRisk):
     """Logistic or squared hinge loss, linear price: O(pairs) time, O(n) memory.
 
     `State.parts` holds the curvature, divided by the mass as the pull is.

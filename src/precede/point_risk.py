@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, Masses, State
 from precede.exact import exact_sum, log_total
 from precede.judgments import Arrangement, Judgments
 from precede.losses import Exponential, Power
@@ -72,7 +72,7 @@ class PointRisk(PairRisk):
         return "PointRisk()"
 
 
-class BoundPointRisk(BoundRisk):
+class BoundPointRisk(BoundLossRisk):
     """`PointRisk` bound to an arrangement.
 
     The pull of a row is ``y_i w_i exp(-y_i s_i)``; divided by the risk, its absolute values

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, BoundRisk, Masses, State
 from precede.exact import exact_sum
 from precede.judgments import Arrangement, Judgments
 from precede.losses import Power
@@ -64,15 +64,16 @@ def diagonal(risk: Any, state: State, hessian: str) -> Floats:
 
 
 def _curvature(risk: Any, state: State, hessian: str) -> Floats | None:
-    most = getattr(getattr(risk, "loss", None), "most_curvature", None)
-    linear = isinstance(getattr(risk, "price", None), Power) and risk.price.power == 1
+    most = None
+    if isinstance(risk, BoundLossRisk) and isinstance(risk.price, Power) and risk.price.power == 1:
+        most = risk.loss.most_curvature
     factor = 2.0 if hessian == "bound" else 1.0
     try:
         if hessian == "newton":
             return risk.curvature(state)
         if hasattr(risk, "curvature_bound"):
             return risk.curvature_bound(state, factor)
-        if most is None or not linear:
+        if most is None:
             return factor * risk.curvature(state)
     except NotImplementedError:
         return None
@@ -166,7 +167,7 @@ class BoundScoreRisk(BoundRisk):
     """A `ScoreRisk` on the places of an arrangement; half the sum of absolute pulls is its mass."""
 
     def __init__(self, risk: ScoreRisk, arrangement: Arrangement, workers: Workers | None = None):
-        self.arrangement, self.workers = arrangement, workers or Workers(1)
+        super().__init__(arrangement, workers)
         self.risk = risk
         self._judgments = places_of(arrangement)
 
@@ -182,10 +183,6 @@ class BoundScoreRisk(BoundRisk):
         mass = 0.5 * exact_sum(np.abs(pull))
         log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
         return State(scores, log_value, log_mass, pull / mass if mass > 0 else np.zeros_like(pull))
-
-    def log_mean_payment(self, log_value: float) -> float:
-        """The risk as the user gives it: nothing is known of a scale."""
-        return log_value
 
     def curvature(self, state: State) -> Floats:
         """Divide the user's curvature by the mass."""

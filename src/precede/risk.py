@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.bound import BoundRisk, Masses
+from precede.bound import BoundLossRisk, Masses
 from precede.general import GeneralRisk
 from precede.judgments import Arrangement, Judgments
 from precede.losses import PairLoss, Power, Price, Separable, pair_loss, price
@@ -81,7 +81,9 @@ class PairRisk:
         self.price = price
         self.balance = balance
 
-    def bind(self, judgments: Judgments | Arrangement, workers: Workers | None = None) -> BoundRisk:
+    def bind(
+        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+    ) -> BoundLossRisk:
         """Prepare the risk for one set of judgments, in the order of its places."""
         if isinstance(judgments, Judgments):
             judgments = judgments.arrange(self.balance)
@@ -117,7 +119,7 @@ class PairRisk:
         at = values[bound.arrangement.order].astype(np.uint8)
         return bound.masses(bound.state(places), at)
 
-    def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundRisk, Floats]:
+    def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
         values = check_scores(scores, len(judgments))
         bound = self.bind(judgments)
         return bound, values[bound.arrangement.order]

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.bound import BoundRisk, Masses, State
+from precede.bound import BoundLossRisk, Masses, State
 from precede.exact import added, exact_sums, greatest, log_total
 from precede.judgments import Arrangement
 from precede.losses import PairLoss, Power, Price, Separable
@@ -56,7 +56,7 @@ class SeparableParts:
     ends: Floats
 
 
-class SeparableRisk(BoundRisk):
+class SeparableRisk(BoundLossRisk):
     """Exponential loss, price ``u^p``: O(n) time, no pair is ever listed.
 
     Inside a query let ``a_i = exp(-s_i)`` and ``b_k = exp(s_k)``. With ``A(l)`` the sum of a

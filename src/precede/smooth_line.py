@@ -83,9 +83,9 @@ class SmoothLine:
     @staticmethod
     def fits(risk: BoundRisk, state: State) -> bool:
         """Whether the line of such a risk is to be had from points, and worth it."""
-        arrangement, form = risk.arrangement, risk.loss.form
-        if not isinstance(risk, GeneralRisk) or not isinstance(form, Smooth):
+        if not isinstance(risk, GeneralRisk) or not isinstance(risk.loss.form, Smooth):
             return False
+        arrangement, form = risk.arrangement, risk.loss.form
         if not isinstance(risk.price, Power) or arrangement.winner.size:
             return False
         levels = arrangement.level_start.size - 1

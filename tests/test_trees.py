@@ -7,6 +7,8 @@ import pickle
 
 import lightgbm
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import naive_trees
 import strategies
-from precede import BoostedRanker, Judgments, RankBoost, Tree, Trees, load
+from precede import BoostedRanker, Judgments, QBRank, RankBoost, Tree, Trees, load
 from precede.datasets import search_results
 from precede.general import GeneralRisk
 from precede.learners import Regressors
@@ -359,6 +361,157 @@ def test_monotone_constraints_and_categories_reach_the_learner():
     line = np.column_stack([np.linspace(-3, 3, 200), np.zeros(200)])
     assert (np.diff(model.predict(line)) >= 0).all()
     assert (np.diff(BoostedRanker(n_estimators=20).fit(X, y).predict(line)) < 0).any()
+
+
+# -- categories in data frames -------------------------------------------------------------------
+
+COLOURS = ["blue", "green", "red", "violet", "yellow"]
+
+
+def coloured(n=600):
+    """A number, a colour of text (sometimes missing), and grades that depend on both."""
+    generator = np.random.default_rng(3)
+    size, code = generator.normal(0, 1, n).round(1), generator.integers(0, 5, n)
+    y = np.digitize(size + 2 * (code % 2) + generator.normal(0, 0.3, n), [0.0, 1.5])
+    codes = np.where(generator.random(n) < 0.1, np.nan, code)
+    colour = [None if np.isnan(c) else COLOURS[int(c)] for c in codes]
+    return size, colour, codes, y
+
+
+def as_pandas(size, colour, kind="category"):
+    index = np.arange(len(size))[::-1] + 100  # no index of 0, 1, 2, ...
+    colour = pd.Series(colour, index, dtype=kind)
+    return pd.DataFrame({"colour": colour, "size": pd.Series(size, index)})
+
+
+def as_polars(size, colour, kind=None):
+    kind = kind or pl.Categorical
+    return pl.DataFrame({"colour": pl.Series(colour, dtype=kind), "size": size})
+
+
+FRAMES = {
+    "pandas, by type": (as_pandas, {}),
+    "pandas, by name": (as_pandas, {"categorical_features": ["colour"]}),
+    "pandas, by number": (as_pandas, {"categorical_features": [0]}),
+    "pandas, text by name": (
+        lambda size, colour: as_pandas(size, colour, "str"), {"categorical_features": ["colour"]},
+    ),
+    "pandas, given to Trees": (
+        as_pandas,
+        {"rankers": Trees(num_leaves=6, min_child_samples=5, categorical_features=["colour"])},
+    ),
+    "polars, by type": (as_polars, {}),
+    "polars, Enum": (
+        lambda size, colour: as_polars(size, colour, pl.Enum([*COLOURS[::-1], "black"])), {},
+    ),
+    "polars, text by name": (
+        lambda size, colour: as_polars(size, colour, pl.String),
+        {"categorical_features": ["colour"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("learner", [BoostedRanker, QBRank])
+def test_categories_of_a_frame_are_numbered_as_by_hand(kind, learner, tmp_path):
+    frame_of, options = FRAMES[kind]
+    size, colour, codes, y = coloured()
+    shape = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5}
+    numbered = {"categorical_features": [0]}
+    if "rankers" in options:
+        numbered = {"rankers": Trees(num_leaves=6, min_child_samples=5, categorical_features=[0])}
+    by_hand = learner(**shape, **numbered).fit(np.column_stack([codes, size]), y)
+    model = learner(**shape, **options).fit(
+        frame_of(size, colour), y, eval_set=(frame_of(size[:9], colour[:9]), y[:9])
+    )
+    assert model.categories_ == {"colour": COLOURS}
+    assert any(any(tree.categories) for tree in model.ensemble_.rankers)
+    assert model.ensemble_.rankers == by_hand.ensemble_.rankers
+    expected = by_hand.predict(np.column_stack([codes, size]))
+    np.testing.assert_array_equal(model.predict(frame_of(size, colour)), expected)
+    # A later frame has other categories in another order: values count, not its own numbers.
+    few = [row for row, c in enumerate(colour) if c in ("yellow", "green")]
+    part = frame_of(size[few], [colour[row] for row in few])
+    np.testing.assert_array_equal(model.predict(part), expected[few])
+    if "rankers" not in options:  # a family cannot be saved as a parameter
+        model.save(tmp_path / "model.json")
+        again = load(tmp_path / "model.json")
+        assert again.categories_ == model.categories_
+        np.testing.assert_array_equal(again.predict(part), expected[few])
+
+
+def test_a_category_that_the_fit_has_not_seen_counts_as_missing():
+    size, colour, _, y = coloured()
+    model = BoostedRanker(n_estimators=5, min_child_samples=5).fit(as_pandas(size, colour), y)
+    unseen = model.predict(as_pandas(size[:20], ["ultraviolet"] * 20))
+    missing = model.predict(as_pandas(size[:20], [None] * 20))
+    np.testing.assert_array_equal(unseen, missing)
+    assert (unseen != model.predict(as_pandas(size[:20], ["green"] * 20))).any()
+
+
+def test_categories_may_be_numbers(tmp_path):
+    size, _, codes, y = coloured()
+    years = pd.Categorical(np.where(np.isnan(codes), np.nan, 2000 + 10 * codes))
+    frame = pd.DataFrame({"year": years, "size": size})
+    model = BoostedRanker(n_estimators=5, min_child_samples=5).fit(frame, y)
+    assert model.categories_ == {"year": [2000, 2010, 2020, 2030, 2040]}
+    model.save(tmp_path / "model.json")
+    part = frame[frame.year == 2030].copy()
+    part["year"] = part["year"].cat.remove_unused_categories()
+    np.testing.assert_array_equal(
+        load(tmp_path / "model.json").predict(part), model.predict(frame)[frame.year == 2030]
+    )
+    with pytest.raises(ValueError, match="categories in column 'year'; give a data frame"):
+        model.predict(np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="categories in column 'year'; give a data frame"):
+        model.predict(frame[["size"]])
+    # A fit on plain numbers forgets them.
+    assert model.fit(np.column_stack([codes, size]), y).categories_ == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["hue"], "'hue'; the columns are 'colour', 'size'"),
+        ("colour", "give a list of column numbers or names"),
+        ([0.5], "give a list of column numbers or names"),
+        ([True], "give a list of column numbers or names"),
+        ([7], "column 7, but there are 2"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(given, message):
+    size, colour, codes, y = coloured(40)
+    model = BoostedRanker(n_estimators=2, categorical_features=given)
+    with pytest.raises(ValueError, match=message):
+        model.fit(as_pandas(size, colour), y)
+    if given == ["hue"]:
+        with pytest.raises(ValueError, match="'hue', but X has no column names"):
+            model.fit(np.column_stack([codes, size]), y)
+
+
+def test_what_cannot_be_a_category_is_refused():
+    size, _, _, y = coloured(40)
+    days = pd.Categorical(pd.to_datetime(["2024-01-01", "2024-01-02"] * 20))
+    with pytest.raises(ValueError, match="'day' has a category"):
+        BoostedRanker(n_estimators=2).fit(pd.DataFrame({"day": days, "size": size}), y)
+    with pytest.raises(ValueError, match="'colour' are not numbers"):  # text that nobody named
+        BoostedRanker(n_estimators=2).fit(as_pandas(size, ["red", "blue"] * 20, "str"), y)
+    with pytest.raises(ValueError, match="'colour' are not numbers"):  # no learner for categories
+        BoostedRanker(n_estimators=2, rankers="stumps").fit(as_pandas(size, ["red"] * 40), y)
+
+
+@pytest.mark.parametrize(
+    "categories", [3, {"hue": ["a"]}, {"colour": "ab"}, {"colour": ["a", "a"]}, {"colour": [[]]}]
+)
+def test_a_file_with_other_categories_is_refused(categories, tmp_path):
+    size, colour, _, y = coloured(100)
+    model = BoostedRanker(n_estimators=2, min_child_samples=5).fit(as_pandas(size, colour), y)
+    model.save(tmp_path / "model.json")
+    fields = json.loads((tmp_path / "model.json").read_text())
+    fields["categories"] = categories
+    (tmp_path / "model.json").write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="categories of"):
+        load(tmp_path / "model.json")
 
 
 @pytest.mark.parametrize(

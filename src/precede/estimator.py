@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from reprlib import repr as shown
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from precede.explain import (
     shape_function,
 )
 from precede.inputs import (
+    check_categories,
     evaluation_sets,
     grades_of,
     in_range,
@@ -133,6 +135,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     evals_result_ : dict
         ``evals_result_[set][metric]`` is a list, as in LightGBM.
     feature_importances_, feature_names_in_, n_features_in_
+    categories_ : dict
+        Categories of the columns of a data frame that hold some, by name; see `BoostedRanker`.
     classes_, intercept_
         With two classes: their values, and the shift that makes a classifier.
     stop_reason_ : str
@@ -155,6 +159,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
     _resumable: bool = True
+    categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     _learns_labels: bool = False  # from Judgments.label, as well as from the order
 
     def _plan(self, stop: Stop) -> Plan:
@@ -446,6 +451,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "estimator": type(self).__name__,
             "missing": "NaN; a stump sends it to the side named in its 'missing'",
             "features": None if names is None else [str(name) for name in names],
+            **({"categories": self.categories_} if self.categories_ else {}),
             **_parameters(self.get_params(deep=False)),
             "classes": classes,
             "intercept": self.intercept_,
@@ -467,6 +473,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             if not all(isinstance(name, str) for name in names):
                 raise ValueError("the feature names of the model are not all text")
             self.feature_names_in_ = np.array(names, object)
+        if "categories" in fields:
+            self.categories_ = check_categories(fields["categories"], names)
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
@@ -488,6 +496,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # -- checks ----------------------------------------------------------------------------
 
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+        X = self._encoded(X, reset=reset)
         refuse_text(X)
         return validate_data(
             self,
@@ -498,6 +507,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if to_fit else 1,
         )
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
+        """Replace categories by numbers; for algorithms that know what to do with them."""
+        return X
 
     def _open_table(
         self, table: DiskTable, *, reset: bool, **target: Any

@@ -15,6 +15,10 @@ from sklearn.utils.validation import assert_all_finite
 from precede.judgments import Judgments
 
 __all__ = [
+    "category_codes",
+    "category_columns",
+    "check_categories",
+    "column_numbers",
     "evaluation_sets",
     "grades_of",
     "in_range",
@@ -137,13 +141,11 @@ def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
 
 def refuse_text(X: Any) -> None:
     """Name the columns of a data frame that are not numbers."""
-    if not hasattr(X, "columns"):
+    frame = _frame_of(X)
+    if frame is None:
         return
     import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
 
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        return
     text = [
         name
         for name, kind in frame.schema.items()
@@ -154,6 +156,119 @@ def refuse_text(X: Any) -> None:
             f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
             "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
         )
+
+
+def _frame_of(X: Any) -> Any:
+    """A data frame of any kind that narwhals knows; None for anything else."""
+    if not hasattr(X, "columns"):
+        return None
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+# -- categories ------------------------------------------------------------------------------
+
+
+def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
+    """Numbers of the columns in `categorical_features`, which gives numbers or names.
+
+    >>> column_numbers(["colour", 0], ["size", "colour"], 2)
+    [0, 1]
+    """
+    found = set()
+    for each in _listed_columns(given):
+        if isinstance(each, str):
+            if names is None:
+                raise ValueError(
+                    f"categorical_features names column {each!r}, but X has no column names; give "
+                    "the number of the column, or a data frame"
+                )
+            known = [str(name) for name in names]
+            if each not in known:
+                raise ValueError(
+                    f"categorical_features names column {each!r}; the columns are "
+                    f"{', '.join(map(repr, known[:5]))}{', ...' if len(known) > 5 else ''}"
+                )
+            found.add(known.index(each))
+        elif not 0 <= each < n_features:
+            raise ValueError(
+                f"categorical_features names column {each}, but there are {n_features}"
+            )
+        else:
+            found.add(int(each))
+    return sorted(found)
+
+
+def _listed_columns(given: Any) -> list[Any]:
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if listed is None:
+        return []
+    if not isinstance(listed, list | tuple | set | range) or not all(
+        isinstance(each, str | int | np.integer) and not isinstance(each, bool) for each in listed
+    ):
+        raise ValueError(f"categorical_features={given!r}: give a list of column numbers or names")
+    return list(listed)
+
+
+def category_columns(X: Any, given: Any) -> dict[str, list[Any]]:
+    """Categories of the columns of a data frame that hold some: name -> categories, sorted.
+
+    Those are the columns of a categorical type (pandas "category", polars Categorical or Enum)
+    and the columns of text that `given` (see `column_numbers`) names. O(n) for each of them.
+    """
+    frame = _frame_of(X)
+    if frame is None:
+        return {}
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    named = {frame.columns[c] for c in column_numbers(given, frame.columns, len(frame.columns))}
+    found = {}
+    for name, kind in frame.schema.items():
+        if kind in (nw.Categorical, nw.Enum) or (kind == nw.String and name in named):
+            values = {each for each in frame[name].to_list() if not _is_missing(each)}
+            strange = [each for each in values if not isinstance(each, str | int | float)]
+            if strange:
+                raise ValueError(
+                    f"column {name!r} has a category {strange[0]!r}; categories are text or "
+                    "numbers, so that a model file can hold them"
+                )
+            found[str(name)] = sorted(values, key=lambda each: (isinstance(each, str), each))
+    return found
+
+
+def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
+    """The data frame with categories replaced by their numbers; others are missing (NaN)."""
+    if not categories:
+        return X
+    frame = _frame_of(X)
+    absent = list(categories) if frame is None else [n for n in categories if n not in frame]
+    if absent:
+        raise ValueError(
+            f"the model was fitted on categories in column {absent[0]!r}; give a data frame with "
+            "that column, whose values are then looked up among them"
+        )
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    columns = []
+    for name, known in categories.items():
+        code = {each: float(number) for number, each in enumerate(known)}
+        codes = np.array([code.get(each, np.nan) for each in frame[name].to_list()], np.float64)
+        columns.append(nw.new_series(name, codes, backend=frame.implementation))
+    return frame.with_columns(*columns).to_native()
+
+
+def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
+    """Categories from a model file, refused where they are not what `category_columns` gives."""
+    known = set() if names is None else {str(name) for name in names}
+    if not isinstance(given, dict) or not set(given) <= known:
+        raise ValueError("the categories of the model are not those of its features")
+    for name, values in given.items():
+        plain = isinstance(values, list) and all(isinstance(v, str | int | float) for v in values)
+        if not plain or len(set(values)) != len(values):
+            raise ValueError(f"the categories of {name!r} are not a list of different values")
+    return given
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.exact import exact_sum
+from precede.inputs import column_numbers
 from precede.quadratic import TARGETS, diagonal, terms_of
 from precede.rankers import Family, Found, Ranker, Search
 from precede.table import Table
@@ -72,7 +73,8 @@ class Trees(Family):
     subsample, max_features : float in (0, 1]
         Shares of the rows and of the features drawn anew for each tree.
     categorical_features : list of int, optional
-        Columns of whole numbers from 0 that name categories.
+        Columns of whole numbers from 0 that name categories; in `BoostedRanker` and `QBRank`
+        also by name.
     monotone_constraints : list of -1, 0 and 1, one for each feature, optional
         Scores must fall (-1) or rise (1) with a feature.
     max_bins : int
@@ -277,13 +279,9 @@ class TreeSearch(RegressionSearch):
         self._sampled = family.subsample < 1 or family.max_features < 1
 
     def _categories(self) -> list[int]:
-        features = [int(feature) for feature in self._family.categorical_features or ()]
         bins = self._table.bins
+        features = column_numbers(self._family.categorical_features, None, bins.n_features)
         for feature in features:
-            if not 0 <= feature < bins.n_features:
-                raise ValueError(
-                    f"categorical_features names column {feature}, but there are {bins.n_features}"
-                )
             if bins.low[feature] < 0 or bins.high[feature] >= MOST_CATEGORIES:
                 raise ValueError(
                     f"column {feature} is a categorical feature with values from "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -17,7 +18,13 @@ from precede.boost import (
     Stop,
 )
 from precede.estimator import BaseRanker
-from precede.inputs import in_range, whole_number
+from precede.inputs import (
+    category_codes,
+    category_columns,
+    column_numbers,
+    in_range,
+    whole_number,
+)
 from precede.learners import Regressors, Trees, check_targets
 from precede.losses import PairLoss, Price
 from precede.pairwise import DensePairRisk
@@ -47,6 +54,8 @@ class TreeLearner:
     monotone_constraints: Any
     max_bins: int
     random_state: Any
+    n_features_in_: int
+    categories_: Mapping[str, list[Any]]
     _feature_draw: Callable
 
     def _check_parameters(self) -> None:
@@ -86,7 +95,32 @@ class TreeLearner:
         if not isinstance(self.rankers, str | Family) and hasattr(self.rankers, "fit"):
             return Regressors(self.rankers, hessian=self.hessian, targets=self.targets), True
         chosen = family(self.rankers)
+        if isinstance(chosen, Trees):
+            chosen = copy(chosen)
+            chosen.categorical_features = self._category_numbers()
         return chosen, isinstance(chosen, Trees | Regressors)
+
+    def _categorical(self) -> Any:
+        """`categorical_features`, wherever they are given."""
+        given = getattr(self.rankers, "categorical_features", None)
+        return self.categorical_features if given is None else given
+
+    def _category_numbers(self) -> list[int] | None:
+        """Numbers of the columns of categories, given or found in a data frame."""
+        names = getattr(self, "feature_names_in_", None)
+        given = column_numbers(self._categorical(), names, self.n_features_in_)
+        return sorted({*given, *column_numbers([*self.categories_], names, self.n_features_in_)})
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:
+        """Replace the categories of a data frame by numbers, the same as in the fit."""
+        if self.rankers != "trees" and not isinstance(self.rankers, Trees):
+            return X
+        if reset:
+            self.__dict__.pop("categories_", None)
+            found = category_columns(X, self._categorical())
+            if found:
+                self.categories_ = found
+        return category_codes(X, dict(self.categories_))
 
     def _trees(self) -> Trees:
         seed = 0
@@ -102,7 +136,7 @@ class TreeLearner:
             reg_lambda=self.reg_lambda,
             subsample=self.subsample,
             max_features=self.max_features,
-            categorical_features=self.categorical_features,
+            categorical_features=self._category_numbers(),
             monotone_constraints=self.monotone_constraints,
             max_bins=self.max_bins,
             random_state=seed,
@@ -166,8 +200,11 @@ class BoostedRanker(TreeLearner, BaseRanker):
         The shape of a tree; see `Trees`.
     subsample, max_features : float in (0, 1]
         Shares of the rows and of the features drawn anew for every tree.
-    categorical_features : list of int, optional
-        Columns of whole numbers from 0 that name categories.
+    categorical_features : list of column numbers or names, optional
+        Columns that hold categories: whole numbers from 0, or text in a data frame. Columns of a
+        categorical type (pandas "category", polars Categorical or Enum) need not be named. The
+        categories of a data frame are kept with the model (`categories_`), which looks up those
+        of later frames by their values; one that the fit has not seen counts as missing.
     monotone_constraints : list of -1, 0 and 1, one for each feature, optional
         Scores must fall (-1) or rise (1) with a feature.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
@@ -218,7 +255,7 @@ class BoostedRanker(TreeLearner, BaseRanker):
         reg_lambda: float = 5.0,
         subsample: float = 1.0,
         max_features: float = 1.0,
-        categorical_features: Sequence[int] | None = None,
+        categorical_features: Sequence[int | str] | None = None,
         monotone_constraints: Sequence[int] | None = None,
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,

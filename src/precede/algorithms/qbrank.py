@@ -116,7 +116,7 @@ class QBRank(TreeLearner, BaseRanker):
         reg_lambda: float = 0.0,
         subsample: float = 1.0,
         max_features: float = 1.0,
-        categorical_features: Sequence[int] | None = None,
+        categorical_features: Sequence[int | str] | None = None,
         monotone_constraints: Sequence[int] | None = None,
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,

@@ -585,7 +585,7 @@ class Listed(ScoreRisk):
         return np.array(naive_trees.logistic(judgments, scores, "pairs")[0])
 
 
-def small_problem(kind):
+def tiny_problem(kind):
     rng = np.random.default_rng(5)
     X = rng.integers(0, 3, (24, 3)).astype(float)
     X[:, 1] = X[:, 1] > 1  # of values 0 and 1
@@ -612,7 +612,7 @@ LOSSES = ["logistic", "exponential", "hinge", "squared_hinge", strategies.Hyperb
 )
 @pytest.mark.parametrize("rankers", RANKERS, ids=str)
 def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(rankers, loss, kind):
-    X, judgments = small_problem(kind)
+    X, judgments = tiny_problem(kind)
     model = BoostedRanker(
         loss=loss, rankers=rankers, balance="pairs", line_search=True, n_estimators=3,
         learning_rate=0.5, num_leaves=4, min_child_samples=2,

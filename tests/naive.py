@@ -383,6 +383,8 @@ def rankboost(
             worth = [(r - w) if positive_only else abs(r - w) for r, w, _ in split]
         else:
             worth = [decrease(r, w, half_a_pair) for r, w, _ in split]
+            if positive_only:
+                worth = [x if r > w else 0.0 for x, (r, w, _) in zip(worth, split, strict=True)]
         chosen = first_of_the_best([w if w > 1e-15 else 0.0 for w in worth], tie)
         if chosen is None:
             break

@@ -1,6 +1,8 @@
 """Margins again, by plain enumeration: every pair is listed, every ranker is a column."""
 
+import decimal
 import math
+from decimal import Decimal
 
 import numpy as np
 import scipy.optimize
@@ -16,22 +18,24 @@ def pair_columns(judgments, rankers):
     ).reshape(len(pairs), len(rankers))
 
 
-def best_margin(judgments, rankers):
+def best_margin(judgments, rankers, *, nonnegative=False):
     """Greatest least margin of any weights of absolute sum 1, over all pairs and all rankers."""
     matrix = pair_columns(judgments, rankers)
+    if not nonnegative:
+        matrix = np.hstack([matrix, -matrix])
     rows, count = matrix.shape
-    both = np.hstack([matrix, -matrix, -np.ones((rows, 1))])
+    whole = np.hstack([matrix, -np.ones((rows, 1))])
     answer = scipy.optimize.linprog(
-        [0.0] * (2 * count) + [-1.0],
-        A_ub=np.vstack([-both, [1.0] * (2 * count) + [0.0]]),
+        [0.0] * count + [-1.0],
+        A_ub=np.vstack([-whole, [1.0] * count + [0.0]]),
         b_ub=[0.0] * rows + [1.0],
-        bounds=[(0, None)] * (2 * count + 1),
+        bounds=[(0, None)] * (count + 1),
     )
     assert answer.status == 0, answer.message
     return -answer.fun
 
 
-def smooth_margin(judgments, rankers, rounds, tie=2.0**-40):
+def smooth_margin(judgments, rankers, rounds, *, nonnegative=False, tie=2.0**-40):
     """RS09 figure 1 with equation (12), over lists: chosen rankers, steps, G before each round."""
     pairs = naive.list_pairs(judgments)
     weight = naive.loser_weights(judgments)
@@ -44,7 +48,7 @@ def smooth_margin(judgments, rankers, rounds, tie=2.0**-40):
     for _ in range(rounds):
         mass = naive._normalised(log_initial, pairs, scores)
         split = [naive.split_mass(pairs, mass, values) for values in rankers]
-        worth = [abs(r - w) for r, w, _ in split]
+        worth = [r - w if nonnegative else abs(r - w) for r, w, _ in split]
         j = naive.first_of_the_best([w if w > 1e-15 else 0.0 for w in worth], tie)
         if j is None:
             break
@@ -73,3 +77,14 @@ def smooth_margin(judgments, rankers, rounds, tie=2.0**-40):
         steps.append(sign * step)
         smooth.append(g)
     return chosen, steps, smooth
+
+
+def progress_ratio(edge, smooth, tied):
+    """B(r, g, d0) of RS09 section 7, with 50 digits and equation (12) as it is printed."""
+    with decimal.localcontext(naive.DIGITS):
+        r, g, d0 = (Decimal(number) for number in (edge, smooth, tied))
+        right, wrong = (1 + r - d0) / 2, (1 - r - d0) / 2
+        root = (g**2 * d0**2 + (1 + g) * (1 - g) * 4 * right * wrong).sqrt()
+        step = ((-g * d0 + root) / ((1 + g) * 2 * wrong)).ln()
+        tau = right * (-step).exp() + wrong * step.exp() + d0
+        return (-tau.ln() / step - g) / (r - g)

@@ -15,12 +15,14 @@ from precede.bounds import (
     MarginDistribution,
     PushRisk,
     convergence_bound,
+    covering_bound,
     margin_bound,
     margin_distribution,
     negatives_needed,
     push_bound,
     push_risk,
     rademacher_bound,
+    sloppy_covering,
     small_step_bound,
     stump_supremum,
     training_bound,
@@ -133,6 +135,54 @@ def test_finite_class_is_corollary_five():
     bound = margin_bound(0.2, 5000, E=0.3, n_rankers=40, theta=0.1, delta=0.1, kind="finite")
     epsilon = math.sqrt(8 / 0.3**2 * (math.log(2 * 40) + math.log(10))) / math.sqrt(5000)
     assert bound.value == pytest.approx(0.2 + epsilon)
+
+
+@pytest.mark.parametrize("theta", [0.1, 0.5, None])
+@pytest.mark.parametrize("m", [100, 10**6])
+def test_theorem_two_with_lemma_three_is_corollary_four_and_with_a_number_five(m, theta):
+    margins = margin_distribution([0, 0, 1, 1], [1.0, 3.0, 2.0, 5.0], norm=4.0)
+    given_ = {"m": m, "E": 0.2, "theta": theta, "delta": 0.1}
+    cover = covering_bound(margins, log_covering=lambda t, e: sloppy_covering(30, t, e), **given_)
+    assert cover.value == margin_bound(margins, n_rankers=30, kind="solved", **given_).value
+    fixed = covering_bound(margins, log_covering=math.log(30), **given_)
+    finite = margin_bound(margins, n_rankers=30, kind="finite", **given_)
+    assert fixed.value == pytest.approx(finite.value, rel=1e-9)
+    assert fixed.needed_samples == finite.needed_samples
+
+
+def test_theorem_two_fails_with_probability_delta_at_its_epsilon():
+    """2 N(F, θ/4, ε/8) exp(−m(εE)²/8) = δ, the covering number being a function of both."""
+
+    def balls(theta, epsilon):
+        return 3 / theta + 0.2 / epsilon
+
+    bound = covering_bound(0.1, 20_000, E=0.4, log_covering=balls, theta=0.2, delta=0.01)
+    epsilon = bound.value - 0.1
+    failure = math.log(2) + 3 / 0.05 + 0.2 / (epsilon / 8) - 20_000 * (epsilon * 0.4) ** 2 / 8
+    assert failure == pytest.approx(math.log(0.01), rel=1e-6)
+    assert bound.details["ln covering number"] == pytest.approx(60 + 1.6 / epsilon)
+    assert bound.source == "Rudin, Schapire (2009), theorem 2"
+    assert not bound.vacuous
+    small = covering_bound(0.1, 50, E=0.4, log_covering=balls, theta=0.2, delta=0.01)
+    assert small.vacuous
+    at = small.needed_samples
+    assert not covering_bound(0.1, at, E=0.4, log_covering=balls, theta=0.2, delta=0.01).vacuous
+    before = covering_bound(0.1, at - 1, E=0.4, log_covering=balls, theta=0.2, delta=0.01)
+    assert before.vacuous
+
+
+def test_lemma_three_covers_in_fact():
+    """Averages of N rankers come within θ of any convex combination, but for a share ε of x."""
+    rng = np.random.default_rng(0)
+    theta, epsilon = 0.25, 0.1
+    size = math.ceil(math.log(2 / epsilon) / (2 * theta**2))
+    values = rng.integers(0, 2, (12, 400))  # 12 rankers on 400 points
+    for _ in range(20):
+        weights = rng.dirichlet(np.full(12, 0.5))
+        drawn = rng.choice(12, (200, size), p=weights)
+        apart = np.abs(values[drawn].mean(axis=1) - weights @ values) >= theta
+        assert apart.mean(axis=1).min() <= epsilon
+    assert sloppy_covering(12, theta, epsilon) <= size * math.log(12)
 
 
 def test_grid_of_margins_pays_its_union_bound_and_says_so():
@@ -452,6 +502,7 @@ def test_bounds_are_frozen_print_and_serialise():
     found = [
         margin_bound(0.1, 1000, E=0.2, n_rankers=10, theta=0.4, kind="solved"),
         push_bound(PushRisk(0.1, 2, 0.3, 50, 60), n_rankers=4),
+        covering_bound(0.1, 1000, E=0.2, log_covering=3.0, theta=0.4),
         training_bound([0.1, 0.2]),
         rademacher_bound(np.random.default_rng(0).normal(size=(50, 2)), radius=1.0),
     ]
@@ -496,6 +547,15 @@ def test_bounds_are_frozen_print_and_serialise():
         (lambda: margin_bound(0.1, 100, E=0.2, n_rankers=5, theta=2), r"\(0, 1\]"),
         (lambda: margin_bound(0.1, 100, E=0.2, n_rankers=5, theta=0.1, delta=5), "delta=5"),
         (lambda: margin_bound(0.1, 100, E=0.2, n_rankers=5, theta=0.1, kind="x"), "choose one"),
+        (lambda: covering_bound(0.1, 100, E=0.2, log_covering=3), "one theta"),
+        (lambda: covering_bound(0.1, 100, E=0.7, log_covering=3, theta=0.1), "E=0.7"),
+        (lambda: covering_bound(0.1, 100, E=0.2, log_covering=-1, theta=0.1), "at least 0"),
+        (
+            lambda: covering_bound(0.1, 9, E=0.2, log_covering=lambda *_: math.nan, theta=0.1),
+            "log_covering is nan",
+        ),
+        (lambda: sloppy_covering(0, 0.1, 0.1), "n_rankers=0"),
+        (lambda: sloppy_covering(3, 0.0, 0.1), "theta=0.0"),
         (lambda: push_risk([0, 1, 2], [1, 2, 3], p=2), "y has 3"),
         (lambda: push_risk([0, 1], [1, 2], p=0.5), "p=0.5"),
         (lambda: push_bound(PushRisk(0.1, 2, 0.0, 5, 5), n_rankers=3), "θ > 0"),

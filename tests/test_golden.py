@@ -106,6 +106,19 @@ def test_lemma_3_positive_weights_stop_there():
     stuck = naive.rankboost(IN_ORDER, [list(H1), list(H2)], rounds=50, positive_only=True)
     assert stuck.chosen == [0, 1]
     assert math.exp(stuck.log_risk[-1]) == pytest.approx(0.888387, abs=5e-7)
+    model = RankBoost(rankers="columns", n_estimators=50, nonnegative=True).fit(BOTH, IN_ORDER)
+    assert [ranker.feature for ranker in model.ensemble_.rankers] == [0, 1]
+    assert model.ensemble_.weights == pytest.approx(stuck.weights, abs=1e-12)
+    assert model.history_["risk"][-1] == pytest.approx(0.888387, abs=5e-7)
+    assert model.stop_reason_ == "no weak ranker improves the risk"
+
+
+def test_lemma_3_complements_in_the_set_make_up_for_it():
+    """With 1 - h beside every h, non-negative weights reach the minimum."""
+    closed = np.hstack([BOTH, 1 - BOTH])
+    model = RankBoost(rankers="columns", n_estimators=500, nonnegative=True).fit(closed, IN_ORDER)
+    assert min(model.ensemble_.weights) > 0
+    assert model.history_["risk"][-1] == pytest.approx(0.887037, abs=5e-7)
 
 
 def test_lemma_3_weights_of_either_sign_reach_the_minimum():

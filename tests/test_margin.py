@@ -25,7 +25,7 @@ from precede import (
     load,
     margins,
 )
-from precede.margin import least_margin, weight_norm
+from precede.margin import least_margin, progress_ratio, weight_norm
 from precede.model import Ensemble
 from precede.rankers import Constant
 
@@ -91,11 +91,12 @@ def test_the_best_margin_is_that_of_all_pairs_and_all_stumps(problem):
     assert expected > 0
 
 
-@given(some.problems(most=8))
-def test_the_best_margin_of_anything(problem):
+@given(some.problems(most=8), st.booleans())
+def test_the_best_margin_of_anything(problem, nonnegative):
     X, made = problem
-    expected = naive_margin.best_margin(made, [stump.values(X) for stump in stumps_of(X, made)])
-    assert best_margin(X, made) == pytest.approx(expected, abs=1e-8)
+    values = [stump.values(X) for stump in stumps_of(X, made)]
+    expected = naive_margin.best_margin(made, values, nonnegative=nonnegative)
+    assert best_margin(X, made, nonnegative=nonnegative) == pytest.approx(expected, abs=1e-8)
 
 
 @given(separable(), st.sampled_from(["features", "columns"]))
@@ -120,14 +121,18 @@ def test_too_large_a_programme_is_refused():
 # -- the algorithm ---------------------------------------------------------------------------
 
 
-@given(separable())
-def test_rounds_are_those_of_the_paper(problem):
+@given(separable(), st.booleans())
+def test_rounds_are_those_of_the_paper(problem, nonnegative):
     """Rankers and weights over explicit lists of pairs and of stumps."""
     X, made = problem
-    model = SmoothMargin(n_estimators=25, tolerance=1e-9, n_jobs=1).fit(X, made)
+    model = SmoothMargin(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
+    model.fit(X, made)
     stumps = stumps_of(X, made)
     values = [stump.values(X) for stump in stumps]
-    chosen, steps, smooth = naive_margin.smooth_margin(made, values, rounds=25)
+    chosen, steps, smooth = naive_margin.smooth_margin(
+        made, values, rounds=25, nonnegative=nonnegative
+    )
+    assert min(model.ensemble_.weights, default=1.0) > 0 or not nonnegative
     history = model.history_
     kept = model.ensemble_
     for t in range(min(len(kept), len(chosen))):
@@ -141,12 +146,18 @@ def test_rounds_are_those_of_the_paper(problem):
             assert history["smooth_margin"][t - 1] == pytest.approx(smooth[t], abs=1e-8)
 
 
-@given(separable(), st.sampled_from(["stumps", "features", "columns"]))
-@settings(max_examples=40)
-def test_the_interval_holds_the_best_margin_at_every_round(problem, rankers):
+@given(separable(), st.sampled_from(["stumps", "features", "columns"]), st.booleans())
+@settings(max_examples=60)
+def test_the_interval_holds_the_best_margin_at_every_round(problem, rankers, nonnegative):
     X, made = problem
-    best = best_margin(X, made, rankers=rankers)
-    model = SmoothMargin(n_estimators=40, tolerance=1e-6, rankers=rankers, n_jobs=1).fit(X, made)
+    best = best_margin(X, made, rankers=rankers, nonnegative=nonnegative)
+    model = SmoothMargin(
+        n_estimators=40, tolerance=1e-6, rankers=rankers, nonnegative=nonnegative, n_jobs=1
+    ).fit(X, made)
+    if not model.n_estimators_:  # no ranker goes up with the grades
+        assert best == 0
+        assert model.margin_interval_ == (0.0, 0.0)
+        return
     history = model.history_
     assert np.all(history["margin"] <= best + 1e-8)
     assert np.all(history["lower"] <= best + 1e-8)
@@ -315,6 +326,80 @@ def test_a_warm_start_goes_on():
     assert twice.margin_ == pytest.approx(once.margin_, rel=1e-12)
     low, high = twice.margin_interval_
     assert low <= 3 / 8 <= high
+
+
+@pytest.mark.parametrize("change", [{"nonnegative": True}, {"rankers": "stumps"}, {"max_bins": 4}])
+def test_a_warm_start_with_other_rankers_is_refused(change):
+    """The interval of the last fit holds for the rankers of the last fit alone."""
+    X, y, qid = as_pairs(CYCLING)
+    model = SmoothMargin(rankers="columns", n_estimators=20, warm_start=True).fit(X, y, qid=qid)
+    with pytest.raises(ValueError, match="interval certified so far would not hold"):
+        model.set_params(n_estimators=40, **change).fit(X, y, qid=qid)
+
+
+@pytest.mark.filterwarnings("default")
+def test_non_negative_weights_that_cannot_separate_are_told():
+    """The complement of the only stump would be needed: the best margin is 0, and known to be."""
+    X, y = np.array([[0.0], [1.0]]), [1, 0]
+    with pytest.warns(ConvergenceWarning, match="cannot separate"):
+        model = SmoothMargin(nonnegative=True).fit(X, y)
+    assert model.margin_interval_ == (0.0, 0.0)
+    assert SmoothMargin().fit(X, y).margin_ == 1.0
+
+
+# -- lemma 20 --------------------------------------------------------------------------------
+
+
+@given(st.floats(0.001, 0.999), st.floats(0, 0.999), st.floats(0, 0.999))
+@settings(max_examples=300)
+def test_lemma_20_a_step_keeps_more_than_half_of_its_promise(edge, smooth, tied):
+    """B > 1/2 where d0 < 2/3 (1 - r)(1 - r²); the margin and the tied are shares of their most."""
+    smooth, tied = smooth * edge, tied * 2 / 3 * (1 - edge) * (1 - edge**2)
+    found = naive_margin.progress_ratio(edge, smooth, tied)
+    assert found > 0.5
+    assert progress_ratio(edge, smooth, tied) == pytest.approx(float(found), abs=1e-8)
+
+
+def test_lemma_20_needs_its_condition():
+    """With most pairs tied a step may bring less than half: the condition is no formality."""
+    edge, smooth, tied = 0.29, 0.01, 0.7099
+    assert tied > 2 / 3 * (1 - edge) * (1 - edge**2)
+    assert progress_ratio(edge, smooth, tied) == pytest.approx(
+        float(naive_margin.progress_ratio(edge, smooth, tied)), abs=1e-10
+    )
+    assert progress_ratio(edge, smooth, tied) < 0.4
+
+
+def test_the_ratio_is_that_of_the_algorithm():
+    """RS09 eq. (9): a round raises G by B·α(r − g)/s, from the history of a fit."""
+    X, y = load_breast_cancer(return_X_y=True)
+    model = SmoothMargin(n_estimators=300, tolerance=1e-6, n_jobs=1).fit(X, y)
+    history, weights = model.history_, {}
+    compared = 0
+    for t, (ranker, step) in enumerate(
+        zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True)
+    ):
+        before = weights.get(ranker, 0.0)
+        weights[ranker] = before + step
+        if t == 0 or before * step < 0 or not history["progress_condition"][t]:
+            continue  # a step back makes the norm smaller: more than the paper's progress
+        edge, smooth = history["best_edge"][t], history["smooth_margin"][t - 1]
+        scores = sum(w * r(X) for r, w in list(weights.items())) - step * ranker(X)
+        shift = np.exp(scores[y == 0][:, None] - scores[y == 1][None, :])
+        ties = ranker(X)[y == 0][:, None] == ranker(X)[y == 1][None, :]
+        tied = float((shift * ties).sum() / shift.sum())
+        norm = sum(map(abs, weights.values()))
+        gain = history["smooth_margin"][t] - smooth
+        expected = progress_ratio(edge, smooth, tied) * abs(step) * (edge - smooth) / norm
+        assert gain == pytest.approx(expected, abs=1e-9)
+        compared += 1
+    assert compared > 30
+
+
+def test_a_ratio_outside_its_range_is_refused():
+    for wrong in [(0.0, 0.0, 0.1), (0.5, 0.5, 0.1), (0.5, -0.1, 0.1), (0.5, 0.1, 0.5)]:
+        with pytest.raises(ValueError, match="give 0 <= smooth < edge < 1"):
+            progress_ratio(*wrong)
 
 
 def test_weights_that_are_copies_give_the_same_model():

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 import strategies as some
-from precede import Columns, Judgments, RankBoost, Stumps, load, pairs_in_order
+from precede import Columns, Constants, Judgments, RankBoost, Stumps, load, pairs_in_order
 from precede.boost import SmoothedStepWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -59,15 +59,17 @@ def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
     """Rankers, weights, risk and smoothing over explicit lists of pairs and of stumps."""
     X, made = data.draw(some.problems(most=9))
     balance = data.draw(st.sampled_from(["pairs", "queries", "items"]))
+    nonnegative = data.draw(st.booleans())
     select, step = ALGORITHMS[algorithm]
-    model = boost(algorithm, X, made, 10, learning_rate=learning_rate, balance=balance)
+    options = {"learning_rate": learning_rate, "balance": balance}
+    model = boost(algorithm, X, made, 10, nonnegative=nonnegative, **options)
     rows = sorted({row for pair in naive.list_pairs(made) for row in (pair.winner, pair.loser)})
     stumps = naive.candidates(X[rows])
     expected = naive.rankboost(
         made, [stump.values(X) for stump in stumps], rounds=10, select=select, step=step,
-        learning_rate=learning_rate, balance=balance,
-        tie=1e-9 if select == "decrease" else 2.0**-40,
+        positive_only=nonnegative, tie=1e-9 if select == "decrease" else 2.0**-40, **options,
     )  # fmt: skip
+    assert min(model.ensemble_.weights, default=1.0) > 0 or not nonnegative
     # Edges of 1e-15 are what rounding leaves of 0: a round on one of them is no difference.
     ours = [naive.Candidate(r.feature, r.threshold, r.missing) for r in model.ensemble_.rankers]
     theirs = [stumps[chosen] for chosen in expected.chosen]
@@ -79,6 +81,68 @@ def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
         assert model.history_["smoothed"][t] == expected.smoothed[t], t
     assert np.all(np.abs(model.history_["edge"][rounds:]) < 1e-12)
     assert np.all(np.abs(expected.weights[rounds:]) < 1e-12)
+
+
+# -- non-negative weights --------------------------------------------------------------------
+
+
+@EVERY_ALGORITHM
+@pytest.mark.parametrize("rankers", ["stumps", "columns", "features"])
+def test_a_set_closed_under_complements_has_no_need_of_negative_weights(algorithm, rankers):
+    """With 1 - h beside every h, non-negative weights give the scores of free ones."""
+    X, made = some_data(missing=0.0)
+    X = (X > 0).astype(float)
+    closed = np.hstack([X, 1 - X])
+    free = boost(algorithm, X, made, 30, rankers=rankers)
+    bound = boost(algorithm, closed, made, 30, rankers=rankers, nonnegative=True)
+    assert min(free.ensemble_.weights) < 0 < min(bound.ensemble_.weights)
+    assert_allclose(free.history_["log_risk"], bound.history_["log_risk"], atol=1e-9)
+
+
+@EVERY_ALGORITHM
+@pytest.mark.parametrize("rankers", ["stumps", "columns", "features"])
+def test_scores_of_non_negative_weights_rise_with_every_feature(algorithm, rankers):
+    X, made = some_data(missing=0.0)
+    X = np.clip(X / 8 + 0.5, 0, 1)  # step="bound" needs columns within [0, 1]
+    model = boost(algorithm, X, made, 30, rankers=rankers, nonnegative=True)
+    assert model.predict(X).std() > 0
+    for feature in range(X.shape[1]):
+        moved = X.copy()
+        moved[:, feature] += 0.05
+        assert np.all(model.predict(moved) >= model.predict(X) - 1e-12)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("select", ["slope", "decrease"])
+def test_the_restricted_search_is_lazy_and_threaded_without_a_trace(jobs, select, tiny_thresholds):
+    X, made = some_data()
+    options = {"nonnegative": True, "n_estimators": 60, "learning_rate": 0.3, "select": select}
+    plain = RankBoost(rankers=Stumps(lazy=False), n_jobs=1, **options).fit(X, made)
+    same_bits(plain, RankBoost(n_jobs=jobs, **options).fit(X, made))
+
+
+def test_non_negative_weights_are_saved_and_never_continue_negative_ones(tmp_path):
+    X, made = some_data()
+    model = RankBoost(n_estimators=20, nonnegative=True).fit(X, made)
+    model.save(tmp_path / "model.json")
+    assert load(tmp_path / "model.json").nonnegative is True
+    free = RankBoost(n_estimators=20, warm_start=True).fit(X, made)
+    with pytest.raises(ValueError, match=r"nonnegative=True, but .* has a weight of -"):
+        free.set_params(n_estimators=30, nonnegative=True).fit(X, made)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"nonnegative": "yes"}, "nonnegative='yes'; use True or False"),
+        ({"nonnegative": True, "rankers": "trees"}, "cannot be restricted to non-negative weights"),
+        ({"nonnegative": True, "rankers": Constants()}, "cannot be restricted to non-negative"),
+    ],
+)
+def test_what_cannot_be_restricted_to_non_negative_weights_is_refused(options, words):
+    X, made = some_data(n=60)
+    with pytest.raises(ValueError, match=words):
+        RankBoost(n_estimators=3, **options).fit(X, made)
 
 
 # -- what must not matter --------------------------------------------------------------------

@@ -17,6 +17,7 @@ from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, Rank
 from precede.algorithms.push import PriceSearch, SmallSampleWarning
 from precede.boost import SmoothedStepWarning
 from precede.bound import State
+from precede.bounds import push_risk
 from precede.line import PushLine
 from precede.metrics import evaluate
 from precede.smooth_line import SmoothLine
@@ -41,6 +42,49 @@ def fit(model, *given_to_fit, **also):
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", SmallSampleWarning)
         return model.fit(*given_to_fit, **also)
+
+
+# -- theorem 1 -------------------------------------------------------------------------------
+
+PRICES = {1: naive_push.power(1), 2: naive_push.power(2), 8: naive_push.power(8),
+          "exp": naive_push.EXP, Quadratic(): naive_push.QUADRATIC}  # fmt: skip
+
+
+@given(st.data())
+def test_theorem_1_the_objective_bounds_the_top(data):
+    """K g(R_max / K) <= R_{g,1} <= R_{g,l} and R_{g,1} <= K g(R_max), for losses above 1[m <= 0].
+
+    R_max counts the positives that are not above the highest negative; R_{g,1} is enumerated,
+    and for powers also what `push_risk` gives.
+    """
+    sizes = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    y = np.repeat([1, 0], sizes)
+    scores = np.array(
+        data.draw(st.lists(st.integers(-3, 3), min_size=y.size, max_size=y.size)), float
+    )
+    price = data.draw(st.sampled_from(list(PRICES)))
+    loss = data.draw(st.sampled_from(["exponential", "hinge", "squared_hinge"]))
+    positives, negatives = sizes
+    g = PRICES[price][0]
+    below = [(scores[y == 1] <= s).sum() for s in scores[y == 0]]
+    top = evaluate(y, scores, metrics="positives_above_first_negative").mean
+    most = positives - top["positives_above_first_negative"]
+    assert most == max(below)
+    indicator = sum(g(int(count)) for count in below)
+    if isinstance(price, int):
+        risk = push_risk(y, scores, p=price).value
+        assert negatives * (positives * risk) ** price == pytest.approx(indicator)
+    objective = PairRisk(loss, price).value(Judgments(y), scores)
+    nearly = 1 + 1e-12
+    assert negatives * g(most / negatives) <= indicator * nearly
+    assert indicator <= min(objective, negatives * g(most)) * nearly
+
+
+def test_theorem_1_needs_a_loss_above_the_indicator():
+    """The logistic loss with the natural logarithm is ln 2 at a tie; divided by it, it bounds."""
+    y, scores = np.array([1, 0]), np.zeros(2)
+    value = PairRisk("logistic", 1).value(Judgments(y), scores)
+    assert value < 1.0 == push_risk(y, scores, p=1).value <= value / np.log(2) * (1 + 1e-12)
 
 
 # -- steps -----------------------------------------------------------------------------------

@@ -518,7 +518,8 @@ class Plan:
     """An algorithm: what to minimise, with which rankers, chosen how, by which step.
 
     `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
-    RS09 eq. 5). `draw` gives the features allowed in a round, or None for all.
+    RS09 eq. 5). `draw` gives the features allowed in a round, or None for all. `nonnegative`
+    allows only rankers of a positive edge, so that every step and every weight is positive.
     """
 
     risk: PairRisk
@@ -528,6 +529,7 @@ class Plan:
     select: str = "slope"
     learning_rate: float = 1.0
     draw: Callable[[], NDArray[np.bool_] | None] = lambda: None
+    nonnegative: bool = False
     callbacks: Sequence[Callable[[Progress], Any]] = ()
 
 
@@ -581,6 +583,9 @@ class _Loop:
         self.plan, self.training, self.monitors = plan, training, monitors
         self.risk = plan.risk.bind(training.arrangement, training.workers)
         self.search: Search = plan.rankers.start(training.table, training.workers)
+        if plan.nonnegative:
+            self.search = self.search.rising()
+            _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
         self.history = History(history or ())
         self.scores = np.zeros(training.table.n_places)
@@ -609,6 +614,9 @@ class _Loop:
             step = self.plan.step.step(self.risk, self.state, found, values)
             self._warn(step, found)
             weight = step.size if step.whole else self.plan.learning_rate * step.size
+            if self.plan.nonnegative and weight <= 0:  # the edge was nothing but rounding
+                self.reason = NOTHING_LEFT
+                return
             self._add(found.ranker, weight, values)
             self.state = self.risk.state(self.scores)
             self._record(found, weight, step, time.perf_counter() - began)
@@ -704,6 +712,16 @@ class _Loop:
                 "history_['smoothed'])",
                 SmoothedStepWarning,
             )
+
+
+def _check_nonnegative(ensemble: Ensemble | None) -> None:
+    """Refuse to continue a model with negative weights under the promise of none."""
+    least = min(_parts(ensemble)[1], default=0.0)
+    if least < 0:
+        raise ValueError(
+            f"nonnegative=True, but the model to go on with has a weight of {least:g}; set "
+            "warm_start=False or nonnegative=False"
+        )
 
 
 def _parts(ensemble: Ensemble | None) -> tuple[list, list]:

@@ -32,6 +32,7 @@ __all__ = [
     "bernstein_bound",
     "consistent_radius",
     "convergence_bound",
+    "covering_bound",
     "fast_rate_bound",
     "margin_bound",
     "negatives_needed",
@@ -42,6 +43,7 @@ __all__ = [
     "push_bound",
     "push_risk",
     "rademacher_bound",
+    "sloppy_covering",
     "small_step_bound",
     "stump_supremum",
     "training_bound",
@@ -174,14 +176,9 @@ def margin_bound(
       Rudin, Schapire (2009), equation (2)
     """
     grid = _margin_grid(margins, theta)
-    known = isinstance(margins, MarginDistribution)
-    if not known and (m is None or E is None):
-        raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
-    items = m if m is not None else margins.n_items  # type: ignore[union-attr]
-    share = E if E is not None else margins.crucial_share  # type: ignore[union-attr]
+    fractions, items, share = _margin_sample(margins, grid, m, E)
     _check_open("delta", delta)
     _check_margin_inputs(items, share, n_rankers, kind)
-    fractions = np.atleast_1d(margins.at(grid)) if known else [float(margins)]  # type: ignore
     each, size = delta / len(grid), math.log(n_rankers)
 
     def epsilons(samples: float) -> list[float]:
@@ -200,6 +197,121 @@ def margin_bound(
     rests = _margin_assumptions(kind, len(grid), E is None)
     found = ("misranking probability", terms, 1 - delta, rests, int(items), needed, source)
     return Bound(*found, details)
+
+
+def covering_bound(
+    margins: MarginDistribution | float,
+    m: int | None = None,
+    *,
+    E: float | None = None,
+    log_covering: Callable[[float, float], float] | float,
+    theta: float | Sequence[float] | None = None,
+    delta: float = 0.05,
+) -> Bound:
+    """Bound the misranking probability for any class whose covering number is known.
+
+    With probability at least 1 − 2N(F, θ/4, ε/8)·exp(−m(εE)²/8), every f in F with values in
+    [0, 1] has P{misrank} ≤ P_S{margin ≤ θ} + ε; the least ε with failure at most δ is found
+    numerically. N(F, θ, ε) is the size of the smallest set G such that for every f in F and every
+    distribution of x some g in G has P{|f(x) − g(x)| ≥ θ} ≤ ε (a *sloppy* cover). An L∞ covering
+    number at radius θ is an upper bound on it. O(n log n) for each θ. Reference: Rudin, Schapire,
+    JMLR 10 (2009), definition 1, theorem 2 and corollary 5.
+
+    Parameters
+    ----------
+    margins, m, E, theta, delta
+        As for `margin_bound`.
+    log_covering : function of (theta, epsilon), or float
+        ln N(F, θ, ε), or an upper bound on it, which must not rise with ε; a number if it depends
+        on neither. The function is called with θ/4 and ε/8. `sloppy_covering` is the one for
+        convex combinations of binary rankers.
+
+    Examples
+    --------
+    Scores that combine 10 rankers with values in [0, 1], with non-negative weights that sum to 1:
+    (1 + 2/r)^10 balls of radius r cover them in L∞.
+
+    >>> balls = lambda theta, epsilon: 10 * math.log1p(2 / theta)
+    >>> print(covering_bound(0.02, 100_000, E=0.25, log_covering=balls, theta=0.3))
+    misranking probability ≤ 0.2373, with confidence 0.95
+      0.0200  share of crucial pairs with margin ≤ 0.3
+      + 0.2173  covering number, ln N = 33.2
+      Rudin, Schapire (2009), theorem 2
+    """
+    grid = _margin_grid(margins, theta)
+    fractions, items, share = _margin_sample(margins, grid, m, E)
+    _check_open("delta", delta)
+    _check_margin_inputs(items, share, 1, "solved")
+    cover = log_covering if callable(log_covering) else lambda theta, epsilon: float(log_covering)  # noqa: ARG005
+    each = delta / len(grid)
+
+    def epsilons(samples: float) -> list[float]:
+        return [_covering_epsilon(samples, share, cover, (one, each)) for one in grid]
+
+    best, needed = _least(fractions, epsilons, items)
+    epsilon = epsilons(items)[best]
+    size = _log_cover(cover, grid[best] / 4, epsilon / 8)
+    details = {"theta": grid[best], "E": share, "m": items, "ln covering number": size}
+    details |= {"thetas tried": len(grid), "delta for each": each}
+    empirical = f"share of crucial pairs with margin ≤ {grid[best]:.4g}"
+    terms = {empirical: float(fractions[best]), f"covering number, ln N = {size:.4g}": epsilon}
+    rests = (
+        *_margin_assumptions("finite", len(grid), E is None),
+        "The covering number given is that of the class, or an upper bound on it.",
+    )
+    source = "Rudin, Schapire (2009), theorem 2"
+    found = ("misranking probability", terms, 1 - delta, rests, int(items), needed, source)
+    return Bound(*found, details)
+
+
+def sloppy_covering(n_rankers: int, theta: float, epsilon: float) -> float:
+    """Bound ln N(F, θ, ε) for convex combinations of binary rankers from a set of this size.
+
+    ln|H|·ln(2/ε)/(2θ²): averages of ln(2/ε)/(2θ²) rankers are a cover (like the paper, this does
+    not round their number up). With it `covering_bound` is corollary 4. O(1). Reference: Rudin,
+    Schapire, JMLR 10 (2009), lemma 3.
+
+    Parameters
+    ----------
+    n_rankers, theta, epsilon : int and two floats
+        Size of H, and the two radii, both positive.
+
+    Examples
+    --------
+    >>> round(sloppy_covering(1000, theta=0.1, epsilon=0.05), 1)
+    1274.1
+    """
+    if n_rankers < 1 or not theta > 0 or not epsilon > 0:
+        given = f"n_rankers={n_rankers!r}, theta={theta!r}, epsilon={epsilon!r}"
+        raise ValueError(f"{given}; give at least one ranker and positive radii")
+    # Beyond ε = 2 the logarithm is negative, but one function is needed even then.
+    return math.log(n_rankers) * max(math.log(2 / epsilon), 0.0) / (2 * theta**2)
+
+
+def _log_cover(cover: Callable[[float, float], float], theta: float, epsilon: float) -> float:
+    size = float(cover(theta, epsilon))
+    if not size >= 0:
+        raise ValueError(
+            f"log_covering is {size!r} at θ = {theta:g} and ε = {epsilon:g}; give the natural "
+            "logarithm of a covering number, which is at least 0"
+        )
+    return size
+
+
+def _covering_epsilon(
+    samples: float,
+    share: float,
+    cover: Callable[[float, float], float],
+    asked: tuple[float, float],
+) -> float:
+    """Least ε at which theorem 2 fails with probability at most delta; asked: theta, delta."""
+    theta, delta = asked
+
+    def log_failure(epsilon: float) -> float:
+        size = _log_cover(cover, theta / 4, epsilon / 8)
+        return math.log(2) + size - samples * (epsilon * share) ** 2 / 8
+
+    return _solve(log_failure, math.log(delta))
 
 
 @dataclass(frozen=True)
@@ -225,7 +337,7 @@ def push_risk(
     """Compute the empirical p-norm push objective with margin.
 
     R = (1/K · Σ_k (1/I · Σ_i 1[(s_i − s_k)/norm ≤ θ])^p)^(1/p); large p looks at the top only.
-    O(n log n). Reference: Rudin, Ranking with a P-norm push (2006), section 3.
+    O(n log n). Reference: Rudin, Ranking with a P-Norm Push (2005), section 3.
 
     Parameters
     ----------
@@ -267,7 +379,7 @@ def push_bound(
     has R(f) ≤ R_S(f, θ) + ε; the least ε with failure at most δ is found numerically. (The
     proof bounds a supremum over negatives by McDiarmid's inequality for each; the inequality of
     Dvoretzky, Kiefer, Wolfowitz and Massart gives it with the same constant.) Reference: Rudin
-    (2006), theorem 2 and section 6.
+    (2005), theorem 2 and section 6.
 
     Parameters
     ----------
@@ -289,7 +401,7 @@ def push_bound(
     1-norm push objective ≤ 0.1251, with confidence 0.95
       0.0500  empirical objective with margin 0.2
       + 0.0751  complexity of 50 rankers, combined
-      Rudin (2006), theorem 2
+      Rudin (2005), theorem 2
     """
     tried = [risks] if isinstance(risks, PushRisk) else list(risks)
     if not tried or any(one.theta <= 0 for one in tried):
@@ -319,7 +431,7 @@ def push_bound(
         FIXED_CLASS if kind == "finite" else COMBINED_CLASS,
         _grid_sentence(len(tried)),
     )
-    quantity, source = f"{risk.p:g}-norm push objective", "Rudin (2006), theorem 2"
+    quantity, source = f"{risk.p:g}-norm push objective", "Rudin (2005), theorem 2"
     return Bound(quantity, terms, 1 - delta, rests, size, needed, source, details)
 
 
@@ -327,7 +439,7 @@ def negatives_needed(p: float, epsilon: float) -> float:
     """Return how many times more negatives the power p needs than p = 1, at accuracy ε.
 
     (4/ε)^{2(p−1)}, as negatives enter theorem 2 through (ε/4)^{2p}·K only; infinite beyond the
-    range of floating point. Reference: Rudin, P-norm push (2006), after theorem 2.
+    range of floating point. Reference: Rudin, P-Norm Push (2005), after theorem 2.
 
     Parameters
     ----------
@@ -656,6 +768,18 @@ def _margin_grid(margins: Any, theta: Any) -> tuple[float, ...]:
     return grid
 
 
+def _margin_sample(
+    margins: Any, grid: tuple[float, ...], m: int | None, E: float | None
+) -> tuple[Any, int, float]:
+    """Shares of small margins, number of items, share of crucial pairs: given or observed."""
+    known = isinstance(margins, MarginDistribution)
+    if not known and (m is None or E is None):
+        raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
+    fractions = np.atleast_1d(margins.at(grid)) if known else [float(margins)]
+    items = m if m is not None else margins.n_items
+    return fractions, items, E if E is not None else margins.crucial_share
+
+
 def _check_margin_inputs(items: float, share: float, n_rankers: int, kind: str) -> None:
     check_choice("kind", kind, tuple(MARGIN_KINDS))
     if items < 2 or not 0 < share <= 0.5 or n_rankers < 1:
@@ -677,11 +801,10 @@ def _margin_epsilon(
         inside = 8 * size / theta**2 * ratio + 2 * math.log(2 / delta)
         return math.sqrt(4 / samples * inside) / share
 
-    def log_failure(epsilon: float) -> float:
-        cover = 8 * size / theta**2 * max(math.log(16 / epsilon), 0.0)
-        return math.log(2) + cover - samples * (epsilon * share) ** 2 / 8
+    def cover(radius: float, epsilon: float) -> float:  # lemma 3
+        return size * max(math.log(2 / epsilon), 0.0) / (2 * radius**2)
 
-    return _solve(log_failure, math.log(delta))
+    return _covering_epsilon(samples, share, cover, asked)
 
 
 def _push_epsilon(risk: PushRisk, scale: float, n_rankers: int, asked: tuple[str, float]) -> float:

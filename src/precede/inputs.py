@@ -27,6 +27,7 @@ __all__ = [
     "qid_of_groups",
     "refuse_text",
     "sample_weights",
+    "true_or_false",
     "two_grades",
     "weighted",
     "whole_number",
@@ -156,6 +157,12 @@ def refuse_text(X: Any) -> None:
             f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
             "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
         )
+
+
+def true_or_false(name: str, value: Any) -> None:
+    """Refuse a switch that is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r}; use True or False")
 
 
 def _frame_of(X: Any) -> Any:

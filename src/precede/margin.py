@@ -35,6 +35,8 @@ __all__ = [
     "margin_distribution",
     "margins",
     "net_weights",
+    "progress_ratio",
+    "smooth_step",
     "weight_norm",
 ]
 
@@ -254,6 +256,7 @@ def best_margin(
     pairs: ArrayLike | None = None,
     rankers: str | Family = "stumps",
     max_bins: int = 255,
+    nonnegative: bool = False,
 ) -> float:
     """Best margin of any weighted sum of the weak rankers, by linear programmes (HiGHS).
 
@@ -269,6 +272,8 @@ def best_margin(
     pairs : array of shape (m, 2) of rows (winner, loser), optional
     rankers : {"stumps", "features", "columns"} or Family
     max_bins : int from 2 to 255
+    nonnegative : bool
+        Whether all λ_j must be at least 0, as in the paper.
 
     Notes
     -----
@@ -303,7 +308,8 @@ def best_margin(
                 "margin_interval_"
             )
         search = weak.start(training.table, workers)
-        programme = _Programme(arrangement)
+        search = search.rising() if nonnegative else search
+        programme = _Programme(arrangement, nonnegative=nonnegative)
         while True:
             value, pull = programme.solve()
             found = search.best(pull)
@@ -311,6 +317,59 @@ def best_margin(
                 return value
             if not programme.add(found.ranker, found.ranker.on(training.table)):
                 return value
+
+
+def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float:
+    """Step of smooth margin ranking along a ranker of values 0 and 1 (RS09 eq. 12).
+
+    α = ln[ 2(1 − g)d₊ / (g d₀ + √(g²d₀² + 4(1 − g²)d₊d₋)) ] for the smooth margin g and the
+    shares d₊, d₋, d₀ of the pair weights that the ranker puts in order, reverses and ties: the
+    paper's equation with the fraction turned over, so that d₋ = 0 needs no exception.
+
+    Examples
+    --------
+    >>> round(smooth_step(0.7, 0.2, 0.1, smooth=0.3), 6)
+    0.274849
+    """
+    pulled = smooth * tied
+    root = math.sqrt(pulled * pulled + (1 - smooth) * (1 + smooth) * 4 * right * wrong)
+    return math.log(2 * (1 - smooth) * right / (pulled + root))
+
+
+def progress_ratio(edge: float, smooth: float, tied: float) -> float:
+    """Share of the promise ``α (r - g) / s`` by which one step raises the smooth margin.
+
+    B(r, g, d₀) = (−ln τ / α − g) / (r − g), where τ = d₊e^(−α) + d₋e^α + d₀ and α is
+    `smooth_step`: a step α to the norm s raises the smooth margin g by B·α(r − g)/s. Lemma 20
+    states B > ½ where d₀ < ⅔(1 − r)(1 − r²), and theorem 7 follows from it.
+
+    Parameters
+    ----------
+    edge : float
+        r = d₊ − d₋, between 0 and 1.
+    smooth : float
+        g, at least 0 and below the edge. B tends to ½ as g tends to r; within 1e-8 of it
+        rounding is all that is left.
+    tied : float
+        d₀, at least 0 and below 1 − r. It need not satisfy the condition of the lemma.
+
+    References
+    ----------
+    Rudin & Schapire, JMLR 10 (2009), lemma 20 and figure 2.
+
+    Examples
+    --------
+    >>> round(progress_ratio(0.5, 0.1, 0.01), 4)
+    0.5231
+    """
+    if not 0 < edge < 1 or not 0 <= smooth < edge or not 0 <= tied < 1 - edge:
+        given = f"edge={edge!r}, smooth={smooth!r}, tied={tied!r}"
+        raise ValueError(f"{given}; give 0 <= smooth < edge < 1 and 0 <= tied < 1 - edge")
+    right, wrong = (1 + edge - tied) / 2, (1 - edge - tied) / 2
+    step = smooth_step(right, wrong, tied, smooth)
+    # τ - 1 without cancellation, for the small steps where the smooth margin is near the edge
+    fall = -math.log1p(right * math.expm1(-step) + wrong * math.expm1(step))
+    return (fall / step - smooth) / (edge - smooth)
 
 
 def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:
@@ -336,8 +395,9 @@ class _Programme:
     The dual solution is a distribution over pairs; summed for each item it is a pull.
     """
 
-    def __init__(self, arrangement: Arrangement):
+    def __init__(self, arrangement: Arrangement, *, nonnegative: bool = False):
         self._items, self._fixed = _structure(arrangement)
+        self._nonnegative = nonnegative
         self._columns: list[Floats] = []
         self._rankers: set[Ranker] = set()
 
@@ -353,16 +413,16 @@ class _Programme:
         """Best margin of the rankers so far, and the pull of the dual solution."""
         rows, free = self._fixed.shape
         columns = np.array(self._columns).reshape(-1, rows).T
-        count = columns.shape[1]
-        both = np.hstack([columns, -columns])
-        norm = np.concatenate([np.ones(2 * count), np.zeros(free)])
+        signed = columns if self._nonnegative else np.hstack([columns, -columns])
+        count = signed.shape[1]
+        norm = np.concatenate([np.ones(count), np.zeros(free)])
         matrix = scipy.sparse.vstack(
-            [scipy.sparse.hstack([scipy.sparse.csr_array(both), self._fixed]), norm[None, :]]
+            [scipy.sparse.hstack([scipy.sparse.csr_array(signed), self._fixed]), norm[None, :]]
         )
-        cost = np.zeros(2 * count + free)
+        cost = np.zeros(count + free)
         cost[-1] = -1.0  # r comes last
         limits = np.append(np.zeros(rows), 1.0)
-        bounds = [(0.0, None)] * (2 * count) + [(None, None)] * (free - 1) + [(0.0, None)]
+        bounds = [(0.0, None)] * count + [(None, None)] * (free - 1) + [(0.0, None)]
         answer = scipy.optimize.linprog(
             cost, A_ub=matrix.tocsc(), b_ub=limits, bounds=bounds, method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},

@@ -272,6 +272,13 @@ class Search:
             f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
         )
 
+    def rising(self) -> Search:
+        """Search only the rankers of a positive edge, for non-negative weights."""
+        raise ValueError(
+            f"{type(self).__name__} cannot be restricted to non-negative weights; use stumps, "
+            "features or columns, or nonnegative=False"
+        )
+
 
 class Family:
     """A set of weak rankers. Subclasses write `search`, or `start` to keep state.
@@ -349,6 +356,12 @@ class _Stateless(Search):
     ) -> Found | None:
         raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
 
+    def rising(self) -> Search:
+        raise ValueError(
+            f"{self._family!r} cannot be restricted to non-negative weights: its search returns "
+            "the largest absolute edge; use nonnegative=False"
+        )
+
 
 class _FeatureFree(_Stateless):
     """For a family that uses no feature: it does not matter which are allowed."""
@@ -366,22 +379,28 @@ class _Columnwise(Search):
         self._rankers = rankers
         self._features = features
         self._workers = workers
+        self._rising = False
         self._values = np.array(values) if values else np.zeros((0, 0))
         # Powers of two bring every column into [-1, 1], so that products add as integers.
         largest = workers.together(lambda: np.abs(self._values).max(axis=1, initial=0.0), greatest)
         self._exponent = np.frexp(largest)[1]
         self._scaled = np.ldexp(self._values, -self._exponent[:, None])
 
+    def rising(self) -> Search:
+        """Search only the columns of a positive edge."""
+        self._rising = True
+        return self
+
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        """Give the column of the largest absolute edge."""
+        """Give the column of the largest absolute edge, or of the largest if rising."""
         edges = np.ldexp(
             self._workers.together(lambda: self._products(pull), added) / SCALE, self._exponent
         )
         if allowed is not None:
             edges[~allowed[self._features]] = 0.0
-        if not edges.size or not np.any(edges):
+        steep = edges if self._rising else np.abs(edges)
+        if steep.max(initial=0.0) <= 0:
             return None
-        steep = np.abs(edges)
         chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
         return Found(self._rankers[chosen], float(edges[chosen]))
 
@@ -405,7 +424,9 @@ class _Columnwise(Search):
             if allowed is not None and not allowed[feature]:
                 continue
             on_table = values.astype(np.uint8) if small else values
-            found.append(Found(ranker, *factors.decrease(on_table)))
+            candidate = Found(ranker, *factors.decrease(on_table))
+            if candidate.edge > 0 or not self._rising:
+                found.append(candidate)
         return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
@@ -511,6 +532,9 @@ class Union(Family):
 class _Together(Search):
     def __init__(self, searches: list[Search]):
         self._searches = searches
+
+    def rising(self) -> Search:
+        return _Together([search.rising() for search in self._searches])
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         found = [search.best(pull, allowed) for search in self._searches]

@@ -118,6 +118,7 @@ class StumpSearch(Search):
         self._table = table
         self._workers = workers
         self._lazy = lazy
+        self._rising = False
         features = table.n_features
         self._n_bins = table.bins.n_bins
         self._missing = table.bins.has_missing
@@ -132,8 +133,13 @@ class StumpSearch(Search):
         self._small = table.n_places * features < SMALL
         self.evaluated = 0
 
+    def rising(self) -> StumpSearch:
+        """Search only the stumps of a positive edge; call it before the first search."""
+        self._rising = True
+        return self
+
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        """Give the stump of the largest absolute edge."""
+        """Give the stump of the largest absolute edge, or of the largest if rising."""
         parts = self._workers.run(
             _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
         )
@@ -148,7 +154,7 @@ class StumpSearch(Search):
         if self._workers.alone:
             winner = _winner(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
-                self._slack, most,
+                self._slack, self._rising, most,
             )  # fmt: skip
         else:
             winner = self._winner_of_all(bound, most)
@@ -168,7 +174,7 @@ class StumpSearch(Search):
         if not streamed and (self._small or self._workers.jobs == 1):
             most, count = _search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound,
-                self._best, self._slack,
+                self._best, self._slack, self._rising,
             )  # fmt: skip
             self.evaluated += count
             return int(most)
@@ -183,7 +189,7 @@ class StumpSearch(Search):
             width = least
             self._workers.run(
                 _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
-                self._integers, self._n_bins, self._missing, self._best, self._slack,
+                self._integers, self._n_bins, self._missing, self._best, self._slack, self._rising,
             )  # fmt: skip
             self._table.release(batch)
             most = max(most, int(np.abs(self._best[batch, 0]).max()))
@@ -204,7 +210,9 @@ class StumpSearch(Search):
         with it; others follow where that was too small a guess.
         """
         likely = self._likely(allowed)
-        combine = partial(_drift_and_best, self._n_bins[likely], self._missing[likely])
+        combine = partial(
+            _drift_and_best, self._n_bins[likely], self._missing[likely], self._rising
+        )
         self._drift, best = self._workers.together(
             lambda: (changed, self._histograms(likely)), combine
         )
@@ -246,7 +254,9 @@ class StumpSearch(Search):
 
     def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
         """Best stumps of some features, from the pulls of all machines; see `_pick`."""
-        pick = partial(_pick_of_features, self._n_bins[features], self._missing[features], least)
+        pick = partial(
+            _pick_of_features, self._n_bins[features], self._missing[features], self._rising, least
+        )
         return self._workers.together(lambda: self._histograms(features), pick)
 
     def _histograms(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -261,7 +271,7 @@ class StumpSearch(Search):
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
-        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost)
+        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
         chosen = self._workers.together(lambda: self._decreases(factors), choose)
         if chosen is None:
             return None
@@ -298,23 +308,25 @@ def _by_bound(bound: NDArray[np.int64]) -> NDArray[np.int64]:
 def _drift_and_best(
     n_bins: NDArray[np.int64],
     missing: NDArray[np.bool_],
+    rising: bool,
     parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[int, NDArray[np.int64]]:
     """How far edges may have drifted, and `_pick_of_features`, from the parts of all machines."""
     changed, histograms = zip(*parts, strict=True)
-    return int(added(changed).max()), _pick_of_features(n_bins, missing, -1, histograms)
+    return int(added(changed).max()), _pick_of_features(n_bins, missing, rising, -1, histograms)
 
 
 def _pick_of_features(
     n_bins: NDArray[np.int64],
     missing: NDArray[np.bool_],
+    rising: bool,
     least: int,
     parts: Sequence[NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """Best stump of each feature from the histograms of all machines."""
     best = np.zeros((n_bins.size, 3), np.int64)
     for sums, bins, some, found in zip(added(parts), n_bins, missing, best, strict=True):
-        _pick(sums, bins, some, least, found)
+        _pick(sums, bins, some, rising, least, found)
     return best
 
 
@@ -322,6 +334,7 @@ def _largest_decrease(
     n_bins: NDArray[np.int64],
     allowed: NDArray[np.bool_] | None,
     ghost: float,
+    rising: bool,
     parts: Sequence[NDArray[np.int64]],
 ) -> tuple[tuple[int, int, int], float, float] | None:
     """Feature, first code above the threshold and side of the missing; edge; decrease."""
@@ -330,6 +343,8 @@ def _largest_decrease(
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
     gain = decreases(right, wrong, ghost)
+    if rising:
+        gain = np.where(right > wrong, gain, 0.0)
     # Missing values above every present one is the complement of below every one.
     gain[np.arange(gain.shape[0]), 1, n_bins] = 0
     decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
@@ -410,7 +425,13 @@ def _fill_features(low, high, features, codes, integers, histograms):
 
 
 @njit(cache=True, nogil=True)
-def _pick(sums, bins, missing, least, best):
+def _worth(edge, rising):
+    """What the search compares: the edge itself if rising, else its size."""
+    return edge if rising else abs(edge)
+
+
+@njit(cache=True, nogil=True)
+def _pick(sums, bins, missing, rising, least, best):
     """Best stump of one feature from the histogram of the pull over its bins.
 
     ::
@@ -419,8 +440,8 @@ def _pick(sums, bins, missing, least, best):
         first = 2             [ 1    1  ... ]      missing below (0) or above (1)
         edge        sum of the pull over the codes from `first` up
 
-    Gives the first stump whose absolute edge is at least `least`; if that is negative, the
-    first of those that tie with the feature's best.
+    Gives the first stump whose absolute edge (if `rising`, whose edge) is at least `least`; if
+    that is negative, the first of those that tie with the feature's best.
     """
     total = np.int64(0)
     for code in range(bins):
@@ -429,24 +450,26 @@ def _pick(sums, bins, missing, least, best):
         most = np.int64(0)
         edge = total
         for first in range(bins):
-            most = max(most, abs(edge)) if first > 0 or missing else most
-            most = max(most, abs(edge + sums[255])) if first > 0 else most
+            most = max(most, _worth(edge, rising)) if first > 0 or missing else most
+            most = max(most, _worth(edge + sums[255], rising)) if first > 0 else most
             edge -= sums[first]
         least = most - _tie(most)
+    if rising:  # an edge of 0 or below is no reason to step forward
+        least = max(least, np.int64(1))
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
     for first in range(bins):
-        if (first > 0 or missing) and abs(edge) >= least:
+        if (first > 0 or missing) and _worth(edge, rising) >= least:
             best[0], best[1], best[2] = edge, first, 0
             return
-        if missing and first > 0 and abs(edge + sums[255]) >= least:
+        if missing and first > 0 and _worth(edge + sums[255], rising) >= least:
             best[0], best[1], best[2] = edge + sums[255], first, 1
             return
         edge -= sums[first]
 
 
 @njit(cache=True, nogil=True)
-def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack):
+def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack, rising):
     """Look at the features of the batch, four abreast: groups low..high."""
     histogram = np.empty((4, 256), np.int64)
     for group in range(low, high):
@@ -454,19 +477,19 @@ def _search_features(low, high, batch, codes, integers, n_bins, missing, best, s
         _fill(codes, features, integers, histogram)
         for j in range(features.size):
             feature = features[j]
-            _pick(histogram[j], n_bins[feature], missing[feature], -1, best[feature])
+            _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
             slack[feature] = 0
 
 
 @njit(cache=True, nogil=True)
-def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack):
+def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising):
     """Look at features by falling bound while one that is left could win or tie."""
     most, count = np.int64(0), 0
     order = np.argsort(-bound)
     while count < order.size and bound[order[count]] >= max(most - _tie(most), 0):
         batch = order[count : count + 4]
         batch = batch[bound[batch] >= 0]
-        _search_features(0, 1, batch, codes, integers, n_bins, missing, best, slack)
+        _search_features(0, 1, batch, codes, integers, n_bins, missing, best, slack, rising)
         for feature in batch:
             most = max(most, abs(best[feature, 0]))
         count += batch.size
@@ -488,7 +511,7 @@ def _bounds(drift, best, slack):
 
 
 @njit(cache=True, nogil=True)
-def _winner(codes, integers, n_bins, missing, bound, best, slack, most):
+def _winner(codes, integers, n_bins, missing, bound, best, slack, rising, most):
     """First feature that ties with the largest edge; its stump is left in `best`."""
     least = most - _tie(most)
     for feature in range(slack.size):
@@ -498,7 +521,7 @@ def _winner(codes, integers, n_bins, missing, bound, best, slack, most):
         if abs(best[feature, 0]) < most:  # it won by a tie: find its first such stump
             histogram = np.empty((4, 256), np.int64)
             _fill(codes, np.array([feature]), integers, histogram)
-            _pick(histogram[0], n_bins[feature], missing[feature], least, best[feature])
+            _pick(histogram[0], n_bins[feature], missing[feature], rising, least, best[feature])
         return feature
     return -1
 

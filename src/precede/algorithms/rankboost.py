@@ -7,6 +7,7 @@ from typing import Any
 
 from precede.boost import BoundStep, ExactStep, Plan, Stop
 from precede.estimator import BaseRanker
+from precede.inputs import true_or_false
 from precede.rankers import Family, family
 from precede.risk import PairRisk
 
@@ -40,6 +41,11 @@ class RankBoost(BaseRanker):
     rankers : {"stumps", "features", "columns"} or Family
         Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
         they are. Families are joined by ``|``.
+    nonnegative : bool
+        Take only steps forward, along rankers of a positive edge, as Rudin & Schapire do; the
+        set of rankers is then not closed under complements unless it contains them. With stumps
+        or features the score never falls when a feature grows. Such steps may stop short of the
+        least risk, even of the least over non-negative weights (Connamacher et al., lemma 3).
     n_estimators : int
         Number of rounds.
     learning_rate : float in (0, 1]
@@ -99,6 +105,7 @@ class RankBoost(BaseRanker):
         select: str = "slope",
         step: str = "exact",
         rankers: str | Family = "stumps",
+        nonnegative: bool = False,
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         balance: str = "pairs",
@@ -115,6 +122,7 @@ class RankBoost(BaseRanker):
         self.select = select
         self.step = step
         self.rankers = rankers
+        self.nonnegative = nonnegative
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
@@ -141,4 +149,9 @@ class RankBoost(BaseRanker):
             select=self.select,
             learning_rate=self.learning_rate,
             draw=self._feature_draw(),
+            nonnegative=self.nonnegative,
         )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        true_or_false("nonnegative", self.nonnegative)

@@ -13,14 +13,24 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boost import ExactStep, History, LineSearch, Plan, Result, Step, StepRule, Stop
+from precede.boost import (
+    NOTHING_LEFT,
+    ExactStep,
+    History,
+    LineSearch,
+    Plan,
+    Result,
+    Step,
+    StepRule,
+    Stop,
+)
 from precede.bound import BoundRisk, State, ends_of_levels, least_margin
 from precede.estimator import BaseRanker, Task
-from precede.inputs import in_range
+from precede.inputs import in_range, true_or_false
 from precede.judgments import Arrangement
-from precede.margin import net_weights, weight_norm
+from precede.margin import net_weights, smooth_step, weight_norm
 from precede.model import Ensemble, number
-from precede.rankers import Family, Found, Ranker, Search, exactly_searched
+from precede.rankers import Family, Found, Ranker, Search, exactly_searched, family
 from precede.risk import PairRisk
 from precede.threads import Workers
 
@@ -54,6 +64,9 @@ class SmoothMargin(BaseRanker):
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
         The interval needs a search that never misses the largest edge: families that are not
         `exhaustive`, such as trees, are refused.
+    nonnegative : bool
+        Use only non-negative weights, as the paper does: the best margin, and the interval
+        around it, are then those of the rankers without their complements.
     n_estimators : int
         Most rounds.
     tolerance : float
@@ -115,6 +128,7 @@ class SmoothMargin(BaseRanker):
         self,
         *,
         rankers: str | Family = "stumps",
+        nonnegative: bool = False,
         n_estimators: int = 10_000,
         tolerance: float = 0.01,
         max_bins: int = 255,
@@ -125,6 +139,7 @@ class SmoothMargin(BaseRanker):
         verbose: int = 0,
     ):
         self.rankers = rankers
+        self.nonnegative = nonnegative
         self.n_estimators = n_estimators
         self.tolerance = tolerance
         self.max_bins = max_bins
@@ -140,11 +155,25 @@ class SmoothMargin(BaseRanker):
             rankers=exactly_searched(self.rankers, "an interval around the best margin"),
             step=SmoothMarginStep(),
             stop=stop | Narrow(self.tolerance),
+            nonnegative=self.nonnegative,
         )
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         in_range("tolerance", self.tolerance, 0.0, 1.0)
+        true_or_false("nonnegative", self.nonnegative)
+
+    def _searched_now(self) -> tuple[Family, int, bool]:
+        return family(self.rankers), self.max_bins, bool(self.nonnegative)
+
+    def _before(self, checkpoint: Any = None) -> tuple[Ensemble | None, History]:
+        before = super()._before(checkpoint)
+        if checkpoint is None and len(before[1]) and self._searched != self._searched_now():
+            raise ValueError(
+                "warm_start=True with other rankers, max_bins or nonnegative than the last fit: "
+                "the interval certified so far would not hold; set warm_start=False"
+            )
+        return before
 
     def _keep(self, result: Result, task: Task) -> None:
         history = result.history
@@ -154,8 +183,11 @@ class SmoothMargin(BaseRanker):
             result = Result(result.ensemble.first(best), history, result.state, result.reason)
         super()._keep(result, task)
         self.best_iteration_ = self.n_estimators_
+        self._searched = self._searched_now()
         self.margin_ = _margin(self.ensemble_, task)
         low = self.margin_ if low > 0 else low  # rounds add up with roundings of their own
+        if result.reason == NOTHING_LEFT and low <= 0:  # the last weights of the pairs prove it
+            high = 0.0
         self.margin_interval_ = (low, high)
         self._tell(low, high, result.reason, task.training.workers)
 
@@ -193,6 +225,7 @@ class SmoothMargin(BaseRanker):
             number(certificate.get(name), name) for name in ("margin", "lower", "upper")
         )
         self.margin_interval_ = (low, high)
+        self._searched = self._searched_now()
 
 
 def _margin(ensemble: Ensemble, task: Task) -> float:
@@ -302,16 +335,14 @@ class SmoothMarginStep(StepRule):
     def _closed(
         self, risk: BoundRisk, state: State, smooth: float, found: Found, values: NDArray
     ) -> tuple[Step, bool]:
-        """RS09 eq. (12), with the fraction turned over so that d- = 0 needs no exception."""
+        """RS09 eq. (12), and whether theorem 7 promises progress."""
         masses = risk.masses(state, values)
         sign = 1.0 if masses.edge > 0 else -1.0
         right, wrong = max(masses.right, masses.wrong), min(masses.right, masses.wrong)
         tied, edge = masses.tied, right - wrong
-        pulled = smooth * tied
-        root = math.sqrt(pulled * pulled + (1 - smooth) * (1 + smooth) * 4 * right * wrong)
-        if pulled + root == 0:  # nothing to be seen is tied or reversed: G rises for ever
+        if wrong == 0 and smooth * tied == 0:  # nothing is tied or reversed: G rises for ever
             return ExactStep().step(risk, state, found, values), False
-        size = math.log(2 * (1 - smooth) * right / (pulled + root))
+        size = smooth_step(right, wrong, tied, smooth)
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
         return Step(sign * max(size, 0.0)), promised
 

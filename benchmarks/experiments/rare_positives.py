@@ -111,7 +111,10 @@ def learners(y):
 
 def run(name, splits):
     make, top = PROBLEMS[name]
-    X, y = make()
+    made = make()
+    if made is None:
+        raise FileNotFoundError(name)
+    X, y = made
     metrics = [f"precision@{top}", "partial_auc@0.01", "auc"]
     splitter = StratifiedShuffleSplit(splits, test_size=0.5, random_state=0)
     for number, (train, test) in enumerate(splitter.split(X, y)):

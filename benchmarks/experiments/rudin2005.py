@@ -85,13 +85,14 @@ def housing():
     return scaled(np.delete(data, 3, axis=1)), data[:, 3].astype(int)
 
 
-CLAIMS = {  # what the paper says of R_max in its split, by figure
-    2: "grows with p at every step in training and in testing, from 4 at p = 1 to 22 at p = 64",
-    3: "never falls as p grows, in training and in testing (with some ties in testing)",
-    4: "grows with p, except that p = 64 lies slightly below p = 16 in testing",
-    5: "grows with p in training; in testing one negative near the top disturbs it",
-    6: "grows with p, close to monotonically",
-    7: "in testing grows up to p = 4; p = 8 lies below p = 1, and p = 16 and 64 below that",
+CLAIMS = {  # what the paper says of its split, by figure
+    2: "R_max is monotone in p in training and in testing, with 4 at p = 1 and 22 at p = 64",
+    3: "R_max is monotone in p in training and in testing, with some ties in testing",
+    4: "the left end rises with p, except that p = 64 lies slightly below p = 16",
+    5: "the left end rises with p; in testing one negative near the top disturbs R_max",
+    6: "the left end rises with p, close to monotonically, with a distinct crossover",
+    7: "in testing the left end rises up to p = 4; R_max of p = 8 lies below that of p = 1, and "
+    "those of p = 16 and 64 below this",
 }
 SETTINGS = {  # name: data, rows to train on, paper's figure, negatives shown
     "pima, real features": (pima_real, 300, 2, 30),
@@ -215,14 +216,14 @@ def compared(name, rows):
     """What the paper says of R_max, and what is found in split 0, in all splits, in their mean."""
     by = {(r["side"], r["p"], r["split"]): r["R_max"] for r in rows}
     splits = sorted({r["split"] for r in rows})
-    text = [f"The paper: R_max {CLAIMS[SETTINGS[name][2]]}. Here:"]
+    text = [f"The paper: {CLAIMS[SETTINGS[name][2]]}. Here:"]
     for side, word in (("train", "training"), ("test", "testing")):
         table = np.array([[by[side, p, s] for p in POWERS] for s in splits])
         never = int(np.all(np.diff(table, axis=1) >= 0, axis=1).sum())
         first = ", ".join(f"{value:.0f}" for value in table[0])
         text.append(
-            f"in {word}, split 0 has {first} (p = 1 to 64; {steps_of(table[0])}); R_max never "
-            f"falls in {never} of {len(splits)} splits; the mean {steps_of(table.mean(axis=0))}"
+            f"in {word}, R_max is {first} in split 0 ({steps_of(table[0])} as p grows); it never "
+            f"falls in {never} of {len(splits)} splits; its mean {steps_of(table.mean(axis=0))}"
             + (";" if side == "train" else ".")
         )
     return " ".join(text)

@@ -258,6 +258,18 @@ def test_the_objective_never_rises(loss, price):
     assert (np.diff(model.history_["log_risk"]) <= 1e-12).all()
 
 
+@pytest.mark.parametrize("p", [1, 4, 64])
+def test_features_from_minus_one_to_one_rank_as_those_from_zero_to_one(p):
+    """The paper's experiments take [-1, 1]: every slope doubles, every step halves."""
+    X, y = wdbc()
+    low, high = X.min(axis=0), X.max(axis=0)
+    symmetric = 2 * (X - low) / (high - low) - 1
+    one = fit(PushRanker(price=p, rankers="features", n_estimators=40), X, y).predict(X)
+    other = fit(PushRanker(price=p, rankers="columns", n_estimators=40), symmetric, y)
+    difference = other.predict(symmetric) - one
+    assert_allclose(difference, difference[0], atol=1e-6)
+
+
 def test_price_one_is_rankboost():
     X, y = wdbc()
     push = PushRanker(price=1, n_estimators=60).fit(X, y)

@@ -28,8 +28,9 @@ __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 
 Floats = NDArray[np.float64]
 
-# The experiments of R05 generalise with some 200 negatives up to p = 16 and with 33 for "early
-# values of p" only (section 6): at least so many losers for each unit of the power.
+# A cautious rule of this library. R05 reports a gain on test rows up to p = 64 with about 195
+# negatives (pima, section 5), and with about 33 up to p = 4 but not at p = 8 (section 6); over
+# thirty splits the gain is less certain (benchmarks/results/rudin2005.md).
 LOSERS_FOR_EACH_POWER = 10
 
 
@@ -120,7 +121,9 @@ class PushRanker(BaseRanker):
         "cv" chooses the power by cross-validation; see `prices`, `cv` and `cv_metric`.
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     rankers : {"stumps", "features", "columns", "trees"} or Family
-        Weak rankers; the paper takes features scaled to [0, 1].
+        Weak rankers. The paper defines them with values in [0, 1] and scales the features to
+        [-1, 1] in its experiments; "features", scaled to [0, 1], gives the same scores up to a
+        constant, because all slopes change by the same factor.
     scope : {"query", "global"}
         With queries, push to the top inside every query, or to the top of one list of all
         rows, in which a row stands above any row of a lower grade, of whichever query.
@@ -161,9 +164,10 @@ class PushRanker(BaseRanker):
 
     Theorem 2 of the paper asks for ``(4/ε)^(2(p-1))`` times as many negatives as p = 1 does
     (`precede.bounds.negatives_needed`), which no sample has for a large p, and in its
-    experiments much less did. A `SmallSampleWarning` is given when there are fewer than ten
-    losers for each unit of p, about where the paper saw the push stop to carry over to new
-    data.
+    experiments much less did: with about 195 negatives the paper reports a gain on test rows
+    up to p = 64 (pima, section 5), with about 33 up to p = 4 only (section 6). A
+    `SmallSampleWarning` is given when there are fewer than ten losers for each unit of p; this
+    is a cautious rule of this library, not of the paper.
 
     References
     ----------

@@ -125,6 +125,20 @@ def test_theorem_14_the_same_misclassification(both):
     assert_allclose(ada.predict_proba(X), rank.predict_proba(X), atol=1e-3)
 
 
+@given(st.data())
+def test_equations_13_to_15_one_loss_is_the_product_of_the_parts_of_the_other(data):
+    """F~ = F+ F-, at least the misranked pairs; (F+ + F-)² - skew² = 4 F~."""
+    sizes = data.draw(st.tuples(st.integers(1, 6), st.integers(1, 6)))
+    y = np.repeat([1, 0], sizes)
+    numbers = st.floats(-4, 4).map(lambda x: round(x, 2))
+    scores = np.array(data.draw(st.lists(numbers, min_size=y.size, max_size=y.size)))
+    plus, minus = np.exp(-scores[y == 1]).sum(), np.exp(scores[y == 0]).sum()
+    ranking = PairRisk("exponential").value(Judgments(y), scores)
+    assert ranking == pytest.approx(plus * minus)
+    assert (plus + minus) ** 2 - (plus - minus) ** 2 == pytest.approx(4 * ranking)
+    assert (scores[y == 1][:, None] <= scores[y == 0]).sum() <= ranking * (1 + 1e-12)
+
+
 def test_without_the_constant_the_skew_stays():
     X, y = wdbc()
     ada = AdaBoostRanker(n_estimators=ROUNDS, constant=False, rankers="columns", n_jobs=1)

@@ -143,6 +143,7 @@ def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
 ESTIMATORS = {
     "decrease": (DaskRankBoost, RankBoost, {"select": "decrease", "n_estimators": 6}),
     "bound": (DaskRankBoost, RankBoost, {"step": "bound", "n_estimators": 9}),
+    "nonnegative": (DaskRankBoost, RankBoost, {"nonnegative": True, "n_estimators": 9}),
     "features": (DaskRankBoost, RankBoost, {"rankers": "features", "n_estimators": 4}),
     "drawn": (
         DaskRankBoost,

@@ -1,6 +1,7 @@
 """Smooth margin ranking, its certificate, and margins, against enumeration and programmes."""
 
 import json
+import math
 import warnings
 
 import numpy as np
@@ -25,7 +26,7 @@ from precede import (
     load,
     margins,
 )
-from precede.margin import least_margin, progress_ratio, weight_norm
+from precede.margin import least_margin, progress_ratio, smooth_step, weight_norm
 from precede.model import Ensemble
 from precede.rankers import Constant
 
@@ -358,6 +359,44 @@ def test_lemma_20_a_step_keeps_more_than_half_of_its_promise(edge, smooth, tied)
     found = naive_margin.progress_ratio(edge, smooth, tied)
     assert found > 0.5
     assert progress_ratio(edge, smooth, tied) == pytest.approx(float(found), abs=1e-8)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.01, 0.95), st.floats(0, 0.999))
+def test_lemmas_21_to_24_the_step_as_a_function_of_the_smooth_margin(edge, smooth, tied):
+    """The chain that leads to lemma 20; derivatives by g from the formulas of lemma 21."""
+    smooth, tied = smooth * edge, tied * 2 / 3 * (1 - edge) * (1 - edge**2)
+    right, wrong = (1 + edge - tied) / 2, (1 - edge - tied) / 2
+
+    def step(g):
+        return smooth_step(right, wrong, tied, g)
+
+    def tau(alpha):
+        return right * math.exp(-alpha) + wrong * math.exp(alpha) + tied
+
+    at, near = step(smooth), 1e-6
+    slope = -tau(at) / ((1 - smooth**2) * tau(at) - tied)
+    assert wrong * math.exp(at) - right * math.exp(-at) == pytest.approx(-smooth * tau(at))  # (11)
+    assert step(edge) == pytest.approx(0, abs=1e-12)  # 21 (i)
+    assert slope < 0  # 21 (ii)
+    assert (step(smooth + near) - step(smooth - near)) / (2 * near) == pytest.approx(
+        slope, rel=1e-4
+    )
+    assert -smooth * tau(at) * slope >= 0  # 21 (iv)
+    assert 1 - edge <= tied + math.sqrt((1 - tied) ** 2 - edge**2) + 1e-15  # 21 (v)
+    assert tied < 2 / 3 * (1 - smooth**2) * tau(at)  # 21 (vi), as its proof has it
+    gamma = -math.log(tau(at)) / at
+    assert smooth < gamma < edge  # 22 (ii), (iv)
+    assert (gamma - smooth) * -slope / at > 0  # 22 (iii)
+    assert 0 < (gamma - smooth) / (edge - smooth) < 1  # 23 (i)
+    assert (edge - smooth) / at * -slope < 1  # 24
+
+
+def test_lemma_9_steps_become_small_beside_the_norm():
+    X, y, qid = as_pairs(CYCLING)
+    model = SmoothMargin(rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
+    steps = np.abs(model.fit(X, y, qid=qid).history_["step"])
+    share = steps / np.cumsum(steps)
+    assert share[-500:].max() < 0.003 < 0.05 < share[:10].min()
 
 
 def test_lemma_20_needs_its_condition():

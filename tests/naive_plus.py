@@ -79,6 +79,29 @@ def f2(columns, eta, mass):
     return math.fsum(mass * np.exp(total))
 
 
+def e2(judgments, rankers, weights, balance="pairs"):
+    """Eq. 24 for rankers and the weights of the rounds: weights of equal rankers add up."""
+    eta = {}
+    for ranker, weight in zip(rankers, weights, strict=True):
+        eta[ranker] = eta.get(ranker, 0.0) + weight
+    columns = [over_pairs(judgments, ranker) for ranker in eta]
+    return f2(columns, eta.values(), pair_mass(judgments, balance))
+
+
+def e2_independent(judgments, rankers, weights, balance="pairs"):
+    """Section 5: F2 over an independent set that grows with the rounds, scores unchanged."""
+    kept, eta = [], np.zeros(0)
+    for ranker, weight in zip(rankers, weights, strict=True):
+        column = over_pairs(judgments, ranker)
+        if not in_span(kept, column):
+            kept.append(column)
+            eta = np.append(eta, weight)
+        elif kept:
+            beta = np.linalg.lstsq(np.array(kept, float).T, column.astype(float), rcond=None)[0]
+            eta = eta + weight * beta
+    return f2(kept, eta, pair_mass(judgments, balance))
+
+
 def f2_gradient(columns, eta, mass):
     """Eq. 31 for every ranker."""
     total = np.zeros(mass.size)

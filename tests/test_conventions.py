@@ -52,6 +52,7 @@ ORDER = [
     "inference",
     "margin",
     "erm",
+    "e2",
     "bounds",
     "plots",
     "top",

@@ -46,11 +46,13 @@ _HOME = {
     "Tree": "trees",
     "Trees": "learners",
     "best_margin": "margin",
+    "e2_loss": "e2",
     "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
     "minimise_ranking_risk": "erm",
     "pairs_in_order": "watch",
+    "staged_e2_loss": "e2",
     "write_table": "disk",
 }
 
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from precede.algorithms.smooth_margin import SmoothMargin
     from precede.checkpoint import Checkpoint
     from precede.disk import DiskTable, write_table
+    from precede.e2 import e2_loss, staged_e2_loss
     from precede.erm import minimise_ranking_risk
     from precede.estimator import load
     from precede.exports.write import export

@@ -22,7 +22,7 @@ from precede.exact import exact_sum
 from precede.judgments import Arrangement
 from precede.threads import Workers
 
-__all__ = ["DroppedWeights", "PairWeights", "free_memory"]
+__all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
@@ -57,6 +57,19 @@ def free_memory() -> int:
         most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
         known.append(most - int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
     return max(1, min(known, default=4 << 30))
+
+
+def pair_factors(before: float, step: float) -> Floats:
+    """What a step multiplies the weights of right, wrong and tied pairs by (C19 eq. 25).
+
+    The last, ``cosh(before + step) / cosh(before)``, is written so that nothing cancels.
+
+    >>> pair_factors(0.0, 0.0)
+    array([1., 1., 1.])
+    """
+    ahead, far = (step if before >= 0 else -step), 2 * abs(before)
+    tied = (np.exp(ahead) + np.exp(-ahead - far)) / (1 + np.exp(-far))
+    return np.array([np.exp(-step), np.exp(step), tied])
 
 
 class PairWeights:
@@ -114,8 +127,7 @@ class PairWeights:
 
     def advance(self, values: Bytes, *, before: float, step: float) -> None:
         """Add `step` to the accumulated weight `before` of a ranker (C19 eqs. 25 and 26)."""
-        tied = np.cosh(step) + np.sinh(step) * np.tanh(before)  # cosh(a' + a) / cosh(a')
-        factors = np.array([np.exp(-step), np.exp(step), tied]) / self._mass
+        factors = pair_factors(before, step) / self._mass
         self._multiply(values, *factors.tolist())
         self.log_risk += float(np.log(self._mass))
 

@@ -22,7 +22,7 @@ from precede.checkpoint import Checkpoint
 from precede.estimator import BaseRanker, Task
 from precede.inputs import whole_number
 from precede.model import Ensemble
-from precede.pair_weights import DroppedWeights, PairWeights, free_memory
+from precede.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
 from precede.progress import ProgressBar
 from precede.rankers import TIE, Family, family
 from precede.risk import PairRisk
@@ -596,9 +596,7 @@ class _Loop:
         most by the largest factor, and at most by the total variation of all weights.
         """
         assert isinstance(self._weights, PairWeights)
-        factor = np.array([
-            np.exp(-step), np.exp(step), np.cosh(step) + np.sinh(step) * np.tanh(before)
-        ])  # fmt: skip
+        factor = pair_factors(before, step)
         factor /= 0.5 * ((1 + edge) * np.exp(-step) + (1 - edge) * np.exp(step))
         tied = self._weights.tied / factor[2]
         plain = edge + tied * np.tanh(before)  # d+ - d-

@@ -1,5 +1,6 @@
 """An interrupted fit goes on from its checkpoint to an equal model."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -7,7 +8,16 @@ import sys
 import numpy as np
 import pytest
 
-from precede import Checkpoint, ConvexRisk, PushRanker, RankBoost, SmoothMargin, write_table
+from precede import (
+    AdaBoostRanker,
+    Checkpoint,
+    ConvexRisk,
+    PushRanker,
+    RankBoost,
+    RankBoostPlus,
+    SmoothMargin,
+    write_table,
+)
 from precede.datasets import search_results
 
 SAMPLE = search_results(30, features=8, informative=3, random_state=0)
@@ -140,6 +150,42 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     path.write_text("{")
     with pytest.raises(ValueError, match="not a precede model"):
         RankBoost(n_estimators=6).fit(**DATA, checkpoint=path)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [RankBoost, RankBoostPlus, SmoothMargin, AdaBoostRanker])
+@pytest.mark.parametrize("rounds", ["same", "more"])
+def test_a_changed_checkpoint_is_refused(tmp_path, estimator, rounds):
+    """Whatever column of the last round is gone or no number: never a KeyError."""
+    path, data = tmp_path / "fit.json", {"X": SAMPLE.X, "y": SAMPLE.y > 1}
+    estimator(n_estimators=3).fit(**data, checkpoint=path)
+    fields = json.loads(path.read_text())
+    last = fields["history"][-1]
+    most = 3 if rounds == "same" else 4
+    for name in last:
+        for change in ("gone", None, "inf"):
+            history = [dict(each) for each in fields["history"]]
+            history[-1][name] = change
+            if change == "gone":
+                del history[-1][name]
+            path.write_text(json.dumps({**fields, "history": history}))
+            needed = name in estimator._resumes_from
+            if needed and change != "inf":
+                with pytest.raises(ValueError, match=rf"round 3 has no number '{name}'"):
+                    estimator(n_estimators=most).fit(**data, checkpoint=path)
+            else:  # of no use to going on, or a number after all
+                with contextlib.suppress(ValueError):
+                    estimator(n_estimators=most).fit(**data, checkpoint=path)
+
+
+def test_parts_that_do_not_count_the_rounds_are_refused(tmp_path):
+    path = tmp_path / "fit.json"
+    RankBoostPlus(n_estimators=3).fit(**DATA, checkpoint=path)
+    fields = json.loads(path.read_text())
+    fields["history"][1]["parts"] = 1
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="'parts' does not count the rounds"):
+        RankBoostPlus(n_estimators=5).fit(**DATA, checkpoint=path)
 
 
 def test_what_cannot_be_resumed_is_refused(tmp_path):

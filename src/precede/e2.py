@@ -27,8 +27,6 @@ Bytes = NDArray[np.uint8]
 NO_PART = 1e-9
 # The weight of a pair can vanish after steps of a total beyond this, and never comes back.
 MOST_MOVED = 300.0
-# Beyond this an exponential may exceed the largest number.
-MOST_EXPONENT = 700.0
 
 
 def e2_loss(
@@ -67,6 +65,8 @@ def e2_loss(
 
     Notes
     -----
+    ``inf`` where E2 exceeds the largest floating-point number.
+
     O(pairs) time for each different ranker; 8 bytes for each pair (no matrix of pairs times
     rankers is made) and one byte for each row and ranker. ``independent=True`` adds O(n r²)
     for every ranker that depends on the r rankers kept so far.
@@ -169,12 +169,6 @@ class _Pairs:
         eta = np.array(list(used.values()))
         if not eta.size:
             return 1.0
-        if np.abs(eta).sum() > MOST_EXPONENT:
-            raise ValueError(
-                f"the absolute weights of the rankers add up to {np.abs(eta).sum():.6g}, more "
-                f"than {MOST_EXPONENT:g}: E2 leaves the range of floating-point numbers; fit "
-                "fewer rounds"
-            )
         start = PairWeights(self.arrangement, self._workers)
         values = [self.values[ranker] for ranker in used]
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]

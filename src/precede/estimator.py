@@ -160,6 +160,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # Whether a fit can go on from the rankers and the history of its first rounds.
     _resumable: bool = True
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
+    # Columns of the history that a resumed fit reads.
+    _resumes_from: tuple[str, ...] = ("log_risk",)
     _learns_labels: bool = False  # from Judgments.label, as well as from the order
 
     def _plan(self, stop: Stop) -> Plan:
@@ -304,6 +306,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
                     f"features and {len(history)} rounds, which is no checkpoint of this fit"
                 )
+            _check_rounds(history, self._resumes_from, checkpoint)
             return ensemble.first(self.n_estimators), history[: self.n_estimators]
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
@@ -757,6 +760,17 @@ def _history(rounds: list[Any]) -> History:
     if not all(isinstance(each, dict) for each in rounds):
         raise ValueError("the history of the model is not a list of rounds")
     return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
+
+
+def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
+    """Refuse a checkpoint whose rounds lack what the fit goes on from."""
+    for done, values in enumerate(history, 1):
+        for name in columns:
+            if not isinstance(values.get(name), int | float):
+                raise ValueError(
+                    f"{checkpoint.path}: round {done} has no number {name!r}, which is needed "
+                    "to go on; the file was changed, so remove it or give another path"
+                )
 
 
 def _spelled(value: Any) -> Any:

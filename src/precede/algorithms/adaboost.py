@@ -85,6 +85,8 @@ class AdaBoostRanker(BaseRanker):
     0.95
     """
 
+    _resumes_from = ("log_risk", "f_skew")
+
     def __init__(
         self,
         *,

@@ -130,6 +130,8 @@ class RankBoostPlus(BaseRanker):
     True
     """
 
+    _resumes_from = ("log_risk", "bound", "perfect", "parts")
+
     def __init__(
         self,
         *,
@@ -190,8 +192,17 @@ class RankBoostPlus(BaseRanker):
         return Result(loop.ensemble, loop.history, loop.state, loop.reason)
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
-        if checkpoint is not None or not self.warm_start or not hasattr(self, "ensemble_"):
-            return super()._before(checkpoint)
+        if checkpoint is not None:
+            ensemble, history = super()._before(checkpoint)
+            # The searches that can be resumed add one ranker a round.
+            if any(each["parts"] != number for number, each in enumerate(history, 1)):
+                raise ValueError(
+                    f"{checkpoint.path}: 'parts' does not count the rounds; the file was changed, "
+                    "so remove it or give another path"
+                )
+            return ensemble, history
+        if not self.warm_start or not hasattr(self, "ensemble_"):
+            return super()._before()
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "

@@ -124,6 +124,8 @@ class SmoothMargin(BaseRanker):
     (True, True)
     """
 
+    _resumes_from = ("log_risk", "margin", "lower", "upper")
+
     def __init__(
         self,
         *,

@@ -154,6 +154,55 @@ def test_equal_vectors_count_once_where_rankers_are_independent():
     assert e2_loss(constant, X, made, independent=True) == 1.0
 
 
+@given(st.data())
+@settings(max_examples=40)
+def test_proposition_3_orders_weak_rankers_as_r2_does(data):
+    X, made = data.draw(some.problems(most=9))
+    rows = np.asarray(X, float)
+    cut, other = (
+        Stump(
+            data.draw(st.integers(0, rows.shape[1] - 1)),
+            data.draw(st.sampled_from([-math.inf, -0.5, 0.5, 1.5])),
+            data.draw(st.integers(0, 1)),
+        )
+        for _ in range(2)
+    )
+    r2 = [1 - pairs_in_order(made, ranker(rows)) for ranker in (cut, other)]
+    found = [
+        e2_loss(Ensemble([ranker], [1.0], rows.shape[1]), rows, made) for ranker in (cut, other)
+    ]
+    # Eq. 40: E2 is a linear function of R2.
+    expected = [each * 2 * math.sinh(1.0) + math.exp(-1.0) for each in r2]
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_equation_43():
+    """A product of averages over pairs, with rankers of values +1 and -1."""
+    X, made = some_data(n=30, queries=1)
+    model = fitted("RankBoost+", X, made)
+    eta = {}
+    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+        eta[ranker] = eta.get(ranker, 0.0) + weight
+    votes = np.array([2.0 * ranker(X) - 1 for ranker in eta])
+    weights = np.array(list(eta.values()))[:, None]
+    up, down = np.exp(-weights * votes), np.exp(weights * votes)
+    above = np.argwhere(made.grade[:, None] > made.grade)
+    terms = [np.prod((up[:, i] + down[:, k]) / 2) for i, k in above]
+    assert e2_loss(model, X, made) == pytest.approx(np.mean(terms), rel=1e-12)
+
+
+def test_dependent_rankers_bring_e2_down_to_e1():
+    """Section 3.2: cosh(x / k)^k falls to 1 as a ranker is written as k equal ones."""
+    X, made = np.array([[1.0] * 64, [0.0] * 64, [0.0] * 64]), Judgments([2, 1, 0])
+    found = [
+        e2_loss(Ensemble([Column(j) for j in range(k)], [2.0 / k] * k, 64), X, made)
+        for k in (1, 2, 4, 8, 16, 32, 64)
+    ]
+    e1 = (2 * math.exp(-2.0) + 1) / 3
+    assert np.all(np.diff(found) < 0)
+    assert e1 < found[-1] < e1 + 0.02
+
+
 # -- numbers ------------------------------------------------------------------------------------
 
 

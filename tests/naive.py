@@ -14,6 +14,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from precede import Judgments
+
 DIGITS = decimal.Context(prec=50, Emax=10**15, Emin=-(10**15))
 
 # -- pairs -----------------------------------------------------------------------------------
@@ -38,7 +40,10 @@ def item_weights(judgments):
 
 
 def list_pairs(judgments):
-    """Every crucial pair with a positive weight: graded ones, then listed ones."""
+    """Every crucial pair with a positive weight: graded ones, then listed ones, then ties.
+
+    A tie is half a pair in each direction.
+    """
     n, weight = len(judgments), item_weights(judgments)
     pairs = []
     if judgments.grade is not None:
@@ -52,24 +57,31 @@ def list_pairs(judgments):
         own = 1.0 if judgments.pair_weight is None else float(judgments.pair_weight[j])
         asked = 1.0 if judgments.pair_margin is None else float(judgments.pair_margin[j])
         pairs.append(Pair(int(i), int(k), weight[i] * own, asked))
+    for j, (i, k) in enumerate([] if judgments.ties is None else judgments.ties):
+        own = 1.0 if judgments.tie_weight is None else float(judgments.tie_weight[j])
+        pairs.append(Pair(int(i), int(k), weight[i] * own / 2, 1.0))
+        pairs.append(Pair(int(k), int(i), weight[k] * own / 2, 1.0))
     return [pair for pair in pairs if pair.inner > 0 and weight[pair.loser] > 0]
 
 
 def pair_count(judgments):
     """Pairs by their weights, balance apart, but no fewer than by number.
 
-    A pair that is both graded and listed is two; one listed twice is one.
+    A pair that is both graded and listed is two; one listed twice is one; a tie is one.
     """
     weight, pairs = item_weights(judgments), list_pairs(judgments)
     by_weight = math.fsum(pair.inner * weight[pair.loser] for pair in pairs)
-    listed = 0 if judgments.pairs is None else len(judgments.pairs)
-    own = [1.0] * listed if judgments.pair_weight is None else judgments.pair_weight
-    counted = [
-        (int(i), int(k))
-        for (i, k), w in zip([] if judgments.pairs is None else judgments.pairs, own, strict=True)
-        if w > 0 and weight[i] > 0 and weight[k] > 0
-    ]
-    return max(by_weight, len(pairs) - len(counted) + len(set(counted)))
+
+    def counted(rows, own):
+        rows = [] if rows is None else [(int(i), int(k)) for i, k in rows]
+        own = [1.0] * len(rows) if own is None else own
+        weighed = zip(rows, own, strict=True)
+        return [(i, k) for (i, k), w in weighed if w > 0 and weight[i] > 0 and weight[k] > 0]
+
+    listed = counted(judgments.pairs, judgments.pair_weight)
+    ties = counted(judgments.ties, judgments.tie_weight)
+    graded = len(pairs) - len(listed) - 2 * len(ties)
+    return max(by_weight, graded + len(set(listed)) + len({frozenset(tie) for tie in ties}))
 
 
 def loser_weights(judgments, balance="pairs"):
@@ -94,9 +106,16 @@ def total_weight(judgments, balance="pairs"):
     return math.fsum(pair.inner * outer[pair.loser] for pair in list_pairs(judgments))
 
 
+def without_ties(judgments):
+    return Judgments(
+        judgments.grade, judgments.qid, pairs=judgments.pairs, pair_weight=judgments.pair_weight,
+        weight=judgments.weight, label=judgments.label, n=len(judgments),
+    )  # fmt: skip
+
+
 def share_in_order(judgments, scores):
-    """Share of the weight of the pairs that the scores put in order, ties counting half."""
-    weight = item_weights(judgments)
+    """Share of the weight of the pairs in order, equal scores counting half; no judged ties."""
+    judgments, weight = without_ties(judgments), item_weights(judgments)
     good = total = 0.0
     for pair in list_pairs(judgments):
         mass = pair.inner * weight[pair.loser]

@@ -200,3 +200,46 @@ def all_stumps(X):
                 above = np.ones(len(column), bool) if cut is None else column > cut
                 rows.append(np.where(np.isnan(column), side, above).astype(float).tolist())
     return rows
+
+
+# -- listed pairs: (winner, loser, weight, is_tie) ------------------------------------------
+
+
+def listed_risk(votes, s, tie, pairs):
+    """Share of the weight of the pairs that is out of order; ties count with pairs='all'."""
+    wrong = total = 0.0
+    for i, k, w, tied in votes:
+        if pairs == "all" or not tied:
+            wrong += 0.0 if tied else w * error(1, 0, s[i], s[k], tie)
+            total += w
+    return wrong / total if total else math.nan
+
+
+def listed_error(votes, a, tie, pairs, b=None):
+    """Standard error of the risk, or of the difference of two, by leaving out items.
+
+    Pairs of the same two items have both of them in common, which the sum over items counts
+    twice.
+    """
+
+    def estimate(some):
+        value = listed_risk(some, a, tie, pairs)
+        return value if b is None else value - listed_risk(some, b, tie, pairs)
+
+    votes = [vote for vote in votes if pairs == "all" or not vote[3]]
+    items = sorted({row for i, k, _, _ in votes for row in (i, k)})
+    left = [estimate([v for v in votes if row not in v[:2]]) for row in items]
+    n, middle = len(left), sum(left) / len(left)
+    by_items = (n - 1) / n * sum((v - middle) ** 2 for v in left)
+    total = sum(w for _, _, w, _ in votes)
+    off = {}
+    for i, k, w, tied in votes:
+        each = 0.0
+        for scores, sign in ((a, 1), (b, -1)):
+            if scores is not None:
+                k_p = 0.0 if tied else error(1, 0, scores[i], scores[k], tie)
+                each += sign * w * (k_p - listed_risk(votes, scores, tie, pairs))
+        dyad = frozenset((i, k))
+        off[dyad] = off.get(dyad, 0.0) + each
+    by_dyads = sum((e / total) ** 2 for e in off.values())
+    return math.sqrt(max(by_items - by_dyads, by_dyads))

@@ -2,6 +2,8 @@
 
 import math
 
+import naive
+
 
 def tree_value(tree, row):
     """Follow one row down a tree, split by split."""
@@ -23,23 +25,13 @@ def tree_value(tree, row):
 
 def pairs_of(judgments, balance):
     """Every pair (winner, loser, weight, gap), listed one by one."""
-    found = []
     n = len(judgments)
     weight = [1.0] * n if judgments.weight is None else list(judgments.weight)
     qid = [0] * n if judgments.qid is None else list(judgments.qid)
-    if judgments.grade is not None:
-        for i in range(n):
-            for k in range(n):
-                if qid[i] == qid[k] and judgments.grade[i] > judgments.grade[k]:
-                    gap = judgments.grade[i] - judgments.grade[k]
-                    found.append((i, k, weight[i] * weight[k], gap))
-    if judgments.pairs is not None:
-        listed = judgments.pair_weight
-        for j, (i, k) in enumerate(judgments.pairs.tolist()):
-            own = 1.0 if listed is None else listed[j]
-            asked = 1.0 if judgments.pair_margin is None else judgments.pair_margin[j]
-            found.append((i, k, own * weight[i] * weight[k], asked))
-    found = [each for each in found if each[2] > 0]
+    found = [
+        (pair.winner, pair.loser, pair.inner * weight[pair.loser], pair.gap)
+        for pair in naive.list_pairs(judgments)
+    ]
     if balance != "pairs":
         total, items = {}, {}
         for _, k, w, _ in found:

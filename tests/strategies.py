@@ -186,9 +186,19 @@ def listed_pairs(draw, n):
 
 
 @st.composite
-def judgments(draw, kind=None, most=12, weighted=None, with_pair=True, margins=False):
+def weighted_pairs(draw, n, name, weight):
+    """Listed pairs under a name, with or without weights under another."""
+    pairs = draw(listed_pairs(n))
+    if not draw(st.booleans()):
+        return {name: pairs}
+    return {name: pairs, weight: draw(st.lists(weights, min_size=len(pairs), max_size=len(pairs)))}
+
+
+@st.composite
+def judgments(draw, kind=None, most=12, weighted=None, with_pair=True, tied=None, margins=False):
     """Judgments of 2 to `most` rows; with at least one pair of positive weight if asked.
 
+    `tied` says whether listed pairs come with ties; None leaves it to chance.
     With `margins` listed pairs may have margins of their own.
     """
     kind = kind or draw(st.sampled_from(KINDS))
@@ -203,17 +213,16 @@ def judgments(draw, kind=None, most=12, weighted=None, with_pair=True, margins=F
     if kind != "bipartite" and draw(st.booleans()):
         fields["qid"] = draw(query_ids(n))
     if kind in ("pairs", "mixed"):
-        fields["pairs"] = draw(listed_pairs(n))
-        if draw(st.booleans()):
-            count = len(fields["pairs"])
-            fields["pair_weight"] = draw(st.lists(weights, min_size=count, max_size=count))
+        fields |= draw(weighted_pairs(n, "pairs", "pair_weight"))
         if margins and draw(st.booleans()):
             count, asked = len(fields["pairs"]), st.sampled_from([0.0, 0.25, 1.0, 3.0])
             fields["pair_margin"] = draw(st.lists(asked, min_size=count, max_size=count))
+        if draw(st.booleans()) if tied is None else tied:
+            fields |= draw(weighted_pairs(n, "ties", "tie_weight"))
     if draw(st.booleans()) if weighted is None else weighted:
         fields["weight"] = draw(st.lists(weights, min_size=n, max_size=n))
     made = Judgments(**fields)
-    if with_pair and not naive.list_pairs(made):
+    if with_pair and not naive.list_pairs(naive.without_ties(made)):
         fields |= {"weight": None, "pair_weight": None, "qid": None}
         if kind != "pairs":
             fields["grade"][:2] = [1.0, 0.0]
@@ -277,9 +286,9 @@ def tables(draw, n, most=4, dtype=None):
 
 
 @st.composite
-def problems(draw, kind=None, most=10, weighted=None):
+def problems(draw, kind=None, most=10, weighted=None, tied=None):
     """A table and judgments of the same rows."""
-    made = draw(judgments(kind=kind, most=most, weighted=weighted))
+    made = draw(judgments(kind=kind, most=most, weighted=weighted, tied=tied))
     return draw(tables(len(made))), made
 
 

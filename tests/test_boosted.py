@@ -92,11 +92,7 @@ def labelled(draw, margins=False):
             max_size=len(judgments),
         )
     )
-    return Judgments(
-        judgments.grade, judgments.qid, pairs=judgments.pairs, pair_weight=judgments.pair_weight,
-        pair_margin=judgments.pair_margin, weight=judgments.weight, label=np.array(label),
-        n=len(judgments),
-    )  # fmt: skip
+    return judgments._with(label=np.array(label))
 
 
 @given(st.data(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from precede import Judgments
 from precede.inference import auc, compare, mean_metric, ranking_risk
 from precede.metrics import evaluate
 
@@ -49,6 +50,20 @@ def two_rankers(rng, n, make=graded):
 def two_rankers_of_queries(rng, n):
     y, a, qid = queries(rng, n)
     return y, a, a + 0.8 * rng.normal(size=len(a)), qid
+
+
+def votes(rng, n, each=8, gain=2.0):
+    """Votes on random pairs of n items, `each` per item, with two rankers of the items.
+
+    An item is in several pairs, so pairs depend on each other through items.
+    """
+    quality, m = rng.normal(size=n), n * each // 2
+    left = rng.integers(n, size=m)
+    right = (left + rng.integers(1, n, size=m)) % n
+    won = rng.random(m) < 1 / (1 + np.exp(gain * (quality[right] - quality[left])))
+    pairs = np.where(won[:, None], np.stack([left, right], 1), np.stack([right, left], 1))
+    rankers = quality + rng.normal(size=(2, n))
+    return Judgments(pairs=pairs, n=n), *rankers
 
 
 def of_queries(pairs, **options):
@@ -145,6 +160,21 @@ ASYMPTOTIC = {
         lambda rng, n: mean_metric(rng.beta(0.6, 0.4, size=n)),
         (20, 50),
         0.6,
+    ),
+    "pair error of listed pairs": (
+        lambda rng, n: ranking_risk(*votes(rng, n)[:2], pairs="comparable"),
+        (50, 100),
+        None,
+    ),
+    "pair error, many votes on few items": (
+        lambda rng, n: ranking_risk(*votes(rng, n, each=30)[:2], pairs="comparable"),
+        (40, 80),
+        None,
+    ),
+    "difference of errors of listed pairs": (
+        lambda rng, n: compare(*votes(rng, n), metric="pair_error"),
+        (50, 100),
+        0.0,
     ),
 }
 EVALUATIONS = {
@@ -257,3 +287,27 @@ def test_randomisation_rejects_equal_rankers_as_often_as_it_says(queried):
     # Four standard errors of a share over 300 samples, about.
     assert abs(np.mean(p_values <= 0.05) - 0.05) < 0.05
     assert abs(np.mean(p_values <= 0.5) - 0.5) < 0.12
+
+
+@pytest.mark.slow
+def test_pairs_taken_for_independent_would_cover_too_little():
+    """The items' share of the variance is what the interval is about."""
+    rng = np.random.default_rng(3)
+    truth = ranking_risk(*votes(rng, 50_000, each=30)[:2]).value
+    held = alone = 0
+    for _ in range(500):
+        made, scores, _ = votes(rng, 40, each=30)
+        pair = np.arange(len(made.pairs))
+        held += truth in ranking_risk(made, scores).interval()
+        alone += truth in ranking_risk(made, scores, groups=pair).interval()
+    assert held / 500 > 0.92
+    assert alone / 500 < 0.88
+
+
+@pytest.mark.slow
+def test_randomisation_of_listed_pairs_rejects_equal_rankers_as_often_as_it_says():
+    rng, found = np.random.default_rng(8), []
+    for _ in range(200):
+        found.append(compare(*votes(rng, 40), method="randomization", random_state=rng).p_value)
+    assert np.mean(np.array(found) <= 0.05) < 0.11
+    assert abs(np.mean(np.array(found) <= 0.5) - 0.5) < 0.14

@@ -57,7 +57,7 @@ def test_a_fit_from_disk_is_the_fit_from_memory(tmp_path, balance, select):
 
 
 @given(
-    problem=strategies.problems(kind=None),
+    problem=strategies.problems(tied=False),
     max_bins=st.sampled_from([2, 5, 255]),
     cuts=st.sets(st.integers(1, 11), max_size=4),
 )

@@ -92,7 +92,7 @@ def test_the_best_margin_is_that_of_all_pairs_and_all_stumps(problem):
     assert expected > 0
 
 
-@given(some.problems(most=8), st.booleans())
+@given(some.problems(most=8, tied=False), st.booleans())
 def test_the_best_margin_of_anything(problem, nonnegative):
     X, made = problem
     values = [stump.values(X) for stump in stumps_of(X, made)]
@@ -396,7 +396,8 @@ def test_lemma_9_steps_become_small_beside_the_norm():
     model = SmoothMargin(rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
     steps = np.abs(model.fit(X, y, qid=qid).history_["step"])
     share = steps / np.cumsum(steps)
-    assert share[-500:].max() < 0.003 < 0.05 < share[:10].min()
+    assert share[-500:].max() < 0.003
+    assert share[:10].min() > 0.05
 
 
 def test_lemma_20_needs_its_condition():
@@ -476,7 +477,7 @@ def test_a_senseless_tolerance_is_refused(tolerance):
 # -- margins of any model --------------------------------------------------------------------
 
 
-@given(some.problems(most=10))
+@given(some.problems(most=10, tied=False))
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 def test_the_distribution_of_margins_is_that_of_a_list(problem):
     X, made = problem

@@ -532,8 +532,7 @@ def test_judgments_bring_grades_queries_and_weights():
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        (Judgments.preferences([0, 2], [1, 1], n=3), {}, r"y lists 2 pairs.*pairs_in_order"),
-        (Judgments([0, 1, 2], pairs=[[0, 1]]), {}, r"y lists 1 pairs.*leave them out"),
+        (Judgments([0, 1, 2], pairs=[[0, 1]]), {"metrics": "mrr"}, r"mrr reads grades.*1 listed"),
         (Judgments(qid=[1, 1, 1]), {}, r"without grades: .*Judgments\(grade\)"),
         (Judgments([0, 1, 2]), {"qid": [1, 1, 1]}, r"qid is given beside a Judgments"),
         (Judgments([0, 1, 2]), {"sample_weight": [1, 1, 1]}, r"sample_weight is given beside"),

@@ -257,10 +257,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(algorithm, prob
     size = len(made)
     copies = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
     rows = np.repeat(np.arange(size), copies)
-    weighted = Judgments(
-        made.grade, made.qid, pairs=made.pairs, pair_weight=made.pair_weight, weight=copies,
-        n=size,
-    )  # fmt: skip
+    weighted = made._with(weight=copies)
     assume(naive.list_pairs(weighted))
     one, other = boost(algorithm, X, weighted, 6), boost(algorithm, X[rows], made[rows], 6)
     assert_same_model(one, other)

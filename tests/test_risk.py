@@ -246,9 +246,7 @@ def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how)
         "numbers": 1000 - 3 * number,
         "reversed": -number,
     }[how]
-    renamed = Judgments(
-        made.grade, names, pairs=made.pairs, pair_weight=made.pair_weight, weight=made.weight
-    )
+    renamed = made._with(qid=names)
     risk = PairRisk("exponential", balance=balance)
     assert risk.value(renamed, scores) == risk.value(made, scores)
     assert_array_equal(risk.pull(renamed, scores), risk.pull(made, scores))
@@ -264,10 +262,7 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(loss, price, da
     size = len(made)
     copies = np.array(data.draw(st.lists(st.integers(0, 2), min_size=size, max_size=size)))
     own = np.ones(size) if made.weight is None else made.weight
-    weighted = Judgments(
-        made.grade, made.qid, pairs=made.pairs, pair_weight=made.pair_weight,
-        weight=own * copies, n=size,
-    )  # fmt: skip
+    weighted = made._with(weight=own * copies)
     rows = np.repeat(np.arange(size), copies)
     if not naive.list_pairs(weighted):
         return

@@ -127,6 +127,12 @@ def write_table(
     True
     """
     whole_number("max_bins", max_bins, least=2, most=MAX_BINS)
+    if not isinstance(blocks, Iterable):
+        raise ValueError(f"blocks={blocks!r}: give an iterable of (X, y) or longer tuples")
+    if feature_names is not None and (
+        isinstance(feature_names, str) or not isinstance(feature_names, Iterable)
+    ):
+        raise ValueError(f"feature_names={feature_names!r}: give one name for each feature")
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
@@ -20,7 +22,10 @@ def folds(
     """Rows to learn from and rows to hold out, `cv` times; O(n log n).
 
     Queries stay whole. Without queries the classes keep their proportions, as long as there
-    are few of them. A listed pair with a row on each side is in neither part.
+    are few of them. Queries (or rows, where there are neither queries nor grades) that a chain
+    of listed pairs and ties joins stay together too, if they fall into `cv` or more groups of
+    which none holds more than half of the compared rows. Otherwise pairs are cut: one with a
+    row on each side is in neither part, so that 1/cv² of the pairs are held out at a time.
 
     >>> from precede import Judgments
     >>> judgments = Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"])
@@ -34,10 +39,12 @@ def folds(
             f"cv={cv} needs at least as many queries, and there are {queries}; lower cv, give a "
             "number in place of 'cv', or leave qid out for one list"
         )
-    if judgments.qid is not None:
-        yield from GroupKFold(cv, shuffle=True, random_state=random_state).split(
-            rows, groups=judgments._query()
-        )
+    groups = _joined(judgments, cv)
+    if groups is None and judgments.qid is not None:
+        groups = judgments._query()
+    if groups is not None:
+        splitter = GroupKFold(cv, shuffle=True, random_state=random_state)
+        yield from splitter.split(rows, groups=groups)
         return
     # Rows without a grade are a class of their own; so are the values of a real-valued grade
     # as long as they are few.
@@ -47,5 +54,22 @@ def folds(
         else np.nan_to_num(judgments.grade, nan=np.inf)
     )
     kinds, kind, count = np.unique(grade, return_inverse=True, return_counts=True)
-    splitter = StratifiedKFold if kinds.size <= 10 and count.min() >= cv else KFold
-    yield from splitter(cv, shuffle=True, random_state=random_state).split(rows, kind)
+    kfold = StratifiedKFold if kinds.size <= 10 and count.min() >= cv else KFold
+    yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, kind)
+
+
+def _joined(judgments: Judgments, cv: int) -> NDArray | None:
+    """Number the rows by what listed pairs and ties join; None where that makes no folds."""
+    held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
+    if not held or (judgments.qid is None and judgments.grade is not None):
+        return None
+    listed = np.concatenate(held)
+    node = np.arange(len(judgments)) if judgments.qid is None else judgments._query()
+    one, other = node[listed].T
+    count = int(node.max(initial=-1)) + 1
+    graph = scipy.sparse.coo_array((np.ones(len(listed)), (one, other)), (count, count))
+    group = scipy.sparse.csgraph.connected_components(graph, directed=False)[1][node]
+    compared = np.unique(listed) if judgments.qid is None else np.arange(len(judgments))
+    sizes = np.bincount(group[compared], minlength=1)
+    enough = np.count_nonzero(sizes) >= cv and sizes.max() <= compared.size / 2
+    return group if enough else None

@@ -138,6 +138,8 @@ class GeneralRisk(BoundLossRisk):
         losers of ``g''(u_k) (w l')² + g'(u_k) w l''``.
         """
         scores, sums, weight = state.scores, self._sums, self._log_weight
+        if state.log_mass == -np.inf:  # every pair is beyond its margin
+            return np.zeros(scores.size)
         log_paid, log_slope, log_bend = sums.over_winners(
             scores, weight, ("value", "slope", "curvature")
         )

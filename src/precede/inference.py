@@ -2,7 +2,8 @@
 
 The errors of one item against all others are a count, and all n counts come from one sort and a
 Fenwick tree, O(n log n). Every estimate is a ratio Σa / Σb over independent units (items, or
-queries), so one jackknife gives the standard error of all of them and of their differences. An
+queries), so one jackknife gives the standard error of all of them and of their differences. For
+listed pairs, each of which belongs to two items, the variance is the dyadic one. An
 interval that the data cannot support is absent and says why; it is never a wrong number.
 """
 
@@ -19,8 +20,10 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr, stdtrit
 
+from precede.judgments import Judgments, number_queries
 from precede.metrics import (
     Interval,
+    check_within_queries,
     evaluate,
     query_numbers,
     read_target,
@@ -43,6 +46,7 @@ __all__ = [
 
 BOOTSTRAP_RESAMPLES, QUERY_DRAWS, ITEM_DRAWS = 2000, 9999, 1999
 QUANTITIES = {"all": "ranking risk", "comparable": "pair error", "pooled": "pooled pair error"}
+PLURALS = {"item": "items", "query": "queries", "group": "groups"}
 RISK_METRICS = {words.replace(" ", "_"): pairs for pairs, words in QUANTITIES.items()}
 
 
@@ -68,7 +72,8 @@ class Estimate(_Result):
 
     `std_error` is None where it cannot be had; `reason` then says why, and `interval` raises
     with it. `n_pairs` counts the unordered pairs of which the value is a share, `n_skipped` the
-    queries without a pair or a value; the fields after `reason` are for `interval`.
+    queries without a pair or a value; the fields after `reason` are for `interval`. If pairs
+    were given in groups, `n_queries` counts these.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class Estimate(_Result):
     scale: str = field(default="logit", repr=False)
     degrees: float = field(default=math.inf, repr=False)
     blocks: int = field(default=0, repr=False)
+    unit: str = field(default="query", repr=False)
     replicates: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     def interval(self, level: float = 0.95) -> Interval:
@@ -111,7 +117,7 @@ class Estimate(_Result):
         return Interval(low, high, level)
 
     def __str__(self) -> str:
-        units = [f"{self.n_queries} queries"] if self.n_queries is not None else []
+        units = [f"{self.n_queries} {PLURALS[self.unit]}"] if self.n_queries is not None else []
         units += [f"{self.n_skipped} skipped"] if self.n_skipped else []
         units += [f"{self.n_items} items", f"{self.n_pairs} pairs"] if self.n_pairs else []
         counts = ", ".join(units)
@@ -127,8 +133,9 @@ class Estimate(_Result):
 class Comparison(_Result):
     """A paired comparison of two rankers, a minus b, on the same data.
 
-    `std_error` is that of the difference over `n_units` independent queries or items, None with
-    a `reason`; `p_value` is two-sided. A randomisation says what it `exchanged`, how often.
+    `std_error` is that of the difference over `n_units` independent queries, items or groups,
+    None with a `reason`; `p_value` is two-sided. A randomisation says what it `exchanged`, how
+    often.
 
     Examples
     --------
@@ -167,7 +174,7 @@ class Comparison(_Result):
         text += f", 95 % interval {ends.low:+.4f} to {ends.high:+.4f}" if ends else ""
         text += "" if self.p_value is None else f", p = {self.p_value:.4g}"
         text += f"; no interval: {self.reason}" if self.reason else ""
-        text += f"\n  {self.method}, {self.n_units} {'items' if self.unit == 'item' else 'queries'}"
+        text += f"\n  {self.method}, {self.n_units} {PLURALS[self.unit]}"
         text += f", {self.n_skipped} skipped" if self.n_skipped else ""
         return text + (f", {self.exchanged}, {self.n_draws} times" if self.exchanged else "")
 
@@ -210,7 +217,7 @@ class RankComparison(_Result):
 
 
 def ranking_risk(
-    y: ArrayLike,
+    y: ArrayLike | Judgments,
     scores: ArrayLike,
     qid: ArrayLike | None = None,
     *,
@@ -218,6 +225,7 @@ def ranking_risk(
     pairs: str = "all",
     method: str = "asymptotic",
     random_state: Any = None,
+    groups: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate the probability that two items are put in the wrong order.
 
@@ -226,11 +234,18 @@ def ranking_risk(
     Hoeffding's projection, 4·Var(ĥ)/n, with the jackknife's factor (n − 1)²/(n − 2)².
     O(n log n). Reference: Clémençon, Lugosi, Vayatis (2005), section 2 and equation (1).
 
+    Over listed pairs p with weights w_p the risk is Σ w_p·k_p / Σ w_p. Two pairs that share an
+    item are dependent, so with items as units the variance is Σ e_p·e_q / (Σ w)² over all p, q
+    with an item in common, e_p = w_p·(k_p − risk): Σ_i (Σ_{p∋i} e_p)² less Σ_d (Σ_{p∈d} e_p)²
+    over the different pairs d of items, which the first sum counts twice. It is at least the
+    last sum, which is its value where items have no effect. O(pairs log pairs). Reference:
+    Aronow, Samii, Assenova, *Cluster-robust variance estimation for dyadic data* (2015).
+
     Parameters
     ----------
     y, scores : array-like of shape (n,)
         Labels (only their order matters) and scores; larger means better and placed higher.
-        `y` may be a graded `Judgments`, which brings its queries.
+        `y` may be a `Judgments`, which brings its queries: graded, or with listed pairs.
     qid : array-like of shape (n,), optional
         Query of each item; then pairs stay within queries and the *query* is the independent
         unit, otherwise the item is.
@@ -240,13 +255,17 @@ def ranking_risk(
     pairs : {"all", "comparable", "pooled"}, default "all"
         What the risk is a share of: all pairs (L_n), or those with different labels (the *pair
         error*). With queries both are means over queries, and "pooled" is the ratio of the sums
-        over queries of errors and comparable pairs. Queries without pairs are skipped.
+        over queries of errors and comparable pairs. Queries without pairs are skipped. Of listed
+        pairs, "all" counts ties, which are never wrong, and the others do not.
     method : {"asymptotic", "bernstein", "bootstrap"}, default "asymptotic"
         t interval on the logit scale from the jackknife standard error (DeLong's for two grades
         and comparable pairs); equation (1) of the paper inverted, true for every distribution
         and n; or percentiles of 2000 resamples of the items, or queries.
     random_state : None, int or numpy.random.Generator
         Used by the bootstrap only.
+    groups : array-like with one identifier per listed pair, then one per tie; optional
+        Such as who judged the pair. The group is then the independent unit, and the risk the
+        ratio of the sums over groups.
 
     Examples
     --------
@@ -254,12 +273,17 @@ def ranking_risk(
     >>> print(ranking_risk(y, scores))
     ranking risk 0.0778, 95 % interval 0.0099 to 0.4163
       standard error 0.0677, asymptotic; 10 items, 45 pairs
+    >>> from precede import Judgments
+    >>> votes = [(0, 1), (0, 2), (3, 1), (2, 3), (3, 4), (4, 0), (2, 5), (5, 1)]
+    >>> print(ranking_risk(Judgments(pairs=votes, n=6), [5.0, 0.0, 3.0, 2.0, 1.0, 4.0]))
+    ranking risk 0.2500, 95 % interval 0.0297 to 0.7840
+      standard error 0.1722, asymptotic; 6 items, 8 pairs
     """
     check_choice("ties", ties, ("half", "wrong"))
     check_choice("pairs", pairs, tuple(QUANTITIES))
-    sample = _Sample.build(*read_sample(y, qid))
+    sample = _read(y, qid, groups)
     ratio = sample.ratio(scores, pairs, 0.5 if ties == "half" else 1.0)
-    return _estimate(ratio, method, random_state, quantity=QUANTITIES[pairs])
+    return _estimate(ratio, method, random_state, quantity=QUANTITIES[pairs], unit=sample.unit)
 
 
 def auc(
@@ -341,7 +365,7 @@ def mean_metric(
 
 
 def compare(
-    y: ArrayLike,
+    y: ArrayLike | Judgments,
     scores_a: ArrayLike,
     scores_b: ArrayLike,
     qid: ArrayLike | None = None,
@@ -349,6 +373,7 @@ def compare(
     metric: str = "ranking_risk",
     method: str = "asymptotic",
     random_state: Any = None,
+    groups: ArrayLike | None = None,
 ) -> Comparison:
     """Compare two rankers on the same data, pairing what they do to the same items.
 
@@ -359,7 +384,8 @@ def compare(
     Parameters
     ----------
     y, scores_a, scores_b : array-like of shape (n,)
-        Labels, or a graded `Judgments` with its queries; the scores of the two rankers.
+        Labels, or a `Judgments` (grades with their queries, or listed pairs as in
+        `ranking_risk`); the scores of the two rankers.
     qid : array-like of shape (n,), optional
         Query of each item; then the query is the independent unit, otherwise the item is.
     metric : str, default "ranking_risk"
@@ -371,6 +397,8 @@ def compare(
         the two mid-ranks of an item (1999 at random): ranks, as scores share no scale.
     random_state : None, int or numpy.random.Generator
         Used by the randomisation test only.
+    groups : array-like with one identifier per listed pair, then one per tie; optional
+        As in `ranking_risk`: the group is then the independent unit.
 
     Examples
     --------
@@ -382,16 +410,15 @@ def compare(
       randomization, 10 items, the two mid-ranks of each item exchanged, 1999 times
     """
     check_choice("method", method, ("asymptotic", "randomization"))
-    y, qid = read_sample(y, qid)
-    sample = _Sample.build(y, qid)
+    sample = _read(y, qid, groups)
     scores = [_vector("scores_a", scores_a), _vector("scores_b", scores_b)]
-    if metric == "auc":
+    if metric == "auc" and isinstance(sample, _Sample):
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
     elif metric in RISK_METRICS:
         first, second = (sample.ratio(values, RISK_METRICS[metric], 0.5) for values in scores)
     else:
-        first, second = _metric_ratios(y, scores, qid, metric)
-    if sample.queries and first.n_units < 2:
+        first, second = _metric_ratios(y, scores, qid, metric, sample)
+    if sample.unit != "item" and first.n_units < 2:
         raise ValueError(f"{first.obstacle()}, or no qid to take the items as independent")
     error, degrees, reason = first.standard_error(second)
     difference = first.value - second.value
@@ -403,7 +430,7 @@ def compare(
     elif np.array_equal(first.numerator, second.numerator):
         test = {"p_value": 1.0}
     test |= {"std_error": error, "degrees": degrees, "reason": reason, "method": method}
-    test |= {"unit": "query" if sample.queries else "item", "n_units": first.n_units}
+    test |= {"unit": sample.unit, "n_units": first.n_units}
     test |= {"value_a": first.value, "value_b": second.value, "difference": difference}
     return Comparison(metric=metric, n_skipped=first.counts["n_skipped"], **test)
 
@@ -457,7 +484,9 @@ def friedman(
     if grid.ndim != 2 or min(grid.shape) < 2 or np.isnan(grid).any():
         raise ValueError(f"table of shape {grid.shape}; give 2 x 2 values or more, without NaN")
     n_datasets, n_rankers = grid.shape
-    labels = [f"ranker {j}" for j in range(n_rankers)] if names is None else list(names)
+    labels = [f"ranker {j}" for j in range(n_rankers)] if names is None else names
+    if not isinstance(labels, Sequence | np.ndarray) or isinstance(labels, str):
+        raise ValueError(f"names={names!r}; give a list of names, one per column")
     if len(labels) != n_rankers:
         raise ValueError(f"{len(labels)} names for {n_rankers} rankers; give one per column")
     ranks = np.stack([_mid_ranks(-row if larger_is_better else row) for row in grid])
@@ -494,7 +523,8 @@ def nemenyi(n_rankers: int, n_datasets: int, *, level: float = 0.95) -> float:
     """
     from scipy.stats import studentized_range  # noqa: PLC0415 - slow to import, rarely needed
 
-    if not (n_rankers >= 2 and n_datasets >= 1):
+    whole = all(isinstance(each, int | np.integer) for each in (n_rankers, n_datasets))
+    if not (whole and n_rankers >= 2 and n_datasets >= 1):
         given = f"n_rankers={n_rankers!r}, n_datasets={n_datasets!r}"
         raise ValueError(f"{given}; give at least 2 rankers and 1 data set")
     quantile = studentized_range.ppf(1 - 2 * upper_tail(level), n_rankers, np.inf) / math.sqrt(2)
@@ -507,6 +537,7 @@ class _Ratio:
 
     A pair belongs to two items but to one query: leaving out a unit takes `share` times its own
     part away. `blocks` are Bernstein's independent terms (0: none); strata are DeLong's classes.
+    `dyads` are both parts once more, by the two items of listed pairs.
     """
 
     numerator: np.ndarray
@@ -516,6 +547,7 @@ class _Ratio:
     blocks: int = 0
     strata: np.ndarray | None = None
     redraw: Callable[[np.ndarray], float] | None = None
+    dyads: np.ndarray | None = None
 
     @property
     def n_units(self) -> int:
@@ -550,6 +582,8 @@ class _Ratio:
         psi, scale = self.influence(), abs(self.value)
         if other is not None:
             psi, scale = psi - other.influence(), max(scale, abs(other.value))
+        if self.dyads is not None:
+            return self._dyadic_error(psi, other)
         parts = [psi] if self.strata is None else [psi[self.strata == s] for s in (0, 1)]
         if all(np.ptp(part) <= 1e-12 * scale for part in parts):
             way_out = "; use method='bernstein'" if other is None and self.blocks else ""
@@ -562,6 +596,22 @@ class _Ratio:
         if self.strata is None:
             degrees = self.denominator.sum() ** 2 / (self.denominator**2).sum() - 1
         return math.sqrt(variances.sum()), float(degrees), ""
+
+    def _dyadic_error(
+        self, psi: np.ndarray, other: _Ratio | None
+    ) -> tuple[float | None, float, str]:
+        """Take the pairs of items, which the jackknife over items counts twice, off once."""
+        assert self.dyads is not None
+        numerator, weight = self.dyads
+        off = numerator - self.value * weight
+        if other is not None and other.dyads is not None:
+            off = off - (other.dyads[0] - other.value * weight)
+        if np.abs(off).max() <= 1e-12 * weight.max():
+            return None, math.inf, "all pairs agree, so the estimated error would be 0"
+        alone = float(np.square(off / weight.sum()).sum())
+        variance = max(psi.var(ddof=1) / len(psi) - alone, alone)
+        units = (each.sum() ** 2 / np.square(each).sum() for each in (self.denominator, weight))
+        return math.sqrt(variance), float(min(units)) - 1, ""
 
     def resample(self, rng: np.random.Generator) -> np.ndarray:
         replicates, size = np.empty(BOOTSTRAP_RESAMPLES), self.n_units
@@ -576,6 +626,9 @@ def _estimate(ratio: _Ratio, method: str, random_state: Any, **facts: Any) -> Es
     check_choice("method", method, ("asymptotic", "bernstein", "bootstrap"))
     error, degrees, reason = ratio.standard_error()
     replicates = np.empty(0)
+    if ratio.dyads is not None and method != "asymptotic":
+        why = f"method={method!r} does not cover listed pairs that share items"
+        raise ValueError(f"{why}; use method='asymptotic', or give qid or groups")
     if method == "bernstein":
         reason = ""
         if not ratio.blocks:
@@ -601,6 +654,15 @@ class _Sample:
     comparable: np.ndarray
     queries: bool
     strata: np.ndarray | None
+
+    @property
+    def unit(self) -> str:
+        return "query" if self.queries else "item"
+
+    def wrong(self, ranks: np.ndarray) -> float:
+        """Count the errors over ordered pairs, equal ranks half."""
+        ones = np.ones(len(self.grade))
+        return float(_item_errors(self.starts, self.grade, ranks, ones, 0.5).sum())
 
     @classmethod
     def build(cls, y: ArrayLike, qid: ArrayLike | None) -> _Sample:
@@ -665,34 +727,143 @@ class _Sample:
         return _Ratio(wrong / total, np.ones(len(total)), 1, counts, blocks=len(total))
 
 
-def _randomize(sample: _Sample, both: Any, scores: Any, random_state: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _ListedSample:
+    """Listed pairs, ties last; items are numbered by the `rows` that take part in a pair."""
+
+    rows: np.ndarray
+    sides: np.ndarray  # winners and losers, as items
+    weight: np.ndarray
+    tied: np.ndarray
+    unit: str
+    number: np.ndarray  # of the query or group of every pair
+    n_queries: int
+    n_rows: int
+
+    @classmethod
+    def build(cls, y: Judgments, groups: ArrayLike | None) -> _ListedSample:
+        if y.grade is not None:
+            raise ValueError("y has grades and listed pairs; give a Judgments with one of the two")
+        kinds = {"pairs": (y.pairs, y.pair_weight), "ties": (y.ties, y.tie_weight)}
+        listed, weights, tied = [], [], []
+        for name, (given, own) in kinds.items():
+            pairs = np.zeros((0, 2), np.int64) if given is None else given
+            check_within_queries(y, pairs, name)
+            listed.append(pairs)
+            weights.append(np.ones(len(pairs)) if own is None else own)
+            tied.append(np.full(len(pairs), name == "ties"))
+        sides, weight = np.concatenate(listed), np.concatenate(weights)
+        unit, number, queries = "item", np.zeros(len(sides), np.int64), 0
+        if y.qid is not None:
+            unit, number, queries = "query", y._query()[sides[:, 1]], np.unique(y._query()).size
+        if groups is not None:
+            if y.qid is not None:
+                raise ValueError("groups given beside y.qid; give one of the two as the unit")
+            unit, number = "group", number_queries(groups)[0]
+            if number.size != len(sides):
+                told = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
+                raise ValueError(f"{told}; give one for each")
+        kept = weight > 0
+        rows, items = np.unique(sides[kept], return_inverse=True)
+        ties = np.concatenate(tied)[kept]
+        if ties.all():
+            raise ValueError("no pair to order: no listed pair has a positive weight")
+        items = items.reshape(-1, 2).T
+        return cls(rows, items, weight[kept], ties, unit, number[kept], queries, len(y))
+
+    def ranks(self, scores: ArrayLike) -> np.ndarray:
+        """Dense ranks 1, 2, … of the scores of the items."""
+        values = _vector("scores", scores)
+        if len(values) != self.n_rows:
+            raise ValueError(f"{len(values)} scores for {self.n_rows} rows; give one score per row")
+        return np.unique(values[self.rows], return_inverse=True)[1] + 1
+
+    def errors(self, ranks: np.ndarray, tie: float) -> np.ndarray:
+        above, below = ranks[self.sides]
+        wrong = np.where(above == below, tie, above < below)
+        return np.where(self.tied, 0.0, self.weight * wrong)
+
+    def wrong(self, ranks: np.ndarray) -> float:
+        """Sum the weights of the pairs in the wrong order, equal ranks half."""
+        return float(self.errors(ranks, 0.5).sum())
+
+    def ratio(self, scores: ArrayLike, pairs: str, tie: float) -> _Ratio:
+        errors = self.errors(self.ranks(scores), tie)
+        counted = np.ones(self.tied.size, bool) if pairs == "all" else ~self.tied
+        errors, weight, number = errors[counted], self.weight[counted], self.number[counted]
+        sides = self.sides[:, counted]
+        counts = {"n_items": np.unique(sides).size, "n_pairs": weight.size, "n_skipped": 0}
+        if self.unit != "query" and pairs == "pooled":
+            raise ValueError("pooled pairs need qid; without queries use the comparable pairs")
+        if self.unit == "item":
+            return self._item_ratio(sides, errors, weight, counts)
+        wrong, total = np.bincount(number, errors), np.bincount(number, weight)
+        wrong, total = wrong[total > 0], total[total > 0]
+        counts["n_skipped"] = self.n_queries - total.size if self.unit == "query" else 0
+        if pairs == "pooled" or self.unit == "group":
+            return _Ratio(wrong, total, 1, counts)
+        return _Ratio(wrong / total, np.ones(total.size), 1, counts, blocks=total.size)
+
+    def _item_ratio(
+        self, sides: np.ndarray, errors: np.ndarray, weight: np.ndarray, counts: dict[str, int]
+    ) -> _Ratio:
+        rows, item = np.unique(sides, return_inverse=True)
+        item = item.reshape(sides.shape)
+        both = np.stack([errors, weight])
+        parts = [
+            np.bincount(item[0], part, len(rows)) + np.bincount(item[1], part, len(rows))
+            for part in both
+        ]
+        dyad = np.unique(np.sort(item, axis=0).T @ [item.max() + 1, 1], return_inverse=True)[1]
+        dyads = np.stack([np.bincount(dyad, part) for part in both])
+        return _Ratio(parts[0], parts[1], 2, counts, dyads=dyads)
+
+
+def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample:
+    """Labels, or the listed pairs of a `Judgments`, with their independent units."""
+    held = (y.pairs, y.ties) if isinstance(y, Judgments) else ()
+    if any(pairs is not None and len(pairs) for pairs in held):
+        _refuse_weights(y.weight)
+        if qid is not None:
+            raise ValueError("qid is given beside a Judgments: put it inside")
+        return _ListedSample.build(y, groups)
+    if groups is not None:
+        raise ValueError("groups are of listed pairs, and y lists none; use qid for graded items")
+    return _Sample.build(*read_sample(y, qid))
+
+
+def _randomize(
+    sample: _Sample | _ListedSample, both: Any, scores: Any, random_state: Any
+) -> dict[str, Any]:
     """Exchange the two results of queries, or the two mid-ranks of items, and compare the gaps."""
-    rng, size = np.random.default_rng(random_state), both[0].n_units
-    gaps, ones = both[0].numerator - both[1].numerator, np.ones(len(sample.grade))
+    rng, by_item = np.random.default_rng(random_state), sample.unit == "item"
+    gaps = both[0].numerator - both[1].numerator
     ranks = [np.rint(2 * _mid_ranks(sample.ranks(values))).astype(np.int64) for values in scores]
+    size = len(ranks[0]) if by_item else both[0].n_units
 
     def gap(swap: np.ndarray) -> float:
-        if sample.queries:
+        if not by_item:
             return abs(np.where(swap, gaps, -gaps).sum())
         turned = (np.where(swap, ranks[0], ranks[1]), np.where(swap, ranks[1], ranks[0]))
-        errors = [_item_errors(sample.starts, sample.grade, r, ones, 0.5) for r in turned]
-        return abs(errors[0].sum() - errors[1].sum())
+        return abs(sample.wrong(turned[0]) - sample.wrong(turned[1]))
 
     # Equal gaps differ by rounding only; they must count as equal or p comes out too small.
     observed = gap(np.ones(size, dtype=bool)) - 1e-12 * np.abs(gaps).sum()
-    exchanged = f"the two {'results of each query' if sample.queries else 'mid-ranks of each item'}"
+    exchanged = f"the two {'mid-ranks' if by_item else 'results'} of each {sample.unit}"
     facts: dict[str, Any] = {"exchanged": exchanged + " exchanged"}
-    if sample.queries and size <= 13:
+    if not by_item and size <= 13:
         every = ((np.arange(2**size)[:, None] >> np.arange(size)) & 1) == 1
         beyond = sum(gap(swap) >= observed for swap in every)
         return facts | {"p_value": float(beyond / 2**size), "n_draws": 2**size}
-    n_draws = QUERY_DRAWS if sample.queries else ITEM_DRAWS
+    n_draws = ITEM_DRAWS if by_item else QUERY_DRAWS
     beyond = sum(gap(rng.integers(2, size=size) == 1) >= observed for _ in range(n_draws))
     return facts | {"p_value": float((1 + beyond) / (1 + n_draws)), "n_draws": n_draws}
 
 
-def _metric_ratios(y: Any, both: Any, qid: Any, metric: str) -> list[_Ratio]:
-    if qid is None:
+def _metric_ratios(
+    y: Any, both: Any, qid: Any, metric: str, sample: _Sample | _ListedSample
+) -> list[_Ratio]:
+    if sample.unit != "query":
         raise ValueError(f"metric={metric!r} needs qid: one list has one value and no spread")
     tables = [evaluate(y, values, qid=qid, metrics=(metric,)).per_query for values in both]
     found = [next(iter(table.values())) for table in tables]  # its key may be spelt otherwise
@@ -721,12 +892,16 @@ def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, An
     `one_list` names a function that knows no queries.
     """
     labels, queries, weight = read_target(y, qid)
-    if weight is not None and (weight != 1).any():
-        why = "y has item weights, but here items are independent draws that count alike"
-        raise ValueError(f"{why}; pass Judgments(y.grade, y.qid), or use precede.metrics")
+    _refuse_weights(weight)
     if one_list and queries is not None:
         raise ValueError(f"y has queries, but {one_list} takes one list; pass y.grade to pool them")
     return labels, queries
+
+
+def _refuse_weights(weight: np.ndarray | None) -> None:
+    if weight is not None and (weight != 1).any():
+        why = "y has item weights, but here items are independent draws that count alike"
+        raise ValueError(f"{why}; make the Judgments without them, or use precede.metrics")
 
 
 def _vector(name: str, values: ArrayLike) -> np.ndarray:

@@ -47,6 +47,10 @@ def grades_of(y: Any) -> tuple[Floats, NDArray]:
         if (grade < 0).any():
             raise ValueError("y has missing values; remove those rows")
         return grade, grade
+    try:
+        y = np.asarray(y) if isinstance(y, list | tuple) else y
+    except ValueError as error:
+        raise ValueError(f"y must hold one grade for each row of X, but {error}") from error
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "O" and any(map(_is_missing, y)):
         raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
@@ -72,6 +76,11 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
     """Grades of some of the rows; text is refused, whose order only all rows together know."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
+    if isinstance(y, Judgments):
+        raise ValueError(
+            f"y of block {block} is a Judgments; give its parts as (X, grade, qid, weight), and "
+            "pairs of all blocks as write_table(..., pairs=)"
+        )
     if getattr(getattr(y, "dtype", None), "ordered", False):
         raise ValueError(
             f"y of block {block} is an ordered categorical, and other blocks may have other "
@@ -85,7 +94,8 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
 
 def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
     """The two classes of a single list; None for anything else."""
-    if labels is None or judgments.qid is not None or judgments.pairs is not None:
+    listed = judgments.pairs is not None or judgments.ties is not None
+    if labels is None or judgments.qid is not None or listed:
         return None
     classes = np.unique(labels)
     return classes if classes.size == 2 else None
@@ -103,7 +113,10 @@ def sample_weights(sample_weight: ArrayLike | None, n: int) -> Floats | None:
     """Weights as an array; a single number stands for all rows."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, np.float64)
+    try:
+        weight = np.asarray(sample_weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers, but {error}") from error
     return np.full(n, float(weight)) if weight.ndim == 0 else weight
 
 
@@ -113,16 +126,7 @@ def weighted(judgments: Judgments, weight: Floats | None, n: int) -> Judgments:
         raise ValueError(f"the Judgments have {len(judgments)} rows and X has {n}")
     if weight is None:
         return judgments
-    return Judgments(
-        judgments.grade,
-        judgments.qid,
-        pairs=judgments.pairs,
-        pair_weight=judgments.pair_weight,
-        pair_margin=judgments.pair_margin,
-        weight=weight if judgments.weight is None else weight * judgments.weight,
-        label=judgments.label,
-        n=n,
-    )
+    return judgments._with(weight=weight if judgments.weight is None else weight * judgments.weight)
 
 
 def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:

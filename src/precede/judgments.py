@@ -25,6 +25,11 @@ BALANCES = ("pairs", "queries", "items")
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# What a `Judgments` is made of.
+_FIELDS = (
+    "grade", "qid", "pairs", "pair_weight", "pair_margin", "ties", "tie_weight", "weight", "label",
+)  # fmt: skip
+
 
 class Judgments:
     """What is known about the order of n items, sliceable row by row.
@@ -47,18 +52,22 @@ class Judgments:
         By how much the score of the winner should exceed that of the loser: the degree of each
         preference. Used by the losses with ``margin="gap"``: `QBRank`, and `BoostedRanker` and
         `PushRanker` with ``loss=Hinge("gap")`` or ``SquaredHinge("gap")``; refused elsewhere.
+    ties : array of shape (t, 2), optional
+        Rows judged equally good. A tie counts as half a pair in each direction: it draws the
+        two scores together in training. Metrics leave ties out.
+    tie_weight : array of t non-negative numbers, optional
     weight : array of n non-negative numbers, optional
         An item weight multiplies every pair of the item: 2 is the item twice, 0 its absence.
     label : array of n numbers, optional
         Absolute targets, for algorithms that learn from values as well as from order. NaN
         means that the row has none.
     n : int, optional
-        Number of rows, needed only when nothing but `pairs` is given.
+        Number of rows, needed only when nothing but `pairs` and `ties` is given.
 
     Notes
     -----
-    Slicing costs O(rows + pairs) and keeps a pair when both its rows are kept. A row taken
-    twice (a bootstrap sample) brings each of its pairs twice, as weight 2 would.
+    Slicing costs O(rows + pairs) and keeps a pair or tie when both its rows are kept. A row
+    taken twice (a bootstrap sample) brings each of its pairs twice, as weight 2 would.
 
     Examples
     --------
@@ -68,6 +77,8 @@ class Judgments:
     Judgments(4 rows, 2 queries, 3 pairs)
     >>> judgments[[0, 1, 3]]
     Judgments(3 rows, 2 queries, 1 pair)
+    >>> Judgments(pairs=[(0, 1), (0, 2)], ties=[(1, 2)], n=3)
+    Judgments(3 rows, no query, 2 pairs, 1 tie)
     """
 
     def __init__(
@@ -78,6 +89,8 @@ class Judgments:
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
+        ties: ArrayLike | None = None,
+        tie_weight: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         label: ArrayLike | None = None,
         n: int | None = None,
@@ -90,6 +103,8 @@ class Judgments:
         self.pairs = _check_pairs(pairs, self._n)
         self.pair_weight = _check_of_pairs(pair_weight, "pair_weight", self.pairs)
         self.pair_margin = _check_of_pairs(pair_margin, "pair_margin", self.pairs)
+        self.ties = _check_pairs(ties, self._n, "ties")
+        self.tie_weight = _check_of_pairs(tie_weight, "tie_weight", self.ties, "ties")
 
     # -- other ways to make one ------------------------------------------------------------
 
@@ -146,7 +161,8 @@ class Judgments:
         pairs = _check_pairs(np.stack([better, worse], axis=1), None)
         said = any(others.get(name) is not None for name in ("grade", "qid", "label"))
         if n is None and item_weight is None and not said:
-            n = int(pairs.max()) + 1 if pairs is not None and pairs.size else 0
+            ties = _check_pairs(others.get("ties"), None, "ties")
+            n = 1 + max(int(rows.max(initial=-1)) for rows in (pairs, ties) if rows is not None)
         return cls(pairs=pairs, pair_weight=weight, weight=item_weight, n=n, **others)
 
     @classmethod
@@ -189,9 +205,18 @@ class Judgments:
         """One target per row: ``(n,)``."""
         return (self._n,)
 
+    def __array__(self, *_: Any, **__: Any) -> NDArray:
+        raise ValueError(
+            f"{self!r} is given where numbers are expected; pass one of its arrays, such as "
+            "its grade, qid or pairs"
+        )
+
     def __getitem__(self, rows: Any) -> Judgments:
         index = np.atleast_1d(np.arange(self._n)[rows])
-        pairs, pair_weight, pair_margin = self._sliced_pairs(index)
+        pairs, pair_weight, pair_margin = self._sliced_pairs(
+            self.pairs, (self.pair_weight, self.pair_margin), index
+        )
+        ties, tie_weight = self._sliced_pairs(self.ties, (self.tie_weight,), index)
 
         def take(values: NDArray | None) -> NDArray | None:
             return None if values is None else values[index]
@@ -202,6 +227,8 @@ class Judgments:
             pairs=pairs,
             pair_weight=pair_weight,
             pair_margin=pair_margin,
+            ties=ties,
+            tie_weight=tie_weight,
             weight=take(self.weight),
             label=take(self.label),
             n=index.size,
@@ -213,19 +240,25 @@ class Judgments:
         >>> Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"]).as_one_query().n_pairs
         4
         """
-        return Judgments(
-            self.grade, pairs=self.pairs, pair_weight=self.pair_weight,
-            pair_margin=self.pair_margin, weight=self.weight, label=self.label, n=self._n,
-        )  # fmt: skip
+        return self._with(qid=None)
+
+    def _with(self, **changes: Any) -> Judgments:
+        """Copy with some of the fields changed."""
+        fields = {name: getattr(self, name) for name in _FIELDS}
+        return Judgments(**fields | changes, n=self._n)
+
+    def _without_ties(self) -> Judgments:
+        return self if self.ties is None else self._with(ties=None, tie_weight=None)
 
     def _sliced_pairs(
-        self, index: Integers
-    ) -> tuple[Integers | None, Floats | None, Floats | None]:
-        if self.pairs is None:
-            return None, None, None
+        self, listed: Integers | None, of_pairs: tuple[Floats | None, ...], index: Integers
+    ) -> tuple[Any, ...]:
+        """Pairs of which both rows are kept, renumbered, and their numbers (weights, margins)."""
+        if listed is None:
+            return (None,) * (1 + len(of_pairs))
         copies = np.bincount(index, minlength=self._n)
-        kept = (copies[self.pairs[:, 0]] > 0) & (copies[self.pairs[:, 1]] > 0)
-        pairs = self.pairs[kept]
+        kept = (copies[listed[:, 0]] > 0) & (copies[listed[:, 1]] > 0)
+        pairs = listed[kept]
         # Rows grouped by what they are copies of: the copies of row r stand at
         # by_row[first[r] : first[r] + copies[r]].
         by_row = np.argsort(index, kind="stable")
@@ -242,20 +275,19 @@ class Judgments:
             ],
             axis=1,
         )
-        weight = None if self.pair_weight is None else self.pair_weight[kept][source]
-        margin = None if self.pair_margin is None else self.pair_margin[kept][source]
-        return sliced, weight, margin
+        return sliced, *(None if each is None else each[kept][source] for each in of_pairs)
 
     def __repr__(self) -> str:
         queries = 0 if self.qid is None else np.unique(self._query()).size
         told = [_count(self._n, "row"), _count(queries, "query"), _count(self.n_pairs, "pair")]
+        told += [] if self.ties is None else [_count(len(self.ties), "tie")]
         return f"Judgments({', '.join(told)})"
 
     # -- pairs, counted and never listed ---------------------------------------------------
 
     @property
     def n_pairs(self) -> int:
-        """Number of crucial pairs, counted in O(n log n); weights do not matter."""
+        """Number of crucial pairs, in O(n log n); weights do not matter, ties are not counted."""
         listed = 0 if self.pairs is None else len(self.pairs)
         if self.grade is None:
             return listed
@@ -280,7 +312,8 @@ class Judgments:
         balance : {"pairs", "queries", "items"}
             Whether every pair weighs the same, or every query does (its pairs share a total of
             1), or every item (they share the number of items of the query that take part in
-            a pair, which is between the two); a listed pair belongs to the query of its loser.
+            a pair, which is between the two); a listed pair belongs to the query of its loser,
+            and so does each half of a tie.
         labelled : bool
             Whether rows that have a label but no pair get a place too.
 
@@ -305,6 +338,8 @@ class Judgments:
             if (values := getattr(self, name)) is not None
         }
         if n is not None:
+            if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
+                raise ValueError(f"n={n!r} is no number of rows; use a whole number from 0")
             lengths["n"] = int(n)
         if not lengths:
             raise ValueError(
@@ -338,7 +373,8 @@ class Arrangement:
     query_start : first level of each query, and the end
     grade, weight : one number per place; places that only listed pairs know have grade NaN
     outer : weight of a place as a loser: its item weight times the balance of its query
-    winner, loser, pair_weight : the listed pairs, as places
+    winner, loser, pair_weight : the listed pairs, as places; a tie stands there in both
+        directions, with half its weight
     pair_margin : the margins of the listed pairs, None where none are given
     total : the sum of the weights of all pairs
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
@@ -479,7 +515,7 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
-    winner, loser, pair_weight, pair_margin = _merged_pairs(judgments, weight)
+    winner, loser, pair_weight, pair_margin, listed_count = _merged_pairs(judgments, weight)
     order, level_start, query_start = _sorted_levels(judgments, query, weight)
 
     without_level = np.zeros(n, bool)
@@ -520,7 +556,7 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
         pair_weight=pair_weight,
         total=math.fsum(total),
         pair_count=max(
-            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + winner.size)
+            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + listed_count)
         ),
         n_rows=n,
         label=None if label is None else label[order],
@@ -563,32 +599,45 @@ def _sorted_levels(
 
 def _merged_pairs(
     judgments: Judgments, weight: Floats
-) -> tuple[Integers, Integers, Floats, Floats | None]:
+) -> tuple[Integers, Integers, Floats, Floats | None, int]:
     """Give the listed pairs once each, sorted, with summed weights and without zeros.
 
-    Pairs of the same rows with different margins stay apart.
+    Pairs of the same rows with different margins stay apart. A tie is half a pair in each
+    direction, with a margin of 1. The last number counts the different pairs and ties.
     """
-    if judgments.pairs is None or not len(judgments.pairs):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), None
-    winner, loser = judgments.pairs.T
-    margin = np.ones(winner.size) if judgments.pair_margin is None else judgments.pair_margin
-    pair_weight = judgments.pair_weight
-    pair_weight = np.ones(winner.size) if pair_weight is None else pair_weight
-    kept = (pair_weight > 0) & (weight[winner] > 0) & (weight[loser] > 0)
-    winner, loser, pair_weight, margin = (
-        column[kept] for column in (winner, loser, pair_weight, margin)
+    pairs, pair_weight, pair_margin = _counting(
+        judgments.pairs, judgments.pair_weight, weight, judgments.pair_margin
     )
+    ties, tie_weight, tie_margin = _counting(judgments.ties, judgments.tie_weight, weight)
+    winner, loser = np.concatenate([pairs, ties, ties[:, ::-1]]).T
+    pair_weight = np.concatenate([pair_weight, tie_weight / 2, tie_weight / 2])
+    margin = np.concatenate([pair_margin, tie_margin, tie_margin])
     # Equal pairs are summed from the lightest, so that the order of the list does not matter.
     order = np.lexsort((pair_weight, margin, winner, loser))
-    winner, loser, pair_weight, margin = (
-        column[order] for column in (winner, loser, pair_weight, margin)
-    )
+    winner, loser = winner[order], loser[order]
+    pair_weight, margin = pair_weight[order], margin[order]
     first = np.ones(winner.size, bool)
     first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0) | (np.diff(margin) != 0)
     start = np.flatnonzero(first)
     merged = np.add.reduceat(pair_weight, start) if start.size else pair_weight
+    count = start.size
+    if len(ties):
+        count = np.unique(np.column_stack([pairs, pair_margin]), axis=0).shape[0]
+        count += np.unique(np.sort(ties, axis=1) @ [weight.size, 1]).size
     asked = None if judgments.pair_margin is None else margin[start]
-    return winner[start], loser[start], merged, asked
+    return winner[start], loser[start], merged, asked, count
+
+
+def _counting(
+    pairs: Integers | None, own: Floats | None, weight: Floats, margin: Floats | None = None
+) -> tuple[Integers, Floats, Floats]:
+    """Pairs whose own weight and item weights are positive, with their weights and margins."""
+    if pairs is None:
+        return np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0)
+    own = np.ones(len(pairs)) if own is None else own
+    margin = np.ones(len(pairs)) if margin is None else margin
+    kept = (own > 0) & (weight[pairs] > 0).all(axis=1)
+    return pairs[kept], own[kept], margin[kept]
 
 
 def _query_totals(
@@ -628,6 +677,8 @@ def check_balance(balance: str) -> str:
 def _numbers(values: ArrayLike, name: str, *, allow_nan: bool) -> Floats:
     array = _one_dimension(values, name)
     try:
+        if array.dtype.kind == "c":
+            raise ValueError("some are complex")
         array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -657,12 +708,19 @@ def _weights(values: ArrayLike, name: str) -> Floats:
 
 
 def _one_dimension(values: ArrayLike, name: str) -> NDArray:
-    array = np.asarray(values)
+    array = _as_array(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise ValueError(f"{name} has shape {array.shape}; it must have one dimension")
     return array
+
+
+def _as_array(values: ArrayLike, name: str) -> NDArray:
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # rows of different lengths, or Judgments
+        raise ValueError(f"{name} is no array: {error}") from error
 
 
 def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
@@ -718,47 +776,51 @@ def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {plural if number > 1 else noun}"
 
 
-def _check_pairs(pairs: ArrayLike | None, n: int | None) -> Integers | None:
+def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") -> Integers | None:
     """Pairs as row numbers; `n` rows, or None if that is not known yet."""
     if pairs is None:
         return None
-    array = np.asarray(pairs)
+    array = _as_array(pairs, name)
     if array.dtype.kind == "O":  # whole numbers of pandas' nullable kinds
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"pairs must be row numbers, but {error}") from error
+            raise ValueError(f"{name} must be row numbers, but {error}") from error
     if array.size == 0:
         return np.zeros((0, 2), np.int64)
     if array.ndim != 2 or array.shape[1] != 2:
-        raise ValueError(f"pairs has shape {array.shape}; give (winner, loser) rows, shape (m, 2)")
+        sides = "(winner, loser)" if name == "pairs" else "(one, other)"
+        raise ValueError(f"{name} has shape {array.shape}; give {sides} rows, shape (m, 2)")
     if array.dtype.kind not in "iu":
         if array.dtype.kind != "f" or not np.array_equal(array, np.floor(array)):
-            raise ValueError(f"pairs must be row numbers, not {array.dtype}")
+            raise ValueError(f"{name} must be row numbers, not {array.dtype}")
         array = array.astype(np.int64)
     bad = (array < 0) | (array >= (np.inf if n is None else n))
     if bad.any():
         j, side = np.argwhere(bad)[0]
         raise ValueError(
-            f"pairs[{j}, {side}] is {array[j, side]}, but there are {n or 'some'} rows; "
+            f"{name}[{j}, {side}] is {array[j, side]}, but there are {n or 'some'} rows; "
             f"use row numbers from 0{'' if n is None else f' to {n - 1}'}"
         )
     same = np.flatnonzero(array[:, 0] == array[:, 1])
     if same.size:
+        cannot = "precede itself" if name == "pairs" else "be compared with itself"
         raise ValueError(
-            f"pairs[{same[0]}] is ({array[same[0], 0]}, {array[same[0], 1]}): "
-            "an item cannot precede itself; remove the pair"
+            f"{name}[{same[0]}] is ({array[same[0], 0]}, {array[same[0], 1]}): "
+            f"an item cannot {cannot}; remove the pair"
         )
     return array.astype(np.int64)
 
 
-def _check_of_pairs(given: ArrayLike | None, name: str, pairs: Integers | None) -> Floats | None:
-    """One number for each listed pair: a weight, or a margin."""
+def _check_of_pairs(
+    given: ArrayLike | None, name: str, pairs: Integers | None, of: str = "pairs"
+) -> Floats | None:
+    """One number for each listed pair or tie: a weight, or a margin."""
     if given is None:
         return None
     if pairs is None:
-        raise ValueError(f"{name} is given without pairs; give the pairs as well")
-    if name == "pair_weight":
+        raise ValueError(f"{name} is given without {of}; give the {of} as well")
+    if name.endswith("weight"):
         array = _weights(given, name)
     else:
         array = _numbers(given, name, allow_nan=False)
@@ -767,7 +829,7 @@ def _check_of_pairs(given: ArrayLike | None, name: str, pairs: Integers | None) 
             raise ValueError(f"{name}[{j}] is {array[j]:g}; use 0 or more, or swap the pair")
     if array.size != len(pairs):
         raise ValueError(
-            f"{name} has {array.size} values for {len(pairs)} pairs; give one per pair"
+            f"{name} has {array.size} values for {len(pairs)} {of}; give one per {of[:-1]}"
         )
     return array
 

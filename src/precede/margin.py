@@ -18,6 +18,7 @@ import scipy.optimize
 import scipy.sparse
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
 
 from precede.boost import Training
 from precede.bound import least_margin
@@ -293,12 +294,14 @@ def best_margin(
     >>> round(best_margin(X, [0, 0, 0, 1, 1, 1]), 6)
     0.5
     """
-    X = np.asarray(X, np.float64)
-    judgments = _judgments(y, qid, pairs, len(X))
+    table = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+    judgments = _judgments(y, qid, pairs, len(table))
+    if len(judgments) != len(table):
+        raise ValueError(f"X has {len(table)} rows and y has {len(judgments)}; give one per row")
     weak = exactly_searched(rankers, "the best margin")
     with Workers(1) as workers:
         training = Training.prepare(
-            X, judgments, balance="pairs", max_bins=max_bins, workers=workers
+            table, judgments, balance="pairs", max_bins=max_bins, workers=workers
         )
         arrangement = training.arrangement
         if arrangement.n_places + arrangement.winner.size > MOST_ROWS:
@@ -377,7 +380,17 @@ def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int
         return Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
     if qid is not None or pairs is not None:
         raise ValueError("qid or pairs given beside Judgments; put everything inside")
+    refuse_ties(y)
     return y  # as it is: rows of no weight are left out
+
+
+def refuse_ties(judgments: Judgments) -> None:
+    """Refuse judged ties: both directions count, so the least margin would never be positive."""
+    if judgments.ties is not None and len(judgments.ties):
+        raise ValueError(
+            f"the Judgments hold {len(judgments.ties)} ties, and a tie has no margin: one of its "
+            "two directions is never positive; leave the ties out, or learn with RankBoost"
+        )
 
 
 class _Programme:

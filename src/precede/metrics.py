@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
                    "precision_at_percent@10")  # fmt: skip
+LISTED_METRICS = ("pairwise_accuracy", "pair_error")  # those that listed pairs have
 
 # What the kernel computes: codes before _AUC read positions, the others compare items.
 _DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
@@ -87,6 +88,10 @@ class Metric:
             close = " or ".join(difflib.get_close_matches(str(self.name), _KINDS, n=3, cutoff=0.5))
             hint = f"did you mean {close}? " if close else ""
             raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(_KINDS)}")
+        if self.k is not None and not isinstance(self.k, (int, float, np.number)):
+            raise ValueError(
+                f"k={self.k!r} of {self.name} is no number: give 10 for {self.name}@10"
+            )
         if self.k is not None and math.isfinite(self.k):
             # 10.0 and 10 are one cut-off and must print alike.
             object.__setattr__(self, "k", int(self.k) if self.k == int(self.k) else float(self.k))
@@ -302,12 +307,15 @@ class Evaluator:
     ----------
     y, qid : arrays of shape (n,)
         Grades (any finite numbers, larger is better) and query ids (of any type, in any order;
-        None makes one query of all rows). `y` may be a graded `Judgments` that holds all this.
+        None makes one query of all rows). `y` may be a `Judgments` that holds all this. If it
+        lists pairs, pairwise_accuracy and pair_error are computed, over these pairs and those of
+        the grades together; a pair must lie within a query, and ties are left out.
     metrics, preset : str, Metric or an iterable of them; {"lightgbm", "sklearn", "trec"}
         What to compute; the library whose conventions (`PRESETS`) to start from.
     sample_weight : array of shape (n,), optional
         Item weights; a query counts in every mean by the mean weight of its items. In auc,
-        pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product.
+        pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product
+        (times its own weight if it is listed).
     **options
         Fields of `Policy`: gains, ties, no_relevant, relevant, max_grade, map_over.
 
@@ -320,7 +328,7 @@ class Evaluator:
 
     def __init__(
         self,
-        y: ArrayLike,
+        y: ArrayLike | Judgments,
         qid: ArrayLike | None = None,
         *,
         metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
@@ -328,17 +336,26 @@ class Evaluator:
         sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> None:
-        y, qid, sample_weight = read_target(y, qid, sample_weight)
-        grades = finite_column(y, "y")
+        self._listed = read_listed(y)
+        if self._listed is not None and metrics is DEFAULT_METRICS:
+            metrics = LISTED_METRICS
+        grade, qid, sample_weight = read_target(y, qid, sample_weight, listed=True)
+        grades = finite_column(grade, "y")
         given = np.ones(grades.size) if sample_weight is None else sample_weight
         weights = finite_column(given, "sample_weight", grades.size)
         if weights.min() < 0 or weights.max() == 0:
             given = f"sample_weight[{weights.argmin()}] is {weights.min():g}, the least of all"
             raise ValueError(f"{given}: give 0 or more, and more than 0 to some row")
         several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
+        if not isinstance(several, Iterable):
+            raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
         self.metrics = tuple(dict.fromkeys(map(metric, several)))
         if not self.metrics:
             raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
+        for each in self.metrics:
+            if self._listed is not None and each.name not in LISTED_METRICS:
+                given = f"{each} reads grades and would ignore the {self._listed.size} listed pairs"
+                raise ValueError(f"{given}: use {' or '.join(LISTED_METRICS)}, or pass y.grade")
         self.policy = _resolve(preset, options, float(grades.max()))
         number, self.queries = query_numbers(qid, grades.size)
         rows, sizes = np.argsort(number, kind="stable"), np.bincount(number)
@@ -363,7 +380,9 @@ class Evaluator:
         empty = _NO_RELEVANT[self.policy.no_relevant]
         fills = [empty if group == "relevant" else math.nan for group in groups]
         self._plan = np.column_stack([codes, cuts, percents, fills])
-        self._scale = self._make_scale()
+        self._graded_scale = self._scale = self._make_scale()
+        if self._listed is not None:
+            self._scale = self._scale + self._listed.sums(None, sizes.size)[:, None]
         self._check_defined()
 
     def evaluate(self, scores: ArrayLike) -> Evaluation:
@@ -398,10 +417,23 @@ class Evaluator:
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
         column = finite_column(scores, "scores", self._rows.size)
-        known = (self._starts, self._items, self._scale, self._plan[:count], self._discounts)
+        known = (self._starts, self._items, self._graded_scale, self._plan[:count], self._discounts)
         table = _measure(column[self._rows], *known, _TIES.index(self.policy.ties)).T.copy()
+        if self._listed is not None:
+            self._add_listed(table, column)
         table.flags.writeable = False
         return table
+
+    def _add_listed(self, table: Floats, scores: Floats) -> None:
+        """Turn the shares among graded pairs into shares among graded and listed pairs."""
+        assert self._listed is not None
+        wrong = self._listed.wrong(scores, self.policy.ties)
+        for i, each in enumerate(self.metrics[: len(table)]):
+            missed = wrong if each.name == "pair_error" else 1.0 - wrong
+            graded = np.nan_to_num(table[i]) * self._graded_scale[:, i]
+            total = self._scale[:, i]
+            summed = graded + self._listed.sums(missed, total.size)
+            table[i] = np.divide(summed, total, out=np.full(total.size, np.nan), where=total > 0)
 
     def _make_scale(self) -> Floats:
         """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
@@ -490,7 +522,7 @@ def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Pol
 
 def upper_tail(level: float) -> float:
     """Return the probability beyond either end of an interval of this level."""
-    if not 0 < level < 1:
+    if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
         raise ValueError(f"level={level!r}; give a number strictly between 0 and 1, such as 0.95")
     return (1 - level) / 2
 
@@ -498,6 +530,8 @@ def upper_tail(level: float) -> float:
 def to_numbers(values: ArrayLike, name: str) -> Floats:
     """Return a float64 array of any shape, or say what is no number."""
     try:
+        if np.iscomplexobj(values):
+            raise ValueError("some are complex")
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must hold numbers only, but {error}: map text first") from error
@@ -516,16 +550,77 @@ def finite_column(values: ArrayLike, name: str, size: int | None = None) -> Floa
     return column
 
 
-def read_target(y: Any, qid: Any, weight: Any = None) -> tuple[Any, Any, Any]:
-    """Return grades, query ids and item weights, which a `Judgments` holds in one."""
+@dataclass(frozen=True)
+class ListedPairs:
+    """The listed pairs of a `Judgments`: rows, weights with those of the items, queries.
+
+    Sorted by query and weight, so that sums do not depend on the order of the list.
+    """
+
+    winner: Integers
+    loser: Integers
+    weight: Floats
+    query: Integers
+
+    @property
+    def size(self) -> int:
+        """How many pairs there are."""
+        return int(self.winner.size)
+
+    def wrong(self, scores: Floats, ties: str) -> Floats:
+        """Return 1 for pairs out of order, 0 for those in order; equal scores by the policy."""
+        above, below = scores[self.winner], scores[self.loser]
+        equal: Any = self.winner > self.loser  # under "order" the earlier row stands above
+        if ties != "order":
+            equal = 1.0 if ties == "worst" else 0.5
+        return np.where(above == below, equal, above < below).astype(np.float64)
+
+    def sums(self, values: Floats | None, queries: int) -> Floats:
+        """Sum weight·values over the pairs of every query; no values are ones."""
+        each = self.weight if values is None else self.weight * values
+        return np.bincount(self.query, each, minlength=queries).astype(np.float64, copy=False)
+
+
+def read_listed(y: Any) -> ListedPairs | None:
+    """Return the listed pairs of a `Judgments`, without its ties; None if it lists none."""
+    if not isinstance(y, Judgments) or y.pairs is None or not len(y.pairs):
+        return None
+    check_within_queries(y, y.pairs, "pairs")
+    winner, loser = y.pairs.T
+    weight = np.ones(winner.size) if y.pair_weight is None else y.pair_weight
+    if y.weight is not None:
+        weight = weight * y.weight[winner] * y.weight[loser]
+    query = y._query()[loser]
+    order = np.lexsort((weight, query))
+    return ListedPairs(winner[order], loser[order], weight[order], query[order])
+
+
+def check_within_queries(y: Judgments, pairs: NDArray[np.int64], name: str) -> None:
+    """Refuse pairs that join two queries, which then are no longer units of their own."""
+    query = y._query()
+    crossing = np.flatnonzero(query[pairs[:, 0]] != query[pairs[:, 1]])
+    if crossing.size and y.qid is not None:
+        one, other = y.qid[pairs[crossing[0]]].tolist()
+        given = f"{name}[{crossing[0]}] joins the queries {one!r} and {other!r}"
+        raise ValueError(f"{given}: leave qid out of y, or use precede.pairs_in_order")
+
+
+def read_target(y: Any, qid: Any, weight: Any = None, *, listed: bool = False) -> Any:
+    """Return grades, query ids and item weights, which a `Judgments` holds in one.
+
+    Listed pairs and ties are refused unless `listed`; then missing grades are all 0.
+    """
     if not isinstance(y, Judgments):
         return y, qid, weight
     for name, given in {"qid": qid, "sample_weight": weight}.items():
         if given is not None:
             raise ValueError(f"{name} is given beside a Judgments: put it inside, or pass y.grade")
-    if y.pairs is not None and len(y.pairs):
-        given = f"y lists {len(y.pairs)} pairs, which would be ignored"
-        raise ValueError(f"{given}: use precede.pairs_in_order, or leave them out of y")
+    for name, rows in {"pairs": y.pairs, "ties": y.ties}.items():
+        if not listed and rows is not None and len(rows):
+            given = f"y lists {len(rows)} {name}, which would be ignored"
+            raise ValueError(f"{given}: use precede.pairs_in_order, or leave them out of y")
+    if y.grade is None and listed and y.pairs is not None and len(y.pairs):
+        return np.zeros(len(y)), y.qid, y.weight
     if y.grade is None:
         raise ValueError("y is a Judgments without grades: give it some, Judgments(grade)")
     return y.grade, y.qid, y.weight

@@ -19,16 +19,21 @@ Floats = NDArray[np.float64]
 
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
-    """Share of the pairs that the scores put in order, ties counting half; weights count.
+    """Share of the pairs that the scores put in order, equal scores counting half; weights count.
 
-    With two classes and no queries this is the area under the ROC curve. O(n log n).
+    With two classes and no queries this is the area under the ROC curve. Judged ties are left
+    out: no order of theirs is wrong. O(n log n).
 
     >>> from precede import Judgments
     >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
     0.75
     """
+    if not isinstance(judgments, Judgments):
+        raise ValueError(
+            f"judgments is a {type(judgments).__name__}; give Judgments(y, qid) for grades y"
+        )
     at = check_scores(scores, len(judgments))
-    arrangement = judgments.arrange()
+    arrangement = judgments._without_ties().arrange()
     if arrangement.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
     # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
@@ -92,10 +97,14 @@ def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Flo
     from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
     parsed = metrics.metric(metric)
+    listed = judgments.pairs is not None and len(judgments.pairs) > 0
+    if listed and parsed.name in metrics.LISTED_METRICS:
+        evaluator = metrics.Evaluator(judgments, metrics=parsed)
+        return str(parsed), evaluator.value, parsed.greater_is_better
     if judgments.grade is None:
         raise ValueError(
             f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
-            "use eval_metric='pairs_in_order'"
+            "use eval_metric='pairs_in_order' or 'pair_error'"
         )
     evaluator = metrics.Evaluator(
         judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight

@@ -325,6 +325,11 @@ def label_matrix(
     """
     if Y is None:
         raise ValueError("requires y to be passed, but the target y is None; give a 0/1 matrix")
+    if isinstance(Y, Judgments):
+        raise ValueError(
+            "y is a Judgments, which orders items, and MultilabelBoost orders the labels of an "
+            "item; give a 0/1 matrix of shape (items, labels), or use RankBoost"
+        )
     names = getattr(Y, "columns", None)
     matrix = Y.toarray() if scipy.sparse.issparse(Y) else np.asarray(Y)
     if matrix.dtype.kind == "f":

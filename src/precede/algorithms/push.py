@@ -130,10 +130,13 @@ class PushRanker(BaseRanker):
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
-        Folds of "cv"; queries stay whole, classes keep their proportions.
+        Folds of "cv"; queries stay whole, classes keep their proportions. Listed pairs stay
+        whole where they join few enough rows; otherwise a pair with a row on each side of a
+        fold is left out of it.
     cv_metric : str, function or None
         What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
-        "partial_auc@0.1" for one list and "ndcg@10" for queries.
+        "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
+        there are only listed pairs.
     n_estimators, learning_rate, balance, max_bins, max_features, early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, verbose
         As for `RankBoost`.
@@ -277,7 +280,7 @@ class PushRanker(BaseRanker):
         """Fit every price on every fold, and look at the rows held out."""
         powers = tuple(sorted({float(power) for power in self.prices}))
         metric = self.cv_metric
-        if metric is None:
+        if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
         parts = [
             (judgments[train], judgments[test], train, test)

@@ -27,8 +27,8 @@ from precede.boost import (
 from precede.bound import BoundRisk, State, ends_of_levels, least_margin
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range, true_or_false
-from precede.judgments import Arrangement
-from precede.margin import net_weights, smooth_step, weight_norm
+from precede.judgments import Arrangement, Judgments
+from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
 from precede.rankers import Family, Found, Ranker, Search, exactly_searched, family
 from precede.risk import PairRisk
@@ -159,6 +159,10 @@ class SmoothMargin(BaseRanker):
             stop=stop | Narrow(self.tolerance),
             nonnegative=self.nonnegative,
         )
+
+    def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        refuse_ties(judgments)
+        return judgments
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

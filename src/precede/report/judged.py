@@ -51,7 +51,7 @@ def quality_facts(subject: Subject, result: Evaluation | None, level: float) -> 
 
 
 def _has_pairs(subject: Subject) -> bool:
-    arrangement = subject.judgments.arrange()
+    arrangement = subject.judgments._without_ties().arrange()
     return bool(arrangement.count_graded_pairs() or arrangement.winner.size)
 
 

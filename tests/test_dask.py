@@ -176,6 +176,29 @@ def test_all_estimators_on_queries_and_on_one_list(clients, name):
     same(cluster, local)
 
 
+@pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize(
+    ("on_dask", "here", "settings"),
+    [
+        (DaskPushRanker, PushRanker, {"loss": "logistic", "price": 1}),
+        (DaskPushRanker, PushRanker, {"price": 4, "rankers": "features"}),
+        (DaskRankBoost, RankBoost, {"select": "decrease", "rankers": "features"}),
+    ],
+)
+def test_smoothed_steps(clients, on_dask, here, settings):
+    """Columns that are 1 for a few rows of one grade reverse no pair, on any machine."""
+    qid, y = np.repeat(np.arange(6), 4), np.tile([0, 1, 1, 2], 6)
+    X = np.stack([(y == 2) & (qid % 2 == 0), (y == 0) & (qid > 2), qid % 3 == 1], axis=1) * 1.0
+    local = here(n_estimators=4, **settings).fit(X, y, qid=qid)
+    assert local.history_["smoothed"].any()
+    arrays = chunked(5, X, y, qid)
+    same(
+        on_dask(n_estimators=4, **settings).fit(*arrays[:2], qid=arrays[2], client=clients[2]),
+        local,
+    )
+
+
 OTHERS = {
     "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 4}),
     "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 9}),

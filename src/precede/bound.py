@@ -161,10 +161,10 @@ class BoundRisk:
         step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
         so little that no change of sign is found.
         """
-        edge = self.edge(state, values)
-        if edge == 0:
+        edge, width = self.edge(state, values), self.width(values)
+        if edge == 0 or width == 0:  # a constant moves no margin, whatever rounding leaves
             return 0.0, False
-        width, sign = self.width(values), 1.0 if edge > 0 else -1.0
+        sign = 1.0 if edge > 0 else -1.0
 
         def falling(step: float) -> float:
             at = self.state(state.scores + sign * step * values)

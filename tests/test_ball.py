@@ -26,7 +26,8 @@ from precede import (
     Trees,
     load,
 )
-from precede.datasets import two_normals
+from precede.bounds import consistent_radius
+from precede.datasets import excess_ranking_risk, two_normals, uniform_regression
 
 COSTS = {
     "exponential": np.exp,
@@ -355,6 +356,22 @@ def test_models_saved_with_the_old_parameter_can_be_loaded_and_fitted():
     assert model.cost == "logistic"
     with pytest.warns(FutureWarning, match="cost"):
         model.fit(*small_problem())
+
+
+def test_excess_risk_falls_with_the_sample_for_a_radius_of_corollary_one():
+    """B²φ'(B)/√n = n^−0.1, stumps of one feature (rich for this loss), Bayes ranking risk 1/12."""
+    test = uniform_regression(2000, features=1, random_state=99)
+    means, radii = [], []
+    for n in (60, 3000):
+        radii.append(consistent_radius(n, "exponential"))
+        excess = []
+        for seed in range(3):
+            train = uniform_regression(n, features=1, random_state=seed)
+            model = ConvexRisk(radius=radii[-1], tolerance=0.1 / np.sqrt(n)).fit(train.X, train.y)
+            excess.append(excess_ranking_risk(model.predict(test.X), test.truth))
+        means.append(np.mean(excess))
+    assert radii[0] < radii[1]
+    assert means[1] < 0.7 * means[0]
 
 
 @parametrize_with_checks([ConvexRisk(radius=1.0, tolerance=0.05, n_estimators=20)])

@@ -20,6 +20,7 @@ from precede.bounds import (
     psi_transform,
     vc_bound,
 )
+from precede.datasets import excess_ranking_risk
 from precede.losses import SmoothedHinge
 
 # -- proposition 2 ---------------------------------------------------------------------------
@@ -185,7 +186,10 @@ def test_noise_constant_of_two_classes(alpha, density):
 
 
 def regression(width, alpha):
-    """m(X) uniform on [0, width], noise of deviation 1, lower half reversed: excess, Var(h), c."""
+    """m(X) uniform on [0, width], noise of deviation 1, lower half reversed.
+
+    Excess risk, two numbers between which Var(h) lies, and c.
+    """
     m = width * uniform_grid()
     delta = (m[:, None] - m) / math.sqrt(2)
     low = m < width / 2
@@ -193,21 +197,20 @@ def regression(width, alpha):
     np.fill_diagonal(wrong, False)
     gain = 2 * ndtr(np.abs(delta)) - 1
     excess = (gain * wrong).mean()
-    # With little noise q = 1 on wrong pairs whatever y is; the projection on x alone has the
-    # smaller variance, so that it is a lower bound for Var(h(X, Y)).
-    at_least = (gain * wrong).mean(axis=1).var()
-    return excess, at_least, noise_constant(alpha, density=1 / width, spread=1.0)
+    at_least = (gain * wrong).mean(axis=1).var()  # of the projection on x alone
+    at_most = (wrong.mean(axis=1) ** 2).mean()  # the first step of the paper's proof
+    return excess, (at_least, at_most), noise_constant(alpha, density=1 / width, spread=1.0)
 
 
 @pytest.mark.parametrize("width", [10.0, 1e3, 1e5])
 @pytest.mark.parametrize("alpha", [0.2, 0.5, 0.9])
 def test_proposition_five_holds_with_the_proved_factor(width, alpha):
-    excess, variance, c = regression(width, alpha)
+    excess, (_, variance), c = regression(width, alpha)
     assert variance <= projection_variance_bound(excess, c=c, alpha=alpha, model="regression").value
 
 
 def test_proposition_five_is_false_as_printed():
-    excess, variance, c = regression(1e5, 0.5)
+    excess, (variance, _), c = regression(1e5, 0.5)
     printed = projection_variance_bound(
         excess, c=c, alpha=0.5, model="regression", constants="printed"
     )
@@ -346,3 +349,24 @@ def test_consistent_radius_satisfies_corollary_one(loss, slope):
 def test_senseless_input_is_named(call, told):
     with pytest.raises(ValueError, match=told):
         call()
+
+
+# -- example 1 -------------------------------------------------------------------------------
+
+
+def test_bayes_risk_and_excess_of_two_classes_are_those_of_example_one():
+    """Proposition 1 and example 1 by listing all pairs of a distribution on 60 equal points."""
+    rng = np.random.default_rng(0)
+    eta, scores = rng.random(60), rng.integers(0, 9, 60).astype(float)
+    up, down = eta[:, None] * (1 - eta), (1 - eta)[:, None] * eta  # ρ₊ and ρ₋
+    bayes = np.minimum(up, down).mean()
+    p = eta.mean()
+    assert bayes == pytest.approx(p * (1 - p) - 0.5 * np.abs(eta[:, None] - eta).mean())
+    # r(x, x') = 1 iff s(x) ≥ s(x'): an error with the chance of the other order.
+    risk = np.where(scores[:, None] >= scores, down, up).mean()
+    assert risk >= bayes
+    ordered = 60 * 60 / (60 * 59)  # the function leaves out pairs of a point with itself
+    assert (risk - bayes) * ordered == pytest.approx(excess_ranking_risk(scores, eta))
+    above = scores[:, None] > scores
+    area = ((above + 0.5 * (scores[:, None] == scores)) * up).mean() / (p * (1 - p))
+    assert area == pytest.approx(1 - risk / (2 * p * (1 - p)))

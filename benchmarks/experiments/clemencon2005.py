@@ -108,7 +108,7 @@ def measure():
 
 def noise_table(excess, variance):
     """Proposition 4 at some members: the largest ratio of the variance to its bound."""
-    lines = ["| α | c (corollary 2) | largest Var(h)/(c·Λ^α) |", "|--:|--:|--:|"]
+    lines = ["| α | c (`noise_constant`, density 1) | largest Var(h)/(c·Λ^α) |", "|--:|--:|--:|"]
     for alpha in (0.0, 0.5, 0.9, 0.99):
         c = noise_constant(alpha, density=1.0)
         bounds = [projection_variance_bound(one, c=c, alpha=alpha).value for one in excess]

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import warnings
 
 import lightgbm
 import numpy as np
@@ -18,7 +19,21 @@ from sklearn.tree import DecisionTreeRegressor
 
 import naive_trees
 import strategies
-from precede import BoostedRanker, Judgments, QBRank, RankBoost, Tree, Trees, load
+from precede import (
+    AdaBoostRanker,
+    BoostedRanker,
+    ConvexRisk,
+    Judgments,
+    MultilabelBoost,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    RankBoostPlus,
+    SmoothMargin,
+    Tree,
+    Trees,
+    load,
+)
 from precede.datasets import search_results
 from precede.general import GeneralRisk
 from precede.learners import Regressors
@@ -532,6 +547,46 @@ def test_a_file_with_other_categories_is_refused(categories, tmp_path):
 def test_senseless_options_are_refused_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         BoostedRanker(n_estimators=2, **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+
+
+@pytest.mark.parametrize("algorithm", [RankBoost, PushRanker, AdaBoostRanker])
+def test_trees_work_where_the_guide_says_so(algorithm):
+    """docs/trees.md lists them."""
+    y = (SAMPLE.y > SAMPLE.y.mean()).astype(int)
+    model = algorithm(rankers="trees", n_estimators=4).fit(SAMPLE.X, y)
+    assert any(isinstance(ranker, Tree) for ranker in model.ensemble_.rankers)
+
+
+@pytest.mark.parametrize("algorithm", [ConvexRisk, SmoothMargin, RankBoostPlus])
+def test_trees_are_refused_where_the_guide_says_so(algorithm):
+    with pytest.raises(ValueError, match="Trees"):
+        algorithm(rankers="trees", n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    assert "rankers" not in MultilabelBoost().get_params()
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [RankBoost, PushRanker, SmoothMargin, RankBoostPlus, ConvexRisk, BoostedRanker, QBRank],
+)
+def test_listed_pairs_work_where_the_guide_says_so(algorithm):
+    """docs/preferences.md lists them; alone and together with grades."""
+    pairs = np.random.default_rng(0).permutation(len(SAMPLE.X))[:400].reshape(-1, 2)
+    listed = Judgments(pairs=pairs, n=len(SAMPLE.X))
+    for judgments in (listed, Judgments(SAMPLE.y, SAMPLE.qid, pairs=pairs)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # three rounds are too few for a certificate
+            model = algorithm(n_estimators=3).fit(SAMPLE.X, judgments)
+        assert np.ptp(model.predict(SAMPLE.X)) > 0
+    with pytest.raises(ValueError, match="two classes"):
+        AdaBoostRanker().fit(SAMPLE.X, listed)
+
+
+def test_terms_are_half_of_the_bound():
+    for loss in ("logistic", "squared_hinge", "exponential"):
+        risk = DensePairRisk(loss).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+        state = risk.state(np.linspace(0, 1, risk.arrangement.n_places))
+        bound, terms = (diagonal(risk, state, hessian) for hessian in ("bound", "terms"))
+        np.testing.assert_array_equal(terms, bound / 2)
 
 
 def test_other_algorithms_boost_trees_too():

@@ -17,8 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from precede import minimise_ranking_risk
-from precede.bounds import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from measure import write_page  # noqa: E402
+from precede import minimise_ranking_risk  # noqa: E402
+from precede.bounds import (  # noqa: E402
     fast_rate_bound,
     noise_constant,
     projection_variance_bound,
@@ -29,7 +32,6 @@ SIZES = (50, 100, 200, 400, 800, 1600)
 REPEATS = 100
 CUTS = np.linspace(0.3, 0.7, 401)
 DISTANCES = (0.0125, 0.025, 0.05, 0.1, 0.2)
-RESULTS = Path(__file__).parents[1] / "results"
 
 
 def eta(x):
@@ -165,7 +167,7 @@ def main():
     cuts = 0.5 + np.array(DISTANCES)
     variance = np.array([projection_variance(cut) for cut in cuts])
     text = page(measure(), excess_risk(cuts), variance)
-    (RESULTS / "clemencon2005.md").write_text(text, encoding="utf-8")
+    write_page(__file__, "clemencon2005.md", text)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
     python benchmarks/experiments/zheng2007.py [--splits 5]
 
-The page is written anew after every split. The split of the paper: L1 holds queries whose documents all have one grade (labelled data
+The page is written anew after every split.
+
+The split of the paper: L1 holds queries whose documents all have one grade (labelled data
 without a preference), the others are split by query into L2 (training) and L3 (test), with
 preferences P2 and P3 inside their queries. Here the parts of MQ2008 give five such splits: L1
 and L2 come from the three training parts and the validation part, L3 from the test part.

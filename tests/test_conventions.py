@@ -1,6 +1,7 @@
 """The house rules, so that nobody has to remember them."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -82,6 +83,7 @@ def name_of(path):
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
+@functools.cache
 def trees():
     return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in MODULES]
 
@@ -150,7 +152,10 @@ def test_no_jitclass_no_thread_count_no_prange():
 
 def test_no_kernel_calls_a_kernel_of_another_file():
     """numba's cache does not notice a changed helper elsewhere and returns the old answer."""
-    jitted = {name_of(p): {f.name for f in functions(t) if is_jitted(f)} for p, t in trees()}
+    jitted = {}  # a package has several files
+    for path, tree in trees():
+        found = {function.name for function in functions(tree) if is_jitted(function)}
+        jitted.setdefault(name_of(path), set()).update(found)
     for path, tree in trees():
         foreign = {
             name

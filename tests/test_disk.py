@@ -325,8 +325,9 @@ print(peak() - before)
 def test_memory_is_some_numbers_for_each_row(tmp_path):
     """Peak memory of writing and fitting, less that of a small table, in a process of its own.
 
-    200,000 rows of 200 features are 160 MB of raw values and 40 MB of codes, neither of which
-    may be held: 240 bytes a row are 48 MB in all.
+    200,000 rows of 200 features are 800 bytes a row of raw values and 200 of codes, neither of
+    which may be held. The rest takes about 230 and varies by some 10 from run to run: with the codes
+    it would be 430.
     """
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path / "t")],
@@ -335,7 +336,7 @@ def test_memory_is_some_numbers_for_each_row(tmp_path):
         check=True,
         env={**os.environ, "MALLOC_ARENA_MAX": "1"},
     )
-    assert int(done.stdout) < 200_000 * 240
+    assert int(done.stdout) < 200_000 * 320
 
 
 def test_a_smoothed_step_warns_from_disk_as_well(tmp_path):

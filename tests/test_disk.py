@@ -326,8 +326,8 @@ def test_memory_is_some_numbers_for_each_row(tmp_path):
     """Peak memory of writing and fitting, less that of a small table, in a process of its own.
 
     200,000 rows of 200 features are 800 bytes a row of raw values and 200 of codes, neither of
-    which may be held. The rest takes about 230 and varies by some 10 from run to run: with the codes
-    it would be 430.
+    which may be held. The rest takes about 230 and varies by some 10 from run to run; with the
+    codes it would be 430.
     """
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(tmp_path / "t")],

@@ -254,7 +254,11 @@ def test_pairs_and_weights_beside_the_data(folder, tmp_path):
     (told,) = objects(run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", "--json")[0])
     assert told["metric"] == "pairs_in_order"
     assert told["value"] > 0.5
-    run("compare", tmp_path / "m.json", tmp_path / "m.json", tmp_path / "t.csv", code=1)
+    models = tmp_path / "m.json", tmp_path / "m.json", tmp_path / "t.csv"
+    (same,) = objects(run("compare", *models, "--json")[0])
+    assert (same["metric"], same["difference"], same["unit"]) == ("pair_error", 0.0, "item")
+    assert same["a"] == pytest.approx(1 - told["value"])
+    run("compare", *models, "-m", "ndcg@10", code=1)
     run("tune", tmp_path / "t.csv", code=1)
 
 

@@ -219,7 +219,7 @@ BOOTSTRAP = {
 def truth_of(estimate, rng):
     """Value on a sample so large that its own error does not matter."""
     result = estimate(rng, LARGE)
-    return getattr(result, "difference", None) if hasattr(result, "unit") else result.value
+    return result.difference if hasattr(result, "difference") else result.value
 
 
 def simulate(estimate, size, truth, *, repeats=REPEATS, seed=0):

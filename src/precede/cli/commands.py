@@ -253,7 +253,8 @@ def compare(
     from precede.cli import judging, sources  # noqa: PLC0415
 
     task = sources.read_task([a, b], data, reading)
-    metrics = metric or (["ndcg@10", "pair_error"] if task.qid is not None else ["pair_error"])
+    graded_queries = task.qid is not None and task.y is not None
+    metrics = metric or (["ndcg@10", "pair_error"] if graded_queries else ["pair_error"])
     rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
     write_rows(rows, as_json=as_json, title=f"{a} against {b}")
     say(f"difference is a minus b; {100 * level:g} % intervals, paired by {rows[0]['unit']}")

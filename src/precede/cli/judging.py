@@ -23,7 +23,7 @@ def evaluated(
 ) -> tuple[list[dict[str, Any]], Evaluation | None]:
     """One row for each metric: value, interval, and how many queries it rests on."""
     if task.y is None:
-        return [_listed_pairs(task)], None
+        return [_listed_pairs(task, level)], None
     if task.qid is None:
         return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
     wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight))
@@ -65,11 +65,23 @@ def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
     return {"metric": name, "value": value, "low": low, "high": high, "items": items}
 
 
-def _listed_pairs(task: Task) -> dict[str, Any]:
+def _listed_pairs(task: Task, level: float) -> dict[str, Any]:
+    """Share of the listed pairs in order, with an interval where theory has one."""
+    judgments, pairs = _judgments(task), "comparable" if task.qid is None else "pooled"
+    value = pairs_in_order(judgments, task.scores[0])
+
+    def interval(_: str, each: float) -> Any:
+        return inference.ranking_risk(judgments, task.scores[0], pairs=pairs).interval(each)
+
+    low, high = _ends(interval, "pair_error", level)
+    ends = {"low": None if high is None else 1 - high, "high": None if low is None else 1 - low}
+    return {"metric": "pairs_in_order", "value": value, **ends, "pairs": judgments.n_pairs}
+
+
+def _judgments(task: Task) -> Any:
     if task.data is None:
         raise ValueError("there are no grades to judge by")
-    value = pairs_in_order(task.data.judgments, task.scores[0])
-    return {"metric": "pairs_in_order", "value": value, "pairs": task.data.judgments.n_pairs}
+    return task.data.judgments
 
 
 def _ends(interval: Any, name: str, level: float) -> tuple[float | None, float | None]:
@@ -95,15 +107,14 @@ def compared(
     task: Task, metrics: Sequence[str], *, level: float, method: str, seed: int
 ) -> list[dict[str, Any]]:
     """One row for each metric: both values, the paired difference, its interval and p value."""
-    if task.y is None:
-        raise ValueError("a comparison needs grades; the data have pairs only")
-    if task.weight is not None:
+    target, qid = (_judgments(task), None) if task.y is None else (task.y, task.qid)
+    if task.weight is not None and task.y is not None:
         say("note: weights play no part in comparisons")
     first, second = task.scores
     rows: list[dict[str, Any]] = []
     for name in metrics:
         result = inference.compare(
-            task.y, first, second, task.qid, metric=name, method=method, random_state=seed
+            target, first, second, qid, metric=name, method=method, random_state=seed
         )
         low, high = _ends(lambda _, each, r=result: r.interval(each), name, level)
         rows.append(

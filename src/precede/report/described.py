@@ -113,8 +113,8 @@ def _warnings(
     ]
     if judgments.grade is not None:
         ungraded = np.flatnonzero(np.isnan(judgments.grade))
-        if judgments.pairs is not None:
-            ungraded = np.setdiff1d(ungraded, judgments.pairs)
+        for listed in (judgments.pairs, judgments.ties):
+            ungraded = ungraded if listed is None else np.setdiff1d(ungraded, listed)
         found.append(("without a grade, left out", "row", _documents(subject, ungraded)))
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)

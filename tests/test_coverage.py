@@ -305,7 +305,8 @@ def test_pairs_taken_for_independent_would_cover_too_little():
 
 
 @pytest.mark.slow
-def test_randomisation_of_listed_pairs_rejects_equal_rankers_as_often_as_it_says():
+def test_randomisation_of_listed_pairs_rejects_equal_rankers_as_often_as_it_says(monkeypatch):
+    monkeypatch.setattr("precede.inference.ITEM_DRAWS", 199)
     rng, found = np.random.default_rng(8), []
     for _ in range(200):
         found.append(compare(*votes(rng, 40), method="randomization", random_state=rng).p_value)

@@ -409,7 +409,6 @@ def test_judgments_bring_grades_and_queries():
 @pytest.mark.parametrize(
     ("y", "words"),
     [
-        (Judgments.preferences([0], [1], n=4), "y lists 1 pairs.*pairs_in_order"),
         (Judgments(qid=[1] * 4), "without grades"),
         (Judgments([0, 1, 0, 1], weight=[1, 2, 1, 1]), "y has item weights.*precede.metrics"),
         (Judgments([0, 1, 0, math.nan]), r"y\[3\] is NaN"),

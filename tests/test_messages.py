@@ -62,7 +62,7 @@ WRONG = {
     "frame as grade": (lambda: Judgments(pd.DataFrame({"a": Y, "b": Y})), r"shape \(12, 2\)"),
     "short y": (lambda: best_margin(X[:3], Y), "X has 3 rows and y has 12"),
     "short X": (lambda: margins(fit(y=X[:, 0] > 0), X[:3], Y), "X has 3 rows and y has 12"),
-    "no X": (lambda: best_margin(None, Y), "Expected 2D array"),
+    "no X": (lambda: best_margin(None, Y), r"X has shape \(\); give one row"),
     "short qid": (lambda: fit(qid=[1, 2]), r"lengths differ \(grade: 12, qid: 2"),
     "short weight": (lambda: fit(sample_weight=[1, 2]), r"lengths differ.*weight: 2"),
     # numbers

@@ -19,9 +19,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measure import write_page  # noqa: E402
-from precede import minimise_ranking_risk  # noqa: E402
-from precede.bounds import (  # noqa: E402
+from measure import write_page
+from precede import minimise_ranking_risk
+from precede.bounds import (
     fast_rate_bound,
     noise_constant,
     projection_variance_bound,

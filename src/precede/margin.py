@@ -18,13 +18,12 @@ import scipy.optimize
 import scipy.sparse
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
 from precede.boost import Training
 from precede.bound import least_margin
 from precede.inference import read_sample
 from precede.judgments import Arrangement, Judgments
-from precede.metrics import finite_column, query_numbers
+from precede.metrics import finite_column, query_numbers, to_numbers
 from precede.model import Ensemble
 from precede.rankers import Constant, Family, Ranker, exactly_searched
 from precede.threads import Workers
@@ -294,7 +293,11 @@ def best_margin(
     >>> round(best_margin(X, [0, 0, 0, 1, 1, 1]), 6)
     0.5
     """
-    table = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+    table = to_numbers(X, "X")
+    if table.ndim != 2:
+        raise ValueError(
+            f"X has shape {table.shape}; give one row per item, one column per feature"
+        )
     judgments = _judgments(y, qid, pairs, len(table))
     if len(judgments) != len(table):
         raise ValueError(f"X has {len(table)} rows and y has {len(judgments)}; give one per row")

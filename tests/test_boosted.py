@@ -182,6 +182,21 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
     np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
 
 
+def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
+    """Targets half as large and weights twice as large: the same trees, twice the steps."""
+    found = []
+    with Workers(1) as workers:
+        training = Training.prepare(
+            SAMPLE.X, Judgments(SAMPLE.y, SAMPLE.qid), balance="pairs", max_bins=255,
+            workers=workers, labelled=True,
+        )  # fmt: skip
+        for hessian in ("terms", "bound"):
+            plan = QBRank(hessian=hessian)._plan(Rounds(8))
+            result = run(replace(plan, step=_MeanStep(LineSearch())), training)
+            found.append(result.ensemble.predict(SAMPLE.X))
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
+
+
 # -- a margin for each pair ----------------------------------------------------------------------
 
 

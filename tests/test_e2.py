@@ -157,7 +157,7 @@ def test_equal_vectors_count_once_where_rankers_are_independent():
 @given(st.data())
 @settings(max_examples=40)
 def test_proposition_3_orders_weak_rankers_as_r2_does(data):
-    X, made = data.draw(some.problems(most=9))
+    X, made = data.draw(some.problems(most=9, tied=False))  # R2 leaves ties out
     rows = np.asarray(X, float)
     cut, other = (
         Stump(

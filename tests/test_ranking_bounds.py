@@ -246,7 +246,9 @@ class Same(PairLoss):
 @settings(max_examples=40, deadline=None)
 @given(x=st.floats(-1, 1))
 def test_closed_and_numerical_psi_agree(loss, x):
-    assert psi_transform(x, Same(loss, 3.0)) == pytest.approx(psi_transform(x, loss), abs=1e-9)
+    # exp: 1 - sqrt(1 - x²) is infinitely steep at 1, where half of the digits are lost.
+    same = pytest.approx(psi_transform(x, loss), abs=1e-9 if abs(x) < 1 - 1e-9 else 1e-7)
+    assert psi_transform(x, Same(loss, 3.0)) == same
 
 
 def test_psi_as_in_the_literature():

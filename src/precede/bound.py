@@ -6,6 +6,7 @@ overflows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -37,6 +38,9 @@ Floats = NDArray[np.float64]
 # A line search doubles its reach so many times before it gives up: no change of sign is found
 # where mistakes weigh less than rounding.
 DOUBLINGS = 40
+LARGEST_STEP = 1e300
+# A slope that still falls, but by nothing that counts.
+NEARLY_FLAT = 1e-300
 # A loss whose slope is exactly 0 this many times its own scale beyond 0 ends somewhere, as a
 # hinge does. A tail as thin as that of the normal distribution has not underflowed by then.
 SCALES_TO_END = 16.0
@@ -82,6 +86,8 @@ class BoundRisk:
     flattens: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
+    # Logarithm of the share of the pair mass below which a line is not followed further.
+    log_negligible: float = -np.inf
 
     def __init__(self, arrangement: Arrangement, workers: Workers | None):
         self.arrangement = arrangement
@@ -149,7 +155,11 @@ class BoundRisk:
         """
         ghost = self.ghost if ghost is None else ghost
         logarithm = float(np.log((right + ghost) / (wrong + ghost)))
-        return logarithm / (self.decay + self.growth(state)) / width
+        size = logarithm / (self.decay + self.growth(state))
+        # Values of the smallest numbers there are would need a step beyond the largest.
+        return (
+            size / width if abs(size) < LARGEST_STEP * width else math.copysign(LARGEST_STEP, size)
+        )
 
     def line_search(
         self, state: State, values: NDArray, *, ghost: float | None = None
@@ -168,7 +178,9 @@ class BoundRisk:
 
         def falling(step: float) -> float:
             at = self.state(state.scores + sign * step * values)
-            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
+            if at.log_mass < state.log_mass + self.log_negligible:
+                return 0.0 if self.flattens or at.log_mass == -np.inf else NEARLY_FLAT
+            return sign * self.edge(at, values)
 
         size = None
         if not self.falls_for_ever(sign * values):

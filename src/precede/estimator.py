@@ -331,8 +331,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.best_score_ = float(history[watch.column][best - 1]) if watch and seen else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
-        self.classes_ = task.classes
-        self.intercept_ = None if task.classes is None else self._intercept(task.training)
+        # Rows of weight 0 may leave a single class among those that were compared.
+        two = task.classes is not None and task.training.arrangement.level_start.size == 3
+        self.classes_ = task.classes if two else None
+        self.intercept_ = self._intercept(task.training) if two else None
 
     def _intercept(self, training: Training) -> float:
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""

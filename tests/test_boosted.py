@@ -138,16 +138,20 @@ def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
     options = {"weight": weight, "margin": margin}
     if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
         return
-    expected = naive_qbrank.qbrank(
-        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=4, search=False, **options
-    )
     model = QBRank(
         rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
         **options,
     ).fit(X, judgments)  # fmt: skip
-    begun = model.ensemble_.rankers[0] == Constant()  # the initial guess is a round
+    parts = model.ensemble_.rankers
+    begun = parts[:1] == [Constant()]  # the initial guess is a round
+    # A ranker along which the risk does not fall, such as a constant, ends our fit; the printed
+    # loop adds it all the same.
+    rounds = min(4, len(parts) - begun)
+    expected = naive_qbrank.qbrank(
+        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=rounds, search=False, **options
+    )
     np.testing.assert_allclose(
-        model.ensemble_.first(4 + begun).predict(X), expected, rtol=1e-9, atol=1e-9
+        model.ensemble_.first(rounds + begun).predict(X), expected, rtol=1e-9, atol=1e-9
     )
 
 
@@ -191,7 +195,9 @@ def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
             workers=workers, labelled=True,
         )  # fmt: skip
         for hessian in ("terms", "bound"):
-            plan = QBRank(hessian=hessian)._plan(Rounds(8))
+            model = QBRank(hessian=hessian)
+            model.n_features_in_ = SAMPLE.X.shape[1]
+            plan = model._plan(Rounds(8))
             result = run(replace(plan, step=_MeanStep(LineSearch())), training)
             found.append(result.ensemble.predict(SAMPLE.X))
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)

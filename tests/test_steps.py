@@ -100,6 +100,8 @@ def test_steps_are_smoothed_where_no_pair_is_reversed_and_exact_elsewhere(
         after = bound.state(state.scores + step.size * at)
         assert abs(bound.edge(after, at)) < 1e-8
         return
+    if abs(bound.edge(state, at)) < 1e-12:  # what rounding leaves of masses such as 1e-48
+        return
     assert step.size == pytest.approx(wanted, rel=1e-8, abs=1e-12)
     assert step.perfect == naive.orders_all(naive.list_pairs(made), np.asarray(values, float))
     assert step.smoothed != step.perfect

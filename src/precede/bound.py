@@ -39,8 +39,6 @@ Floats = NDArray[np.float64]
 # where mistakes weigh less than rounding.
 DOUBLINGS = 40
 LARGEST_STEP = 1e300
-# A slope that still falls, but by nothing that counts.
-NEARLY_FLAT = 1e-300
 # A loss whose slope is exactly 0 this many times its own scale beyond 0 ends somewhere, as a
 # hinge does. A tail as thin as that of the normal distribution has not underflowed by then.
 SCALES_TO_END = 16.0
@@ -86,8 +84,8 @@ class BoundRisk:
     flattens: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
-    # Logarithm of the share of the pair mass below which a line is not followed further.
-    log_negligible: float = -np.inf
+    # Share of the first slope below which a line is not followed further; none by default.
+    negligible: float = -1.0
 
     def __init__(self, arrangement: Arrangement, workers: Workers | None):
         self.arrangement = arrangement
@@ -178,14 +176,14 @@ class BoundRisk:
 
         def falling(step: float) -> float:
             at = self.state(state.scores + sign * step * values)
-            if at.log_mass < state.log_mass + self.log_negligible:
-                return 0.0 if self.flattens or at.log_mass == -np.inf else NEARLY_FLAT
-            return sign * self.edge(at, values)
+            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
 
         size = None
         if not self.falls_for_ever(sign * values):
             with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
-                size = _zero_beyond(falling, 1.0 / width, flat_is_least=self.flattens)
+                size = _zero_beyond(
+                    falling, 1.0 / width, self.negligible * abs(edge), flat_is_least=self.flattens
+                )
         if size is None:
             masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
             return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
@@ -337,15 +335,20 @@ def ends_of_levels(
 
 
 def _zero_beyond(
-    falling: Callable[[float], float], reach: float, *, flat_is_least: bool = False
+    falling: Callable[[float], float], reach: float, least: float, *, flat_is_least: bool = False
 ) -> float | None:
-    """Where a falling function, positive at 0, crosses zero; None if nowhere in reach."""
+    """Where a falling function, positive at 0, crosses zero; None if nowhere in reach.
+
+    The search goes no further than where the function is `least` or less in size.
+    """
     for _ in range(DOUBLINGS):
         here = falling(reach)
         if here < -1e-15:
             return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
         if abs(here) <= 1e-15 and flat_is_least:  # nothing is left to gain
             return reach
+        if abs(here) <= least:
+            return None
         reach *= 2
     return None
 

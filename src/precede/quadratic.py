@@ -8,7 +8,6 @@ any risk (Zheng et al. 2007, section 2).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -168,7 +167,7 @@ class BoundScoreRisk(BoundRisk):
     """A `ScoreRisk` on the places of an arrangement; half the sum of absolute pulls is its mass."""
 
     # How a risk written by hand behaves far away is not known: it need not even be defined there.
-    log_negligible = math.log(1e-12)
+    negligible = 1e-12
 
     def __init__(self, risk: ScoreRisk, arrangement: Arrangement, workers: Workers | None = None):
         super().__init__(arrangement, workers)

@@ -12,7 +12,7 @@ CODE := src tests benchmarks examples docs/hooks.py
 .PHONY: demo test lint slow bench docs clean
 
 demo: $(VENV)/ready
-	@$(BIN)/python -m precede.demo
+	@$(BIN)/python -m precede.cli.demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -21,9 +21,9 @@ import problems
 from measure import about, append, in_a_process, middle, spread, write_page
 from peers import lightgbm as peer
 from peers import ours
+from precede.engine.workers import Workers
 from precede.judgments import Judgments
-from precede.risk import PairRisk
-from precede.threads import Workers
+from precede.risks.pair_risk import PairRisk
 
 HERE = Path(__file__).parent
 THREADS = 2

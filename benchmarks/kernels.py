@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 
 from precede import RankBoost
+from precede.engine.table import Table
+from precede.engine.workers import Workers
 from precede.judgments import Judgments
 from precede.metrics import Evaluator
-from precede.risk import PairRisk
-from precede.stumps import Stumps
-from precede.table import Table
-from precede.threads import Workers
-from precede.trees import Forest, tree_from_lightgbm
+from precede.rankers.stumps import Stumps
+from precede.rankers.trees import Forest, tree_from_lightgbm
+from precede.risks.pair_risk import PairRisk
 
 FEATURES, LEAVES, TREES, STUMPS = 30, 31, 20, 200
 LOSSES = ("exponential", "logistic", "hinge", "squared_hinge")

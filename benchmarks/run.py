@@ -343,7 +343,7 @@ def _workers(rows):
     from dask.distributed import Client, LocalCluster
 
     from precede import RankBoost
-    from precede.dask import DaskRankBoost
+    from precede.dask.estimators import DaskRankBoost
 
     X, y, qid = _shaped(rows, 30)
     options = {"n_estimators": 20, "learning_rate": RATE}

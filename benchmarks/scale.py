@@ -93,7 +93,7 @@ def on_dask(blocks, workers):
     import dask
     from dask.distributed import Client
 
-    from precede.dask import DaskRankBoost
+    from precede.dask.estimators import DaskRankBoost
 
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with Client(processes=True, **options) as client:

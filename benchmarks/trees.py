@@ -19,9 +19,11 @@ import numpy as np
 import precede
 from measure import write_page
 from precede import BoostedRanker, QBRank
-from precede.boost import History, Rounds, Training, _Loop  # the loop, round by round
-from precede.threads import Workers
-from precede.trees import Forest, tree_from_lightgbm
+from precede.boosting.history import History, Rounds
+from precede.boosting.loop import _Loop
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.trees import Forest, tree_from_lightgbm
 from problems import web10k
 
 LEAVES = 31

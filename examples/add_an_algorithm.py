@@ -4,10 +4,11 @@ An algorithm is four choices: a risk, a family of rankers, a step, and when to s
 """
 
 from precede import PairRisk
-from precede.boost import LineSearch, Plan
+from precede.boosting.loop import Plan
+from precede.boosting.steps import LineSearch
 from precede.datasets import search_results
 from precede.estimator import BaseRanker
-from precede.rankers import family
+from precede.rankers.base import family
 from precede.testing import check_algorithm
 
 

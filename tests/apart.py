@@ -164,7 +164,7 @@ def jobs():
     """How many threads there are by default, as the environment and the affinity allow."""
     import sklearn.utils.validation  # noqa: F401  (loads OpenMP, as every fit does)
 
-    from precede.threads import count_jobs
+    from precede.engine.workers import count_jobs
 
     return count_jobs(None)
 

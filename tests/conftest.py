@@ -25,7 +25,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 MODULES = (
-    "candidates", "model", "pair_weights", "rankers", "separable", "stumps", "sums", "table",
+    "rankers.candidates", "model", "risks.pair_weights", "rankers.base", "rankers.columns",
+    "risks.exponential", "rankers.stumps", "risks.sweeps", "engine.table",
 )  # fmt: skip
 
 

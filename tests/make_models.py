@@ -13,7 +13,7 @@ import numpy as np
 
 import precede
 from precede import Trees
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 from precede.datasets import search_results, two_normals
 from precede.model import write_model
 

@@ -26,11 +26,11 @@ from precede import (
     Stumps,
     load,
 )
-from precede.rankers import Constant, Constants
-from precede.stumps import Stump
-from precede.table import Table
+from precede.engine.table import Table
+from precede.rankers.columns import Constant, Constants
+from precede.rankers.stumps import Stump
+from precede.rankers.votes import Vote, Votes, voting
 from precede.testing import check_algorithm
-from precede.votes import Vote, Votes, voting
 
 PIMA = Path(__file__).parents[2] / "shared" / "data" / "pima"
 # Few stumps, so that both algorithms come to their limits; no two classes are separable by them.

@@ -11,23 +11,12 @@ from numpy.testing import assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
-from precede.boost import (
-    BoundStep,
-    ExactStep,
-    History,
-    LineSearch,
-    NoProgress,
-    Plan,
-    Rounds,
-    SmoothedStepWarning,
-    StepRule,
-    Stop,
-    Training,
-    Worsening,
-    run,
-)
-from precede.rankers import Found
-from precede.threads import Workers
+from precede.boosting.history import History, NoProgress, Rounds, Stop, Worsening
+from precede.boosting.loop import Plan, run
+from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning, StepRule
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.base import Found
 
 
 def prepare(X, made, balance="pairs"):
@@ -317,7 +306,7 @@ def test_ctrl_c_keeps_the_rounds_done_so_far():
 
 def test_ctrl_c_in_the_middle_of_a_round_keeps_whole_rounds(monkeypatch):
     """The interrupt comes while the pull is computed, after the ranker was added."""
-    from precede.separable import SeparableRisk
+    from precede.risks.exponential import SeparableRisk
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
     whole, calls = SeparableRisk.state, []

@@ -33,18 +33,20 @@ from precede import (
     SquaredHinge,
     load,
 )
-from precede.algorithms.qbrank import _MeanStep
-from precede.boost import LineSearch, Rounds, SecantStep, SmoothedStepWarning, Training, run
+from precede.boosting.history import Rounds
+from precede.boosting.loop import run
+from precede.boosting.steps import LineSearch, SecantStep, SmoothedStepWarning
 from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
-from precede.mixture import MixtureRisk, QuadraticMixture
-from precede.pairwise import DensePairRisk, EnumeratedRisk
-from precede.quadratic import diagonal
-from precede.rankers import Columns, Constant, Found
-from precede.separable import SeparableRisk
-from precede.stumps import Stumps
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.base import Found
+from precede.rankers.columns import Columns, Constant
+from precede.rankers.stumps import Stumps
+from precede.risks.exponential import SeparableRisk
+from precede.risks.mixture import MixtureRisk, QuadraticMixture
+from precede.risks.short_queries import EnumeratedRisk
 from precede.testing import check_algorithm
-from precede.threads import Workers
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 LEARNERS = [BoostedRanker, QBRank]
@@ -182,7 +184,7 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
         training = Training.prepare(
             X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
         )
-        result = run(replace(plan, step=_MeanStep(LineSearch())), training)
+        result = run(replace(plan, step=LineSearch()), training)
     np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
 
 
@@ -198,7 +200,7 @@ def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
             model = QBRank(hessian=hessian)
             model.n_features_in_ = SAMPLE.X.shape[1]
             plan = model._plan(Rounds(8))
-            result = run(replace(plan, step=_MeanStep(LineSearch())), training)
+            result = run(replace(plan, step=LineSearch()), training)
             found.append(result.ensemble.predict(SAMPLE.X))
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
 
@@ -301,7 +303,7 @@ def test_without_labels_it_is_preference_learning():
     for y in (SAMPLE.y, with_labels):
         model = QBRank(n_estimators=20)
         model.fit(SAMPLE.X, y, **({} if isinstance(y, Judgments) else {"qid": SAMPLE.qid}))
-        risk = DensePairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+        risk = PairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
         scores = model.predict(SAMPLE.X)[risk.arrangement.order]
         # w/2 times the squared hinges, over w times the number of pairs
         mean = np.exp(risk.log_value(scores)) / risk.arrangement.total / 2
@@ -396,9 +398,9 @@ SMALL_STEPS = {
     [
         (
             BoostedRanker(loss=SquaredHinge("gap"), balance="pairs", **SMALL_STEPS),
-            DensePairRisk(SquaredHinge("gap")),
+            PairRisk(SquaredHinge("gap")),
         ),
-        (BoostedRanker(balance="pairs", **SMALL_STEPS), DensePairRisk("logistic")),
+        (BoostedRanker(balance="pairs", **SMALL_STEPS), PairRisk("logistic")),
         (QBRank(**SMALL_STEPS), QuadraticMixture("gap", 0.5, "pairs")),
     ],
     ids=["squared hinge", "logistic", "QBRank"],
@@ -414,7 +416,7 @@ def test_theorem_1_bounds_the_risk(model, risk):
     bound = risk.bind(judgments.arrange("pairs", labelled=with_labels))
     order, n = bound.arrangement.order, bound.arrangement.n_places
     at, zero = x[order, 0], bound.state(np.zeros(bound.arrangement.n_places))
-    weight = diagonal(bound, zero, "bound") * np.exp(zero.log_mass)
+    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
 
     def value(scores):
         return float(np.exp(bound.log_value(scores)))
@@ -454,9 +456,9 @@ def test_normalised_steps_have_their_length_or_are_left_out():
         loss=SquaredHinge("gap"), balance="pairs", n_estimators=60,
         **SMALL_STEPS | {"step_length": 0.3},
     ).fit(x, judgments)  # fmt: skip
-    bound = DensePairRisk(SquaredHinge("gap")).bind(judgments.arrange("pairs"))
+    bound = PairRisk(SquaredHinge("gap")).bind(judgments.arrange("pairs"))
     zero = bound.state(np.zeros(bound.arrangement.n_places))
-    weight = diagonal(bound, zero, "bound") * np.exp(zero.log_mass)
+    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
     lengths = [
         np.sqrt(np.mean(weight * (step * tree(x)[bound.arrangement.order]) ** 2))
         for step, tree in zip(model.ensemble_.weights, model.ensemble_.rankers, strict=True)
@@ -477,7 +479,7 @@ def test_step_lengths_that_make_no_sense_are_refused(learner):
 
 def test_the_search_by_secants_stays_near_the_least_point():
     judgments = Judgments(SAMPLE.y, SAMPLE.qid)
-    risk = DensePairRisk("logistic").bind(judgments)
+    risk = PairRisk("logistic").bind(judgments)
     rng = np.random.default_rng(0)
     zero = risk.state(np.zeros(risk.arrangement.n_places))
     for scale in (0.01, 1.0, 30.0):

@@ -27,8 +27,8 @@ from precede.bounds import (
     stump_supremum,
     training_bound,
 )
-from precede.stumps import Stumps
-from precede.table import Table
+from precede.engine.table import Table
+from precede.rankers.stumps import Stumps
 
 score = st.integers(-3, 3).map(float) | st.floats(-10, 10)
 grid = st.integers(-4, 4).map(lambda k: k / 2) | st.floats(-12, 12)

@@ -20,7 +20,7 @@ from precede import cli
 from precede.cli import fitting
 from precede.cli.options import Reading
 from precede.datasets import search_results
-from precede.files import Data, read, write
+from precede.files.tables import Data, read, write
 
 ROOT = Path(__file__).parents[1]
 COMMANDS = (
@@ -524,7 +524,7 @@ def test_exit_codes(folder, tmp_path):
 
 def test_a_missing_package_is_an_exit_code(folder, tmp_path, monkeypatch):
     run("convert", folder / "test.txt", tmp_path / "x.parquet")
-    monkeypatch.setattr("precede.files.find_spec", lambda name: None)
+    monkeypatch.setattr("precede.files.tables.find_spec", lambda name: None)
     _, talk = run("fit", tmp_path / "x.parquet", code=4)
     assert "install" in talk
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import apart
 from precede import AdaBoostRanker, BoostedRanker, PushRanker, RankBoost, load
-from precede.threads import MOST_JOBS, Workers, count_jobs, threads_for_openmp
+from precede.engine.workers import MOST_JOBS, Workers, count_jobs, threads_for_openmp
 
 THREADS = 8
 HERE = Path(__file__).parent
@@ -108,7 +108,7 @@ def test_other_processes_fit_and_predict_the_same_bits(mode):
 
 def test_a_process_that_was_forked_gives_openmp_one_thread(monkeypatch):
     assert threads_for_openmp(5) == 5
-    monkeypatch.setattr("precede.threads._LOADED_BY", os.getpid() + 1)
+    monkeypatch.setattr("precede.engine.workers._LOADED_BY", os.getpid() + 1)
     assert threads_for_openmp(5) == 1
 
 

@@ -22,9 +22,9 @@ from precede import (
     Trees,
 )
 from precede.estimator import BaseRanker
-from precede.rankers import Family
+from precede.rankers.base import Family
+from precede.rankers.votes import Votes
 from precede.testing import check_algorithm, check_family, check_loss, check_price
-from precede.votes import Votes
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered

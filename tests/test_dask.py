@@ -28,8 +28,9 @@ from precede import (
     load,
     pairs_in_order,
 )
-from precede.boost import SmoothedStepWarning
-from precede.dask import (
+from precede.boosting.steps import SmoothedStepWarning
+from precede.dask.blocks import arranged, deal, partitions
+from precede.dask.estimators import (
     DaskConvexRisk,
     DaskPushRanker,
     DaskRankBoost,
@@ -37,8 +38,7 @@ from precede.dask import (
     PairObjective,
 )
 from precede.datasets import search_results, two_normals
-from precede.dealing import arranged, deal, partitions
-from precede.stumps import StumpSearch
+from precede.rankers.stumps import StumpSearch
 
 GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
 TWO = two_normals(240, random_state=0)

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import strategies
 from precede import ConvexRisk, DiskTable, PushRanker, RankBoost, write_table
-from precede.boost import SmoothedStepWarning, Training
-from precede.threads import Workers
+from precede.boosting.steps import SmoothedStepWarning
+from precede.engine.training import Training
+from precede.engine.workers import Workers
 
 
 def blocks_of(cuts, *arrays):

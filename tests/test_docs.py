@@ -374,7 +374,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
 
 def test_the_demo_tells_and_saves(tmp_path, capsys):
     from precede import load
-    from precede.demo import main
+    from precede.cli.demo import main
 
     path = main(tmp_path / "demo", rounds=5)
     out = capsys.readouterr().out

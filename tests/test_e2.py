@@ -22,11 +22,11 @@ from precede import (
     pairs_in_order,
     staged_e2_loss,
 )
-from precede import e2 as module
-from precede.boost import SmoothedStepWarning
+from precede.algorithms import e2 as module
+from precede.boosting.steps import SmoothedStepWarning
 from precede.model import Ensemble
-from precede.pair_weights import pair_factors
-from precede.rankers import Column, Constant, Feature
+from precede.rankers.columns import Column, Constant, Feature
+from precede.risks.pair_weights import pair_factors
 
 MODELS = {
     "RB-D": RankBoost,

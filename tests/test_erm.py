@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive_inference as naive
 from precede import Judgments, Stump, minimise_ranking_risk
 from precede.inference import ranking_risk
-from precede.rankers import Column
+from precede.rankers.columns import Column
 
 number = st.sampled_from([0.0, 1.0, 2.0, -1.5]) | st.floats(-5, 5)
 feature = number | st.just(np.nan)

@@ -15,10 +15,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from naive_explain import mixed, shapley
 from precede import RankBoost, Ranker, Stump, Stumps
 from precede.datasets import search_results
-from precede.explain import explain, explain_pair, feature_index, shape_function
+from precede.explain.contributions import explain, explain_pair, feature_index, shape_function
 from precede.model import Ensemble
-from precede.rankers import Column, Constant, Feature, Features
-from precede.trees import Tree
+from precede.rankers.columns import Column, Constant, Feature, Features
+from precede.rankers.trees import Tree
 from test_model import ensembles, some_rows
 from test_shapley import trees
 

@@ -24,8 +24,8 @@ from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump
 from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
-from precede.rankers import Column, Constant, Feature, Features
-from precede.trees import Tree
+from precede.rankers.columns import Column, Constant, Feature, Features
+from precede.rankers.trees import Tree
 from test_explain import as_tree
 from test_model import ensembles, some_rows
 from test_shapley import trees

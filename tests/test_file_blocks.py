@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from precede import RankBoost
 from precede.cli import app
 from precede.datasets import search_results
-from precede.file_blocks import read_blocks, table_of_file
-from precede.files import Data, Roles, read, write
+from precede.files.blocks import read_blocks, table_of_file
+from precede.files.tables import Data, Roles, read, write
 
 
 def sample(queries=30):
@@ -34,7 +34,7 @@ def joined(blocks):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
 def test_tables(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("precede.file_blocks.BATCH", 40)
+    monkeypatch.setattr("precede.files.blocks.BATCH", 40)
     data = sample()
     data.X[3, 1] = np.nan
     write(tmp_path / name, data)

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from precede import files, trec
-from precede.files import Data, Roles, read, write, write_groups, write_pairs, write_weights
-from precede.streams import opened, writing
-from precede.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
+from precede.files import tables as files
+from precede.files import trec
+from precede.files.streams import opened, writing
+from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
+from precede.files.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
 
 
 def put(path, content):

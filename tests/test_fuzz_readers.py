@@ -22,10 +22,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from precede import DiskTable, RankBoost, load, write_table
-from precede.boost import SmoothedStepWarning
-from precede.file_blocks import read_blocks, table_of_file
-from precede.files import Data, read, read_groups, read_numbers, read_pairs, write
-from precede.trec import read_qrels, read_run, write_qrels, write_run
+from precede.boosting.steps import SmoothedStepWarning
+from precede.files.blocks import read_blocks, table_of_file
+from precede.files.tables import Data, read, read_groups, read_numbers, read_pairs, write
+from precede.files.trec import read_qrels, read_run, write_qrels, write_run
 
 # The rows are few: some stumps order all pairs that they order rightly.
 pytestmark = [

@@ -9,7 +9,7 @@ import pytest
 
 import naive
 from precede import Judgments, PairRisk, RankBoost
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 
 # -- C19 proposition 1: the subsets of {a, b, c}, ordered by inclusion -------------------------
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import hostile
 from precede import RankBoost, Stump, Tree, load
-from precede.explain import explain
+from precede.explain.contributions import explain
 from precede.model import MOST_BYTES, Ensemble
 
 TESTS = Path(__file__).parent

@@ -132,7 +132,7 @@ def lightgbm_twin(sample, rounds=25):
     import lightgbm
 
     from precede.model import Ensemble
-    from precede.trees import tree_from_lightgbm
+    from precede.rankers.trees import tree_from_lightgbm
 
     X = sample.X.astype(np.float64)
     X[::6, 1] = np.nan

@@ -25,8 +25,8 @@ from precede import (
     margins,
     pairs_in_order,
 )
+from precede.boosting.folds import folds
 from precede.datasets import bradley_terry
-from precede.folds import folds
 from precede.inference import auc, compare, ranking_risk
 from precede.metrics import Evaluator, evaluate
 

@@ -28,7 +28,7 @@ from precede import (
 )
 from precede.margin import least_margin, progress_ratio, smooth_step, weight_norm
 from precede.model import Ensemble
-from precede.rankers import Constant
+from precede.rankers.columns import Constant
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from precede import RankBoost, Stump, load
+from precede.engine.workers import Workers
 from precede.model import FORMAT, Ensemble, read_model, write_model
-from precede.rankers import Column, Constant, Feature
-from precede.threads import Workers
+from precede.rankers.columns import Column, Constant, Feature
 
 # Tables of a few rows have rankers without mistakes; what that does is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")

@@ -13,8 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive_files
-from precede import pages, parsing
-from precede.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
+from precede.files import pages, parsing
+from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
 
 
 def stream(content):

@@ -7,11 +7,11 @@ import threading
 import numpy as np
 import pytest
 
-from precede.exact import added, exact_sum, exact_sums, greatest
-from precede.peers import Conversation, Here, Peers, Station
-from precede.stumps import StumpSearch
-from precede.table import Table
-from precede.threads import Workers
+from precede.dask.conversation import Conversation, Here, Peers, Station
+from precede.engine.exact import added, exact_sum, exact_sums, greatest
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.stumps import StumpSearch
 
 PATIENCE = 60.0  # seconds for a thread that ends at once, on a machine that has much else to do
 

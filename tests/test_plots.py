@@ -30,7 +30,7 @@ from precede.plots import (
     precision_info,
     shape_info,
 )
-from precede.rankers import Column, Feature
+from precede.rankers.columns import Column, Feature
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

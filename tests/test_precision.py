@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 from precede import Judgments, Logistic, PairRisk, RankBoost
-from precede.boost import SmoothedStepWarning
-from precede.exact import exact_sum
-from precede.threads import Workers
+from precede.boosting.steps import SmoothedStepWarning
+from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
 
 
 def quiet_fit(model, *arguments, **options):
@@ -233,7 +233,7 @@ def test_logistic_pull_of_a_million_rows(large):
 
 def test_a_million_rows_in_pieces_and_threads_give_the_same_bits(large, monkeypatch):
     """Levels of 200,000 rows are cut into pieces; neither their size nor the threads matter."""
-    from precede import separable
+    from precede.risks import exponential as separable
 
     grade, scores = large
     arrangement = Judgments(grade).arrange()

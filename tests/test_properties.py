@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Columns, Constants, Judgments, RankBoost, Stumps, load, pairs_in_order
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

@@ -15,12 +15,12 @@ import naive_push
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
 from precede.algorithms.push import PriceSearch, SmallSampleWarning
-from precede.boost import SmoothedStepWarning
-from precede.bound import State
+from precede.boosting.steps import SmoothedStepWarning
 from precede.bounds import push_risk
-from precede.line import PushLine
 from precede.metrics import evaluate
-from precede.smooth_line import SmoothLine
+from precede.risks.base import State
+from precede.risks.exponential_line import PushLine
+from precede.risks.smooth_line import SmoothLine
 
 
 class Quadratic(Price):
@@ -125,7 +125,7 @@ def test_the_step_on_masses_is_the_least_of_the_line(situation, balance):
 @given(lines())
 def test_both_ways_to_the_masses_agree(situation):
     """Sums relative to the level and sums relative to their own largest term."""
-    from precede import line as module
+    from precede.risks import exponential_line as module
 
     made, scores, values, power = situation
     bound, state, at, _ = line_of(made, np.asarray(scores) / 8, values, power)

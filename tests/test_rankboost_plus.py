@@ -17,14 +17,14 @@ import naive
 import naive_plus
 import strategies as some
 from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
-from precede.boost import Training
-from precede.candidates import Candidates, Span
-from precede.pair_weights import DroppedWeights, PairWeights
-from precede.rankers import Columns
-from precede.stumps import Stumps
-from precede.table import Table
+from precede.engine.table import Table
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.candidates import Candidates, Span
+from precede.rankers.columns import Columns
+from precede.rankers.stumps import Stumps
+from precede.risks.pair_weights import DroppedWeights, PairWeights
 from precede.testing import check_algorithm
-from precede.threads import Workers
 
 
 def fitted(X, made, rounds=10, **options):
@@ -406,7 +406,7 @@ def test_the_number_of_threads_leaves_no_trace(options):
 def test_pieces_of_a_query_change_nothing_but_rounding(monkeypatch):
     X, y, _ = some_data()
     whole = fitted(X, Judgments(y), 20)
-    monkeypatch.setattr("precede.pair_weights.PIECE", 50)
+    monkeypatch.setattr("precede.risks.pair_weights.PIECE", 50)
     cut = fitted(X, Judgments(y), 20)
     assert cut.ensemble_.rankers == whole.ensemble_.rankers
     assert_allclose(cut.ensemble_.weights, whole.ensemble_.weights, rtol=1e-10)

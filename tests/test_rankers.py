@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Columns, Constants, Family, Features, Found, RankBoost, Ranker, Stump, Stumps
-from precede.rankers import TIE, Column, Constant, Feature, Union, family, ranker_from_dict
-from precede.table import Table
-from precede.threads import Workers
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.base import TIE, Union, family, ranker_from_dict
+from precede.rankers.columns import Column, Constant, Feature
 
 
 @st.composite

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from precede import Judgments, PairRisk, RankBoost, Stump, load, pairs_in_order
-from precede.boost import SmoothedStepWarning
-from precede.rankers import Family, Found, Ranker
-from precede.table import Table
+from precede.boosting.steps import SmoothedStepWarning
+from precede.engine.table import Table
+from precede.rankers.base import Family, Found, Ranker
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

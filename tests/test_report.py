@@ -28,13 +28,13 @@ from precede import (
     SmoothMargin,
     margins,
 )
+from precede.boosting.monitors import pairs_in_order
 from precede.datasets import search_results
 from precede.inference import auc, ranking_risk
 from precede.metrics import evaluate
 from precede.report.drawing import ticks
 from precede.report.markdown import number
 from precede.top import top_of_list
-from precede.watch import pairs_in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -523,7 +523,7 @@ def test_extreme_values_can_be_drawn():
 
 def test_the_command_writes_what_the_class_writes(ranked, search, tmp_path):
     from precede.cli.commands import app
-    from precede.files import Data, write
+    from precede.files.tables import Data, write
 
     X, y, qid = search
     ranked[0].save(tmp_path / "model.json")

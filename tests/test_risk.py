@@ -11,12 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
-from precede.bound import State
-from precede.exact import exact_sum
-from precede.general import GeneralRisk
+from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
 from precede.judgments import number_queries
-from precede.separable import SeparableRisk
-from precede.threads import Workers
+from precede.risks.base import State
+from precede.risks.exponential import SeparableRisk
+from precede.risks.pair_sums import GeneralRisk
+from precede.risks.short_queries import EnumeratedRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
 EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
@@ -322,7 +323,7 @@ def test_logistic_risk_of_a_large_query(price, levels, width):
 
 def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
     """Many tiles of a few rows give what one tile gives."""
-    from precede import sums
+    from precede.risks import sweeps as sums
 
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 3, 60), qid=rng.integers(0, 2, 60))
@@ -416,7 +417,7 @@ def test_exact_sum_does_not_depend_on_the_order(values, random):
 @given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
 def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
     with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
-        patch.setattr("precede.exact.SMALL", 1)
+        patch.setattr("precede.engine.exact.SMALL", 1)
         values = np.array(values, float)
         np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
 
@@ -447,7 +448,10 @@ def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
     made = Judgments([1, 0])
     assert isinstance(PairRisk("exponential", 64).bind(made), SeparableRisk)
     assert isinstance(PairRisk("exponential", Exp()).bind(made), GeneralRisk)
-    assert isinstance(PairRisk("logistic").bind(made), GeneralRisk)
+    assert isinstance(PairRisk("logistic").bind(made), EnumeratedRisk)
+    assert isinstance(PairRisk("logistic", 2).bind(made), GeneralRisk)
+    long = Judgments(np.arange(10_000) % 2)
+    assert isinstance(PairRisk("logistic").bind(long), GeneralRisk)
 
 
 def test_state_is_a_frozen_value():

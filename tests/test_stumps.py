@@ -11,10 +11,10 @@ from numpy.testing import assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments, PairRisk, Stump, Stumps
-from precede.rankers import TIE, TIE_OF_DECREASES, ranker_from_dict
-from precede.stumps import StumpSearch
-from precede.table import Table
-from precede.threads import Workers
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.base import TIE, TIE_OF_DECREASES, ranker_from_dict
+from precede.rankers.stumps import StumpSearch
 
 
 def as_candidate(found):

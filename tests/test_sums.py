@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments, Logistic, SquaredHinge
+from precede.engine.workers import Workers
 from precede.losses import Smooth
-from precede.sums import PairSums, _order_of, log_sum
-from precede.threads import Workers
+from precede.risks.sweeps import PairSums, _order_of, log_sum
 
 KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
@@ -42,7 +42,7 @@ def test_sums_are_those_of_enumeration(name, winners):
 @pytest.mark.parametrize("winners", [True, False])
 def test_sums_of_long_splits_are_those_of_enumeration(name, winners, monkeypatch):
     """Hinges sort a long split digit by digit: here every split is long."""
-    monkeypatch.setattr("precede.sums.LONG", 2)
+    monkeypatch.setattr("precede.risks.sweeps.LONG", 2)
     check_sums(name, winners)
 
 
@@ -81,7 +81,7 @@ def test_places_are_sorted_by_digits_as_by_comparison(values):
 
 
 def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(monkeypatch):
-    monkeypatch.setattr("precede.sums.LONG", 2)
+    monkeypatch.setattr("precede.risks.sweeps.LONG", 2)
     arrangement = Judgments.bipartite([0, 1, 0, 1, 0]).arrange()
     again, fresh = (PairSums(arrangement, SquaredHinge(1.0)) for _ in range(2))
     scores, source = np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.zeros(5)

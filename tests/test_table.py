@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
-from precede.table import MISSING, SCALE, Table, to_integers
-from precede.threads import Workers
+from precede.engine.table import MISSING, SCALE, Table, to_integers
+from precede.engine.workers import Workers
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.threads import Workers, count_jobs
+from precede.engine.workers import Workers, count_jobs
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (3, 3), (17, 17)])

@@ -35,16 +35,16 @@ from precede import (
     load,
 )
 from precede.datasets import search_results
-from precede.general import GeneralRisk
-from precede.learners import Regressors
+from precede.engine.table import Table
+from precede.engine.workers import Workers
 from precede.model import Ensemble, plain
-from precede.pairwise import DensePairRisk, EnumeratedRisk
-from precede.quadratic import diagonal, pair_totals
-from precede.rankers import ranker_from_dict
-from precede.risk import PairRisk
-from precede.table import Table
-from precede.threads import Workers
-from precede.trees import Forest, tree_from_lightgbm, tree_from_sklearn
+from precede.rankers.base import ranker_from_dict
+from precede.rankers.growers import Regressors
+from precede.rankers.trees import Forest, tree_from_lightgbm, tree_from_sklearn
+from precede.risks.base import pair_totals
+from precede.risks.pair_risk import PairRisk
+from precede.risks.pair_sums import GeneralRisk
+from precede.risks.short_queries import EnumeratedRisk
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.0, 7.0, 31.0, 32.0, 33.0, 64.0, 0.5, 1e300, -1e300, math.nan]
@@ -583,9 +583,9 @@ def test_listed_pairs_work_where_the_guide_says_so(algorithm):
 
 def test_terms_are_half_of_the_bound():
     for loss in ("logistic", "squared_hinge", "exponential"):
-        risk = DensePairRisk(loss).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+        risk = PairRisk(loss).bind(Judgments(SAMPLE.y, SAMPLE.qid))
         state = risk.state(np.linspace(0, 1, risk.arrangement.n_places))
-        bound, terms = (diagonal(risk, state, hessian) for hessian in ("bound", "terms"))
+        bound, terms = (risk.pull_of(state).hessian(hessian) for hessian in ("bound", "terms"))
         np.testing.assert_array_equal(terms, bound / 2)
 
 
@@ -651,7 +651,8 @@ def test_pair_totals_equal_a_list_of_pairs(judgments, balance):
        st.sampled_from(["pairs", "queries"]))  # fmt: skip
 @settings(max_examples=200)
 def test_enumerated_sums_equal_the_general_ones(data, name, balance):
-    from precede import SquaredHinge
+    from precede import Linear, SquaredHinge
+    from precede.losses import pair_loss
 
     judgments = data.draw(strategies.judgments())
     loss = SquaredHinge("gap") if name == "gap" else name
@@ -660,10 +661,9 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
     if not arrangement.n_places:
         return
     scores = data.draw(strategies.scores(arrangement.n_places, spread=spread))
-    quick = DensePairRisk(loss).bind(arrangement)
-    plain_ = PairRisk(loss).bind(arrangement)
+    quick = PairRisk(loss).bind(arrangement)
+    plain_ = GeneralRisk(arrangement, pair_loss(loss), Linear())
     assert isinstance(quick, EnumeratedRisk)
-    assert isinstance(plain_, GeneralRisk)
     ours, theirs = quick.state(scores), plain_.state(scores)
     for field in ("log_value", "log_mass", "pull"):
         np.testing.assert_allclose(
@@ -676,8 +676,8 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
 
 def test_long_queries_are_left_to_the_other_sums():
     grade = np.repeat([0, 1], 3000)
-    assert isinstance(DensePairRisk("squared_hinge").bind(Judgments(grade)), GeneralRisk)
-    assert isinstance(DensePairRisk("logistic", 2).bind(Judgments([0, 1])), GeneralRisk)
+    assert isinstance(PairRisk("squared_hinge").bind(Judgments(grade)), GeneralRisk)
+    assert isinstance(PairRisk("logistic", 2).bind(Judgments([0, 1])), GeneralRisk)
 
 
 @given(st.data(), st.sampled_from(["logistic", "squared_hinge"]))
@@ -688,12 +688,12 @@ def test_the_bound_lies_above_the_second_derivative(data, loss):
     arrangement = judgments.arrange()
     if not arrangement.n_places:
         return
-    risk = DensePairRisk(loss).bind(arrangement)
+    risk = PairRisk(loss).bind(arrangement)
     state = risk.state(data.draw(strategies.scores(arrangement.n_places, spread=3.0)))
     if state.log_mass == -np.inf:
         return
     move = data.draw(strategies.scores(arrangement.n_places, spread=3.0))
-    weight = diagonal(risk, state, "bound")
+    weight = risk.pull_of(state).hessian("bound")
     after = np.exp(risk.log_value(state.scores + move) - state.log_mass)
     before = np.exp(state.log_value - state.log_mass)
     most = before - state.pull @ move + 0.5 * (weight * move**2).sum()

@@ -21,12 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
 from precede import minimise_ranking_risk
-from precede.bounds import (
-    fast_rate_bound,
-    noise_constant,
-    projection_variance_bound,
-    vc_bound,
-)
+from precede.bounds import fast_rate_bound, noise_constant, projection_variance_bound, vc_bound
 
 SIZES = (50, 100, 200, 400, 800, 1600)
 REPEATS = 100

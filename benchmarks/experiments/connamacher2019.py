@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import problems
 from measure import write_page
 from precede import Judgments, RankBoost, RankBoostPlus, staged_e2_loss
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 from precede.inference import friedman
 from precede.judgments import number_queries
 from precede.metrics import Evaluator

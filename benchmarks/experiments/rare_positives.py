@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import write_page  # noqa: E402
 from precede import PushRanker, Trees  # noqa: E402
-from precede.boost import SmoothedStepWarning  # noqa: E402
+from precede.boosting.steps import SmoothedStepWarning  # noqa: E402
 from precede.metrics import evaluate  # noqa: E402
 from problems import credit  # noqa: E402
 

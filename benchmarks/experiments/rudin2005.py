@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer
 
 from precede import PushRanker
 from precede.algorithms.push import SmallSampleWarning
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 from precede.metrics import evaluate
 from precede.top import Curve, crossover, draw_curves, draw_strips, strip
 

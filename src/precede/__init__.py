@@ -4,56 +4,61 @@ Names are loaded when they are first used, so that ``import precede`` and the co
 help are quick.
 """
 
+import sys
 from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AdaBoostRanker": "algorithms.adaboost",
-    "Checkpoint": "checkpoint",
+    "Checkpoint": "boosting.checkpoint",
     "BoostedRanker": "algorithms.boosted",
-    "Columns": "rankers",
-    "Constants": "rankers",
+    "Columns": "rankers.columns",
+    "Constants": "rankers.columns",
     "ConvexRisk": "algorithms.ball",
-    "DiskTable": "disk",
+    "DiskTable": "files.disk",
     "Exp": "losses",
     "Exponential": "losses",
-    "Family": "rankers",
-    "Features": "rankers",
-    "Found": "rankers",
+    "Family": "rankers.base",
+    "Features": "rankers.columns",
+    "Found": "rankers.base",
     "Hinge": "losses",
     "Judgments": "judgments",
     "Linear": "losses",
     "Logistic": "losses",
     "MultilabelBoost": "algorithms.multilabel",
     "PairLoss": "losses",
-    "PairRisk": "risk",
-    "PointRisk": "point_risk",
+    "PairRisk": "risks.pair_risk",
+    "PointRisk": "risks.pointwise",
     "Power": "losses",
     "Price": "losses",
     "PushRanker": "algorithms.push",
     "QBRank": "algorithms.qbrank",
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
-    "Ranker": "rankers",
+    "Ranker": "rankers.base",
     "Report": "report.page",
-    "ScoreRisk": "quadratic",
+    "ScoreRisk": "risks.score_risk",
     "SmoothMargin": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
-    "Stump": "stumps",
-    "Stumps": "stumps",
-    "Tree": "trees",
-    "Trees": "learners",
+    "Stump": "rankers.stumps",
+    "Stumps": "rankers.stumps",
+    "Tree": "rankers.trees",
+    "Trees": "rankers.growers",
     "best_margin": "margin",
-    "e2_loss": "e2",
+    "e2_loss": "algorithms.e2",
     "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
-    "minimise_ranking_risk": "erm",
-    "pairs_in_order": "watch",
-    "staged_e2_loss": "e2",
-    "write_table": "disk",
+    "minimise_ranking_risk": "algorithms.empirical_risk",
+    "pairs_in_order": "boosting.monitors",
+    "staged_e2_loss": "algorithms.e2",
+    "write_table": "files.disk",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
@@ -62,20 +67,20 @@ if TYPE_CHECKING:
     from precede.algorithms.adaboost import AdaBoostRanker
     from precede.algorithms.ball import ConvexRisk
     from precede.algorithms.boosted import BoostedRanker
+    from precede.algorithms.e2 import e2_loss, staged_e2_loss
+    from precede.algorithms.empirical_risk import minimise_ranking_risk
     from precede.algorithms.multilabel import MultilabelBoost
     from precede.algorithms.push import PushRanker
     from precede.algorithms.qbrank import QBRank
     from precede.algorithms.rankboost import RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin
-    from precede.checkpoint import Checkpoint
-    from precede.disk import DiskTable, write_table
-    from precede.e2 import e2_loss, staged_e2_loss
-    from precede.erm import minimise_ranking_risk
+    from precede.boosting.checkpoint import Checkpoint
+    from precede.boosting.monitors import pairs_in_order
     from precede.estimator import load
     from precede.exports.write import export
+    from precede.files.disk import DiskTable, write_table
     from precede.judgments import Judgments
-    from precede.learners import Trees
     from precede.losses import (
         Exp,
         Exponential,
@@ -88,21 +93,59 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from precede.margin import best_margin, margins
-    from precede.point_risk import PointRisk
-    from precede.quadratic import ScoreRisk
-    from precede.rankers import Columns, Constants, Family, Features, Found, Ranker
+    from precede.rankers.base import Family, Found, Ranker
+    from precede.rankers.columns import Columns, Constants, Features
+    from precede.rankers.growers import Trees
+    from precede.rankers.stumps import Stump, Stumps
+    from precede.rankers.trees import Tree
     from precede.report.page import Report
-    from precede.risk import PairRisk
-    from precede.stumps import Stump, Stumps
-    from precede.trees import Tree
-    from precede.watch import pairs_in_order
+    from precede.risks.pair_risk import PairRisk
+    from precede.risks.pointwise import PointRisk
+    from precede.risks.score_risk import ScoreRisk
+
+
+_SUBMODULES = frozenset((
+    "algorithms", "boosting", "bounds", "cli", "dask", "datasets", "estimator", "explain", "files",
+    "inference", "judgments", "losses", "margin", "metrics", "model", "plots", "rankers", "report",
+    "risks", "testing", "top",
+))  # fmt: skip
+# Where modules that have moved are now; the old paths go on working.
+_MOVED = {"boost": "boosting", "shapley": "explain.shapley", "trec": "files.trec"}
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Import the module that has taken the place of another."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: object = None,  # noqa: ARG002
+        target: object = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        return spec_from_loader(fullname, self) if package == __name__ and name in _MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(f"{__name__}.{_MOVED[spec.name.rpartition('.')[2]]}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave the module as it is: it has been executed under its new name."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+sys.meta_path.append(_Moved())
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(f"precede.{_HOME[name]}"), name)
+    if name in _SUBMODULES or name in _MOVED:
+        return import_module(f"precede.{name}")
     raise AttributeError(f"module 'precede' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return sorted([*__all__, *_SUBMODULES, "__version__"])

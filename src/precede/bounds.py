@@ -18,13 +18,13 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, xlogy
 
+from precede.engine.table import Table
 from precede.inference import check_choice, read_sample
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, pair_loss, value_at_zero
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (lives on here)
 from precede.metrics import finite_column, to_numbers
-from precede.stumps import Stumps
-from precede.table import Table
+from precede.rankers.stumps import Stumps
 
 __all__ = [
     "Bound",
@@ -635,8 +635,8 @@ def rademacher_bound(
     A(f_n) − inf A ≤ 4φ'(B)·R_n + (φ(B) − φ(−B))·√(8 ln(1/δ)/n) for f = Σ w_j (h_j(x) − h_j(x'))
     with Σ|w_j| ≤ B; R_n = B·E sup_h |Σ_{i ≤ n/2} σ_i (h(X_i) − h(X_{n/2+i}))| / ⌊n/2⌋ is the
     Rademacher average, estimated with random signs by the library's own search: the supremum is
-    over stumps at the cut points of `precede.table.Bins`, at most 254 a feature, and hence over
-    all stumps where a feature has at most 255 distinct values. O(n_draws·n·d). Reference:
+    over stumps at the cut points of `precede.engine.table.Bins`, at most 254 a feature, and hence
+    over all stumps where a feature has at most 255 distinct values. O(n_draws·n·d). Reference:
     Clémençon, Lugosi, Vayatis (2005), proposition 3, printed as 8Bφ'(B)·R_n +
     √(2B² ln(1/δ)/(2(n − 1))). Its proof takes B for the range of the cost, which is φ(B), the
     deviation once where two are needed, and B both in R_n and before it; the default carries
@@ -707,7 +707,7 @@ def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
     """Return the largest |Σ_i signs_i · h(x_i)| over the stumps h = 1[x_j > t] and the constant 1.
 
     Found by `precede.Stumps`: missing values on either side, thresholds at the cut points of
-    `precede.table.Bins`. These are at most 254 a feature, so this is a supremum over binned
+    `precede.engine.table.Bins`. These are at most 254 a feature, so this is a supremum over binned
     stumps, and over all of them where a feature has at most 255 distinct values. The sums are
     exact for signs of −1 and 1. O(d·n·(log n + draws)).
 

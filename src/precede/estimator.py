@@ -24,11 +24,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from precede.boost import History, Monitor, Plan, Result, Rounds, Stop, Training, Worsening, run
-from precede.checkpoint import Checkpoint
-from precede.disk import DiskTable
-from precede.exact import exact_sum, greatest
-from precede.explain import (
+from precede.boosting.callbacks import Listeners
+from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
+from precede.boosting.loop import Plan, Result, run
+from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
+from precede.boosting.progress import ProgressBar
+from precede.engine.exact import exact_sum, greatest
+from precede.engine.table import MAX_BINS, Table
+from precede.engine.training import Training
+from precede.engine.workers import Workers, count_jobs
+from precede.explain.contributions import (
     Explanation,
     PairExplanation,
     ShapeFunction,
@@ -37,6 +43,7 @@ from precede.explain import (
     feature_index,
     shape_function,
 )
+from precede.files.disk import DiskTable
 from precede.inputs import (
     check_categories,
     evaluation_sets,
@@ -51,14 +58,9 @@ from precede.inputs import (
     whole_number,
 )
 from precede.judgments import Judgments
-from precede.learners import Trees  # noqa: F401  (so that rankers="trees" is known)
-from precede.listeners import Listeners
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.progress import ProgressBar
-from precede.rankers import Family, family
-from precede.table import MAX_BINS, Table
-from precede.threads import Workers, count_jobs
-from precede.watch import check_metric_names, monitored_metrics, pairs_in_order
+from precede.rankers.base import Family, family
+from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
 

@@ -328,6 +328,8 @@ class Price(_Value):
     """
 
     name: ClassVar[str] = ""
+    # p where the price is ``u^p``, for which there are quicker ways; None for anything else.
+    power: float | None = None
 
     def value(self, paid: Floats) -> Floats:
         """Give the price of each amount."""
@@ -380,6 +382,7 @@ class Power(Price):
     """
 
     name = "power"
+    power: float
 
     def __init__(self, power: float = 1.0):
         if not np.isfinite(power) or power < 1:

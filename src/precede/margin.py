@@ -19,14 +19,16 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
-from precede.boost import Training
-from precede.bound import least_margin
+from precede.engine.arrangement import Arrangement
+from precede.engine.training import Training
+from precede.engine.workers import Workers
 from precede.inference import read_sample
-from precede.judgments import Arrangement, Judgments
+from precede.judgments import Judgments
 from precede.metrics import finite_column, query_numbers, to_numbers
 from precede.model import Ensemble
-from precede.rankers import Constant, Family, Ranker, exactly_searched
-from precede.threads import Workers
+from precede.rankers.base import Family, Ranker, exactly_searched
+from precede.rankers.columns import Constant
+from precede.risks.base import least_margin
 
 __all__ = [
     "MARGIN_GRID",
@@ -57,7 +59,7 @@ LP_TOLERANCE = 1e-10
 def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
     """Weight of every distinct ranker, its rounds added up; the constant is left out.
 
-    >>> from precede.stumps import Stump
+    >>> from precede import Stump
     >>> model = Ensemble([Stump(0, 0.5), Stump(1, 2.0), Stump(0, 0.5)], [1.0, 0.5, -0.25], 2)
     >>> list(net_weights(model).values())
     [0.75, 0.5]
@@ -76,7 +78,7 @@ def weight_norm(ensemble: Ensemble) -> float:
     weight -1 is the complement ``1 - h`` with weight 1 up to a constant, and giving weight to
     both would only lower the margin. The constant ranker orders nothing and does not count.
 
-    >>> from precede.stumps import Stump
+    >>> from precede import Stump
     >>> weight_norm(Ensemble([Stump(0, 0.5), Stump(0, 0.5)], [1.0, -0.25], 1))
     0.75
     """

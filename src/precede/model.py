@@ -20,11 +20,11 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.rankers import Ranker, declared_kinds, ranker_from_dict
-from precede.streams import is_plain, opened, writing
-from precede.stumps import Stump
-from precede.threads import Workers
-from precede.trees import MOST_FEATURES, Forest, Tree
+from precede.engine.workers import Workers
+from precede.files.streams import is_plain, opened, writing
+from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
+from precede.rankers.stumps import Stump
+from precede.rankers.trees import MOST_FEATURES, Forest, Tree
 
 __all__ = [
     "FORMAT",
@@ -67,7 +67,7 @@ class Ensemble:
     --------
     >>> import numpy as np
     >>> from precede.model import Ensemble
-    >>> from precede.stumps import Stump
+    >>> from precede import Stump
     >>> model = Ensemble([Stump(0, 0.5), Stump(0, 1.5)], [2.0, -1.0], n_features=1)
     >>> model.predict(np.array([[0.0], [1.0], [2.0]]))
     array([0., 2., 1.])

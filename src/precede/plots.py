@@ -21,7 +21,7 @@ from precede.model import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from precede.explain import ShapeFunction
+    from precede.explain.contributions import ShapeFunction
     from precede.inference import RankComparison
     from precede.margin import MarginDistribution
 

@@ -18,15 +18,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
-from precede.boost import SmoothedStepWarning
+from precede.boosting.steps import SmoothedStepWarning
 from precede.datasets import search_results
+from precede.engine.table import Table
 from precede.estimator import BaseRanker, load
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.rankers import Family, ranker_from_dict
-from precede.risk import PairRisk
-from precede.table import Table
+from precede.rankers.base import Family, ranker_from_dict
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["check_algorithm", "check_family", "check_loss", "check_price"]
 

@@ -11,16 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags
 
-from precede.boost import History, LineSearch, Plan, Result, Step, StepRule, Stop, Training
-from precede.bound import BoundRisk, State
-from precede.checkpoint import Checkpoint
+from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.history import History, Stop
+from precede.boosting.loop import Plan, Result
+from precede.boosting.steps import LineSearch, Step, StepRule
+from precede.engine.exact import exact_sum
+from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
-from precede.exact import exact_sum
 from precede.model import Ensemble, number
-from precede.point_risk import BoundPointRisk, PointRisk
-from precede.rankers import Family, Found, Ranker, family
-from precede.stumps import Stump
-from precede.votes import Vote, Votes, voting
+from precede.rankers.base import Family, Found, Ranker, family
+from precede.rankers.stumps import Stump
+from precede.rankers.votes import Vote, Votes, voting
+from precede.risks.base import BoundRisk, State
+from precede.risks.pointwise import BoundPointRisk, PointRisk
 
 __all__ = ["AdaBoostRanker"]
 

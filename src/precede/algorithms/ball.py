@@ -17,20 +17,22 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boost import History, Monitor, Progress, Result, Training
+from precede.boosting.folds import folds
+from precede.boosting.history import History, Monitor, Progress
+from precede.boosting.loop import Result
+from precede.boosting.monitors import pairs_in_order
+from precede.boosting.progress import ProgressBar
+from precede.engine.exact import added, exact_sum, exact_sums, greatest
+from precede.engine.table import MISSING, SCALE, to_integers
+from precede.engine.training import Training
+from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
-from precede.exact import added, exact_sum, exact_sums, greatest
-from precede.folds import folds
 from precede.judgments import Judgments
 from precede.losses import Hinge, PairLoss, SmoothedHinge, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
-from precede.progress import ProgressBar
-from precede.rankers import Family, Found, Ranker, exactly_searched, family
-from precede.risk import PairRisk
-from precede.stumps import Stump
-from precede.table import MISSING, SCALE, to_integers
-from precede.threads import Workers
-from precede.watch import pairs_in_order
+from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
+from precede.rankers.stumps import Stump
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["ConvexRisk"]
 

@@ -8,28 +8,17 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
-from precede.boost import (
-    LineSearch,
-    NormalizedStep,
-    Plan,
-    QuadraticStep,
-    SecantStep,
-    StepRule,
-    Stop,
-)
+from precede.boosting.history import Stop
+from precede.boosting.loop import Plan
+from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
+from precede.engine.pull import HESSIANS
 from precede.estimator import BaseRanker
-from precede.inputs import (
-    category_codes,
-    category_columns,
-    column_numbers,
-    in_range,
-    whole_number,
-)
-from precede.learners import Regressors, Trees, check_targets
+from precede.inputs import category_codes, category_columns, column_numbers, in_range, whole_number
 from precede.losses import PairLoss, Price
-from precede.pairwise import DensePairRisk
-from precede.quadratic import HESSIANS, ScoreRisk
-from precede.rankers import Family, family
+from precede.rankers.base import Family, family
+from precede.rankers.growers import Regressors, Trees, check_targets
+from precede.risks.pair_risk import PairRisk
+from precede.risks.score_risk import ScoreRisk
 
 __all__ = ["BoostedRanker", "TreeLearner"]
 
@@ -297,4 +286,4 @@ class BoostedRanker(TreeLearner, BaseRanker):
     def _plan(self, stop: Stop) -> Plan:
         if isinstance(self.loss, ScoreRisk):
             return self._plan_with(self.loss, stop)
-        return self._plan_with(DensePairRisk(self.loss, self.price, balance=self.balance), stop)
+        return self._plan_with(PairRisk(self.loss, self.price, balance=self.balance), stop)

@@ -15,20 +15,23 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
-from precede.boost import ExactStep, Plan, Result, Step, StepRule, Stop, Training
-from precede.bound import BoundRisk, State
+from precede.boosting.history import Stop
+from precede.boosting.loop import Plan, Result
+from precede.boosting.monitors import pairs_in_order
+from precede.boosting.steps import ExactStep, Step, StepRule
+from precede.engine.exact import log_total
+from precede.engine.table import SCALE, Table, to_integers
+from precede.engine.training import Training
+from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
-from precede.exact import log_total
 from precede.inputs import sample_weights
 from precede.judgments import Judgments
 from precede.model import Ensemble, number, plain
-from precede.point_risk import PointRisk
-from precede.rankers import Family, Found, Ranker, Search
-from precede.risk import PairRisk
-from precede.stumps import Stump
-from precede.table import SCALE, Table, to_integers
-from precede.threads import Workers
-from precede.watch import pairs_in_order
+from precede.rankers.base import Family, Found, Ranker, Search
+from precede.rankers.stumps import Stump
+from precede.risks.base import BoundRisk, State
+from precede.risks.pair_risk import PairRisk
+from precede.risks.pointwise import PointRisk
 
 __all__ = ["MultilabelBoost"]
 

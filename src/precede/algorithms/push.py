@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from precede.boost import ExactStep, Plan, Result, Stop, Training
+from precede.boosting.folds import folds
+from precede.boosting.history import Stop
+from precede.boosting.loop import Plan, Result
+from precede.boosting.monitors import monitored_metrics
+from precede.boosting.progress import ProgressBar
+from precede.boosting.steps import ExactStep
+from precede.engine.exact import exact_sums
+from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
-from precede.exact import exact_sums
-from precede.folds import folds
 from precede.inputs import whole_number
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Power, Price, pair_loss, price
 from precede.model import number
-from precede.progress import ProgressBar
-from precede.rankers import Family, family
-from precede.risk import PairRisk
-from precede.watch import monitored_metrics
+from precede.rankers.base import Family, family
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.algorithms.boosted import TreeLearner
-from precede.boost import Plan, Step, StepRule, Stop
-from precede.bound import State
+from precede.boosting.history import Stop
+from precede.boosting.loop import Plan
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
-from precede.mixture import QuadraticMixture
-from precede.rankers import Constant, Family, Found, Search
-from precede.table import Table
-from precede.threads import Workers
+from precede.risks.mixture import QuadraticMixture
 
 __all__ = ["QBRank"]
 
@@ -165,46 +160,4 @@ class QBRank(TreeLearner, BaseRanker):
 
     def _plan(self, stop: Stop) -> Plan:
         risk = QuadraticMixture(self.margin, float(self.weight), self.balance)
-        plan = self._plan_with(risk, stop)
-        return replace(plan, rankers=_MeanFirst(plan.rankers), step=_MeanStep(plan.step))
-
-
-# -- the mean of the labels comes first ------------------------------------------------------
-
-
-class _MeanFirst(Family):
-    """A family whose first ranker is the constant, where there are labels."""
-
-    def __init__(self, rankers: Family):
-        self.rankers = rankers
-
-    def start(self, table: Table, workers: Workers | None = None) -> Search:
-        return _MeanFirstSearch(self.rankers.start(table, workers))
-
-
-class _MeanFirstSearch(Search):
-    def __init__(self, search: Search):
-        self._search = search
-
-    def best_at(
-        self, risk: Any, state: Any, allowed: NDArray[np.bool_] | None = None
-    ) -> Found | None:
-        if not state.scores.any() and risk.mean_shift(state) != 0:
-            ones = np.ones(state.scores.size)
-            return Found(Constant(), risk.edge(state, ones), values=ones)
-        return self._search.best_at(risk, state, allowed)
-
-
-@dataclass(frozen=True)
-class _MeanStep(StepRule):
-    """The whole way for the constant, the other rule for everything else."""
-
-    other: StepRule
-
-    def step(self, risk: Any, state: State, found: Found, values: NDArray) -> Step:
-        if isinstance(found.ranker, Constant):
-            return Step(risk.mean_shift(state), whole=True)
-        return self.other.step(risk, state, found, values)
-
-    def seen(self, risk: Any, state: State) -> dict[str, Any]:
-        return self.other.seen(risk, state)
+        return self._plan_with(risk, stop)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from precede.boost import BoundStep, ExactStep, Plan, Stop
+from precede.boosting.history import Stop
+from precede.boosting.loop import Plan
+from precede.boosting.steps import BoundStep, ExactStep
 from precede.estimator import BaseRanker
 from precede.inputs import true_or_false
-from precede.rankers import Family, family
-from precede.risk import PairRisk
+from precede.rankers.base import Family, family
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["RankBoost"]
 

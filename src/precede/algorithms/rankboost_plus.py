@@ -15,17 +15,18 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from precede.boost import History, Progress, Result, Rounds, Stop, advance
-from precede.bound import ghost_mass
-from precede.candidates import PRIME, Candidates, Span
-from precede.checkpoint import Checkpoint
+from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.history import History, Progress, Rounds, Stop
+from precede.boosting.loop import Result, advance
+from precede.boosting.progress import ProgressBar
 from precede.estimator import BaseRanker, Task
 from precede.inputs import whole_number
 from precede.model import Ensemble
-from precede.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
-from precede.progress import ProgressBar
-from precede.rankers import TIE, Family, family
-from precede.risk import PairRisk
+from precede.rankers.base import TIE, Family, family
+from precede.rankers.candidates import PRIME, Candidates, Span
+from precede.risks.base import ghost_mass
+from precede.risks.pair_risk import PairRisk
+from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
 
 __all__ = ["RankBoostPlus"]
 

@@ -13,26 +13,19 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boost import (
-    NOTHING_LEFT,
-    ExactStep,
-    History,
-    LineSearch,
-    Plan,
-    Result,
-    Step,
-    StepRule,
-    Stop,
-)
-from precede.bound import BoundRisk, State, ends_of_levels, least_margin
+from precede.boosting.history import History, Stop
+from precede.boosting.loop import NOTHING_LEFT, Plan, Result
+from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
+from precede.engine.arrangement import Arrangement
+from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
 from precede.inputs import in_range, true_or_false
-from precede.judgments import Arrangement, Judgments
+from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
-from precede.rankers import Family, Found, Ranker, Search, exactly_searched, family
-from precede.risk import PairRisk
-from precede.threads import Workers
+from precede.rankers.base import Family, Found, Ranker, Search, exactly_searched, family
+from precede.risks.base import BoundRisk, State, ends_of_levels, least_margin
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["SmoothMargin"]
 

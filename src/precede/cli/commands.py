@@ -84,7 +84,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Take the embedded tour on data that scikit-learn ships."""
-    from precede.demo import main as tour  # noqa: PLC0415
+    from precede.cli.demo import main as tour  # noqa: PLC0415
 
     if not as_json:
         tour(folder, rounds)

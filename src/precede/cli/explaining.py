@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from precede.cli.sources import features_for
 from precede.estimator import BaseRanker
-from precede.explain import PairExplanation
-from precede.files import Data
+from precede.explain.contributions import PairExplanation
+from precede.files.tables import Data
 
 __all__ = ["documents", "in_words", "of_query", "pair", "terms"]
 

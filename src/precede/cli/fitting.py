@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import precede
+from precede.boosting.folds import folds
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say
 from precede.estimator import BaseRanker
-from precede.file_blocks import table_of_file
-from precede.files import Data
-from precede.folds import folds
+from precede.files.blocks import table_of_file
+from precede.files.tables import Data
 from precede.inference import compare
 from precede.metrics import Evaluation, evaluate, metric
 

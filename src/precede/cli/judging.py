@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from precede import inference
+from precede.boosting.monitors import defined_metrics, pairs_in_order
 from precede.cli.sources import Task
 from precede.cli.talk import say
 from precede.metrics import Evaluation, evaluate, metric
-from precede.watch import defined_metrics, pairs_in_order
 
 __all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
 

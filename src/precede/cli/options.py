@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from precede.files import Data
+    from precede.files.tables import Data
 
 __all__ = [
     "Algorithm",
@@ -102,13 +102,13 @@ class Reading:
 
     def read(self, path: str, *, beside: bool = True) -> Data:
         """Read a file so; named side files belong to the first file of a command only."""
-        from precede.files import read  # noqa: PLC0415  (nothing heavy before it is needed)
+        from precede.files.tables import read  # noqa: PLC0415  (nothing heavy before it is needed)
 
         return read(path, **self.arguments(beside=beside))
 
     def arguments(self, *, beside: bool = True) -> dict[str, Any]:
-        """The options as `precede.files.read` and `precede.file_blocks.read_blocks` take them."""
-        from precede.files import Roles  # noqa: PLC0415
+        """The options as `precede.files.read` and `precede.files.blocks.read_blocks` take them."""
+        from precede.files.tables import Roles  # noqa: PLC0415
 
         several = tuple(self.label) if self.label and len(self.label) > 1 else ()
         roles = Roles(

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from precede.cli.sources import features_for
 from precede.estimator import load
-from precede.files import (
+from precede.files.streams import STANDARD, writing
+from precede.files.tables import (
     Data,
     format_of_name,
     plain_number,
@@ -22,9 +23,8 @@ from precede.files import (
     write_pairs,
     write_weights,
 )
+from precede.files.trec import write_qrels, write_run
 from precede.judgments import number_queries
-from precede.streams import STANDARD, writing
-from precede.trec import write_qrels, write_run
 
 __all__ = ["convert", "predict"]
 

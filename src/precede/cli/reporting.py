@@ -8,7 +8,7 @@ from typing import Any
 
 from precede.cli.sources import features_for
 from precede.estimator import load
-from precede.files import Data
+from precede.files.tables import Data
 from precede.model import write_file
 from precede.report.page import Report
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from precede.cli.options import Reading
 from precede.cli.talk import say
 from precede.estimator import BaseRanker, load
-from precede.files import Data, read_numbers
-from precede.streams import STANDARD, is_plain, opened
-from precede.trec import Judged, Run, joined, read_qrels, read_run
+from precede.files.streams import STANDARD, is_plain, opened
+from precede.files.tables import Data, read_numbers
+from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 
 __all__ = ["Task", "features_for", "name_features", "read_task"]
 

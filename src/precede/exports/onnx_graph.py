@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from precede.exports.parts import Parts, at_most, refuse_categories
-from precede.rankers import Column, Feature
+from precede.rankers.columns import Column, Feature
 
 __all__ = ["onnx_bytes", "onnx_model"]
 

@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from precede.explain.shapley import Nodes
 from precede.exports.parts import (
     Parts,
     above,
@@ -21,7 +22,6 @@ from precede.exports.parts import (
     refuse_other_missing,
     side_by_side,
 )
-from precede.shapley import Nodes
 
 __all__ = ["ranklib_text", "solr_text", "xgboost_dump_text"]
 

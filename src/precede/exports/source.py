@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from precede.explain import nodes_of
+from precede.explain.contributions import nodes_of
+from precede.explain.shapley import Nodes
 from precede.model import Ensemble
-from precede.rankers import Column, Constant, Feature
-from precede.shapley import Nodes
-from precede.stumps import Stump
+from precede.rankers.columns import Column, Constant, Feature
+from precede.rankers.stumps import Stump
 
 __all__ = ["c_text", "python_text"]
 

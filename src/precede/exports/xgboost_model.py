@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, above, as_single, refuse_categories, side_by_side
-from precede.shapley import Nodes
 
 __all__ = ["xgboost_text"]
 

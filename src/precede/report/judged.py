@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from precede import inference
+from precede.boosting.monitors import defined_metrics, pairs_in_order
 from precede.metrics import Evaluation, Interval, evaluate, metric
 from precede.report.subject import Subject, plain_value, thinned
 from precede.top import Curve, strip, top_of_list
-from precede.watch import defined_metrics, pairs_in_order
 
 __all__ = ["evaluated", "quality_facts", "query_facts", "top_facts"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.explain import explain_pair
+from precede.explain.contributions import explain_pair
 from precede.metrics import Evaluation, metric
 from precede.report.subject import Subject, plain_value
 

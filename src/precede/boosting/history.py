@@ -1,0 +1,163 @@
+"""What happened round by round, what is watched, and when to stop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.table import Table
+from precede.model import Ensemble
+
+__all__ = ["History", "Monitor", "NoProgress", "Progress", "Rounds", "Stop", "Worsening"]
+
+Floats = NDArray[np.float64]
+
+
+class History(Sequence):
+    """What happened, round by round; read it by round or by column.
+
+    >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
+    >>> history["risk"], history[-1]
+    (array([1. , 0.5]), {'risk': 0.5})
+    """
+
+    def __init__(self, rounds: Iterable[dict[str, Any]] = ()):
+        self._rounds = [dict(values) for values in rounds]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            if self._rounds and key not in self._rounds[-1]:
+                raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
+            # Rounds of an earlier fit may not have known an evaluation set of a later one.
+            return np.array([values.get(key, np.nan) for values in self._rounds])
+        return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
+
+    def append(self, **values: Any) -> None:
+        """Add a round."""
+        self._rounds.append(values)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what is recorded."""
+        return list(self._rounds[-1]) if self._rounds else []
+
+    def to_lines(self) -> str:
+        """JSON lines, one for each round."""
+        return "".join(json.dumps(values) + "\n" for values in self._rounds)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds of {self.columns})"
+
+
+class Stop:
+    """When to end; ``a | b`` ends when either says so."""
+
+    def reason(self, history: History) -> str | None:
+        """Say why to stop now, or None to go on."""
+        raise NotImplementedError(f"{type(self).__name__} must define reason(history)")
+
+    def __or__(self, other: Stop) -> Stop:
+        return _Either(self, other)
+
+
+@dataclass(frozen=True)
+class _Either(Stop):
+    one: Stop
+    other: Stop
+
+    def reason(self, history: History) -> str | None:
+        return self.one.reason(history) or self.other.reason(history)
+
+
+@dataclass(frozen=True)
+class Rounds(Stop):
+    """Stop after a number of rounds."""
+
+    most: int
+
+    def reason(self, history: History) -> str | None:
+        """Compare the number of rounds."""
+        return f"{self.most} rounds" if len(history) >= self.most else None
+
+
+@dataclass(frozen=True)
+class NoProgress(Stop):
+    """Stop when a round lowers log risk by less than `tolerance`; 0 never stops."""
+
+    tolerance: float = 0.0
+
+    def reason(self, history: History) -> str | None:
+        """Compare the last two rounds."""
+        if self.tolerance <= 0 or len(history) < 2:
+            return None
+        fall = history[-2]["log_risk"] - history[-1]["log_risk"]
+        return "no more progress" if fall < self.tolerance else None
+
+
+@dataclass(frozen=True)
+class Worsening(Stop):
+    """Stop when a column of the history has not improved for `patience` rounds."""
+
+    column: str
+    patience: int
+    greater_is_better: bool
+
+    def best_round(self, history: History) -> int:
+        """Number of rounds after which the column was best; the first of equals."""
+        if self.column not in history.columns:  # rounds of an earlier fit, and none of this one
+            return len(history)
+        values = history[self.column] if self.greater_is_better else -history[self.column]
+        if np.isnan(values).all():  # nothing to compare: the last is as good as any
+            return len(history)
+        return int(np.nanargmax(values)) + 1
+
+    def reason(self, history: History) -> str | None:
+        """Count the rounds since the best."""
+        if not len(history) or len(history) - self.best_round(history) < self.patience:
+            return None
+        return f"{self.column} has not improved for {self.patience} rounds"
+
+
+@dataclass
+class Monitor:
+    """A data set looked at after every round: its table, its scores so far, its metrics."""
+
+    name: str
+    table: Table
+    metrics: dict[str, Callable[[Floats], float]]
+    scores: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.scores = np.zeros(self.table.n_places)
+
+    def advance(self, ranker: Any, weight: float) -> None:
+        """Add one ranker to the scores."""
+        self.scores += weight * ranker.on(self.table)
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the scores."""
+        self.scores *= factor
+
+    def look(self) -> dict[str, float]:
+        """Values of the metrics, under "<name> <metric>"."""
+        return {
+            f"{self.name} {metric}": float(value(self.scores))
+            for metric, value in self.metrics.items()
+        }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is shown after a round. A callback that returns True stops the loop."""
+
+    round: int
+    history: History
+    ensemble: Ensemble

@@ -1,0 +1,130 @@
+"""What is watched while boosting: the share of pairs in order, metrics by name, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precede.judgments import Judgments
+from precede.losses import Hinge, Linear
+from precede.risks.pair_risk import check_scores
+from precede.risks.pair_sums import GeneralRisk
+
+__all__ = ["check_metric_names", "defined_metrics", "monitored_metrics", "pairs_in_order"]
+
+Floats = NDArray[np.float64]
+
+
+def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
+    """Share of the pairs that the scores put in order, equal scores counting half; weights count.
+
+    With two classes and no queries this is the area under the ROC curve. Judged ties are left
+    out: no order of theirs is wrong. O(n log n).
+
+    >>> from precede import Judgments
+    >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
+    0.75
+    """
+    if not isinstance(judgments, Judgments):
+        raise ValueError(
+            f"judgments is a {type(judgments).__name__}; give Judgments(y, qid) for grades y"
+        )
+    at = check_scores(scores, len(judgments))
+    arrangement = judgments._without_ties().arrange()
+    if arrangement.total <= 0:
+        raise ValueError("there is no pair to put in order: every query has a single grade")
+    # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
+    count = GeneralRisk(arrangement, Hinge(0.0), Linear())
+    at = at[arrangement.order]
+    reversed_ = np.exp(count.state(at).log_mass)
+    in_order = np.exp(count.state(-at).log_mass)
+    return float(0.5 + 0.5 * (in_order - reversed_) / arrangement.total)
+
+
+def monitored_metrics(
+    eval_metric: Any, judgments: Judgments
+) -> tuple[dict[str, Callable[[Floats], float]], dict[str, bool]]:
+    """Functions of the scores by name, and for each whether greater is better."""
+    wanted = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
+    functions: dict[str, Callable[[Floats], float]] = {}
+    better: dict[str, bool] = {}
+    for metric in wanted:
+        if metric is None or metric == "pairs_in_order":
+            functions["pairs_in_order"] = lambda scores: pairs_in_order(judgments, scores)
+            better["pairs_in_order"] = True
+        elif callable(metric) and not hasattr(metric, "greater_is_better"):
+            name, function, greater = _custom_metric(metric, judgments)
+            functions[name], better[name] = function, greater
+        else:
+            name, function, greater = _named_metric(metric, judgments)
+            functions[name], better[name] = function, greater
+    return functions, better
+
+
+def check_metric_names(eval_metric: Any) -> None:
+    """Refuse a metric that does not exist even where nothing is evaluated."""
+    named = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
+    for name in named:
+        if isinstance(name, str) and name != "pairs_in_order":
+            from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+            metrics.metric(name)
+
+
+def _custom_metric(
+    metric: Callable, judgments: Judgments
+) -> tuple[str, Callable[[Floats], float], bool]:
+    """A function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
+    trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)
+    if not isinstance(trial, tuple) or len(trial) != 3:
+        raise ValueError(
+            "an eval_metric function takes (y, scores, qid) and returns "
+            f"(name, value, greater_is_better); this one returned {trial!r}"
+        )
+    name, _, greater = trial
+    return (
+        str(name),
+        lambda scores: float(metric(judgments.grade, scores, judgments.qid)[1]),
+        bool(greater),
+    )
+
+
+def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
+    """A metric of `precede.metrics`, prepared once."""
+    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+    parsed = metrics.metric(metric)
+    listed = judgments.pairs is not None and len(judgments.pairs) > 0
+    if listed and parsed.name in metrics.LISTED_METRICS:
+        evaluator = metrics.Evaluator(judgments, metrics=parsed)
+        return str(parsed), evaluator.value, parsed.greater_is_better
+    if judgments.grade is None:
+        raise ValueError(
+            f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
+            "use eval_metric='pairs_in_order' or 'pair_error'"
+        )
+    evaluator = metrics.Evaluator(
+        judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
+    )
+    return str(parsed), evaluator.value, parsed.greater_is_better
+
+
+def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
+    """The usual metrics, without those that these grades leave undefined.
+
+    >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
+    True
+    """
+    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+    defined = []
+    for name in metrics.DEFAULT_METRICS:
+        try:
+            metrics.Evaluator(y, qid, metrics=name, sample_weight=weight)
+        except ValueError:
+            continue
+        defined.append(name)
+    return defined

@@ -1,0 +1,264 @@
+"""Step rules: how far to go along the ranker that was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.boosting.history import (
+    History,
+)
+from precede.engine.exact import exact_sum
+from precede.model import Ensemble
+from precede.rankers.base import Found, Search
+from precede.risks.base import BoundRisk, State, ghost_mass
+
+__all__ = [
+    "BoundStep",
+    "ExactStep",
+    "LineSearch",
+    "NormalizedStep",
+    "QuadraticStep",
+    "SecantStep",
+    "SmoothedStepWarning",
+    "Step",
+    "StepRule",
+]
+
+Floats = NDArray[np.float64]
+
+
+# `SecantStep` evaluates the risk at most so often, and goes no further than this.
+EVALUATIONS = 12
+
+
+LONGEST_STEP = 8.0
+
+
+# It ends where the slope is at most this share of the slope at 0.
+FLAT = 0.01
+
+
+class SmoothedStepWarning(UserWarning):
+    """A ranker made no mistake, so the exact step was infinite and has been made finite."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step along a ranker; `perfect` when that ranker alone puts every pair in order."""
+
+    size: float
+    smoothed: bool = False
+    perfect: bool = False
+    whole: bool = False  # taken as it is, without the learning rate
+
+
+class StepRule:
+    """How far to go along the ranker that was chosen.
+
+    A rule that needs to know more than a round may keep it between `start` and the last
+    `seen`; such a rule serves one fit.
+    """
+
+    # Whether the user is told of a step that was smoothed.
+    warns: ClassVar[bool] = True
+
+    def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
+        """Called once before the first round, with the rounds of an earlier fit."""
+
+    def again(self, risk: BoundRisk, scores: Floats, ranker: Any, weight: float) -> None:
+        """Called after `start` for each of those rounds, with the scores before it."""
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
+        raise NotImplementedError(f"{type(self).__name__} must define step(...)")
+
+    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+        """What else the history should hold of a round, at the scores after it."""
+        return {}
+
+
+class ExactStep(StepRule):
+    """The step at which the risk is least along the ranker.
+
+    For the exponential loss and values 0 and 1 it is ``log(d+ / d-) / 2`` (RS09 eq. 4), where
+    d+ and d- are the masses of the pairs in order and reversed; with the price ``u^p`` and two
+    classes it is ``log(d+ / d-) / (p + 1)``, with grades or queries a search on the masses of
+    levels. When d- is 0 the step would be infinite; it is smoothed as
+    ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair (see
+    `BoundRisk.smoothed_step` for other losses and prices). Anything else is a line search.
+    """
+
+    def step(
+        self,
+        risk: BoundRisk,
+        state: State,
+        found: Found,  # noqa: ARG002
+        values: NDArray,
+    ) -> Step:
+        """Closed form where there is one, a search on masses or on the line otherwise."""
+        size, smoothed = risk.exact_step(state, values)
+        return _finite(risk, size, values) if smoothed else Step(size)
+
+
+class BoundStep(StepRule):
+    """``log((1 + r) / (1 - r)) / 2`` for an edge r: least of an upper bound (C19's RB-C).
+
+    Valid for rankers with values in [0, 1] and the exponential loss.
+    """
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Take the step from the edge alone."""
+        if values.dtype != np.uint8 and (values.min() < 0 or values.max() > 1):
+            raise ValueError(
+                f"step='bound' needs rankers with values in [0, 1], but {found.ranker} has "
+                f"values from {values.min():g} to {values.max():g}; use step='exact' or "
+                "rankers='features'"
+            )
+        edge = risk.edge(state, values)
+        infinite = abs(edge) >= 1 - 1e-15
+        ghost = 2 * ghost_mass(risk.arrangement) if infinite else 0.0
+        size = 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
+        return _finite(risk, size, values) if infinite else Step(size)
+
+
+class LineSearch(StepRule):
+    """The least risk along the ranker, by a search on the derivative; any risk, any values."""
+
+    def step(
+        self,
+        risk: BoundRisk,
+        state: State,
+        found: Found,  # noqa: ARG002
+        values: NDArray,
+    ) -> Step:
+        """Search the line: on a few points that stand for many rows, or on all rows."""
+        size, smoothed = risk.search_line(state, values)
+        return _finite(risk, size, values) if smoothed else Step(size)
+
+
+def _finite(risk: BoundRisk, size: float, values: NDArray) -> Step:
+    """A step that would be infinite: of a perfect ranker, or smoothed."""
+    # The values alone put every pair in order, without a tie.
+    perfect = risk.least_margin(np.sign(size) * values) > 0
+    return Step(size, not perfect, perfect)
+
+
+class NormalizedStep(StepRule):
+    """Steps of one small length in the norm of the quadratic model, or none at all.
+
+    ``s_k = length / ||g_k||`` with ``||g||² = sum_i W_i g(x_i)² / n``, taken where it does not
+    raise the risk; otherwise the step is 0 (Zheng et al. 2007, appendix: the length is their
+    s²). Theorem 1 bounds the risk along such a run, see `precede.bounds.convergence_bound`; the
+    history holds the lengths taken as ``"normalized_step"``. One evaluation of the risk.
+
+    >>> NormalizedStep(0.1)
+    NormalizedStep(0.1, hessian='bound')
+    """
+
+    def __init__(self, length: float, *, hessian: str = "bound"):
+        if not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
+            raise ValueError(f"step_length={length!r} is out of range; use a number above 0")
+        self.length = float(length)
+        self.hessian = hessian
+        self._taken = 0.0
+
+    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+        """Scale the ranker to the length; the family holds its multiples, negative ones too."""
+        weight = risk.pull_of(state).hessian(self.hessian)
+        square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
+        norm = float(np.sqrt(square / values.size) * np.exp(0.5 * state.log_mass))
+        size = (1.0 if found.edge > 0 else -1.0) * self.length / norm
+        rises = risk.log_value(state.scores + size * values) > state.log_value
+        self._taken = 0.0 if rises else self.length
+        return Step(0.0 if rises else size, whole=True)
+
+    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+        """The length of the step that was taken."""
+        return {"normalized_step": self._taken}
+
+    def __repr__(self) -> str:
+        return f"NormalizedStep({self.length:g}, hessian={self.hessian!r})"
+
+
+class QuadraticStep(StepRule):
+    """The step 1: the ranker was fitted to a quadratic model of the risk and is the step."""
+
+    def step(
+        self,
+        risk: BoundRisk,  # noqa: ARG002
+        state: State,  # noqa: ARG002
+        found: Found,  # noqa: ARG002
+        values: NDArray,  # noqa: ARG002
+    ) -> Step:
+        """Take the step as it is."""
+        return Step(1.0)
+
+
+class SecantStep(StepRule):
+    """The least risk along a ranker fitted to a quadratic model, in few evaluations.
+
+    Such a ranker is of about the right size, so the search begins at 1. It goes to the least
+    point of the cubic through the values and slopes of the risk at two steps, one on either side
+    of the least point once there are such, until the slope is at most a hundredth of what it was
+    at 0: for a risk that is nearly quadratic between the two, within about 1 % of the best step
+    and 0.01 % of the greatest fall. The step is at most 8, never one that raises the risk, and
+    found in at most 12 evaluations of the risk; should they not suffice (on kinks) it is the
+    best of those tried.
+    """
+
+    def step(
+        self,
+        risk: BoundRisk,
+        state: State,
+        found: Found,
+        values: NDArray,
+    ) -> Step:
+        """Follow the least points of cubics."""
+        sign, at_zero = (1.0 if found.edge > 0 else -1.0), abs(found.edge)
+        start = _Probe(0.0, at_zero, 0.0)
+        before, low, high, best = None, start, None, start
+        size = 1.0
+        for _ in range(EVALUATIONS):
+            at = risk.state(state.scores + sign * size * values)
+            fall = sign * risk.edge(at, values) * np.exp(at.log_mass - state.log_mass)
+            gained = -np.expm1(at.log_value - state.log_value)  # share of the risk
+            here = _Probe(size, fall, gained * np.exp(state.log_value - state.log_mass))
+            best = max(best, here, key=lambda probe: probe.gained)
+            if here.gained >= 0 and (
+                abs(fall) <= FLAT * at_zero or (fall > 0 and size >= LONGEST_STEP)
+            ):
+                return Step(sign * size)
+            if fall > 0 and here.gained >= low.gained:
+                before, low = low, here
+            else:  # beyond the least point, or beyond one of several
+                high = here
+            size = _next_step(before or start, low, high)
+        return Step(sign * best.size)
+
+
+class _Probe(NamedTuple):
+    """A step, minus the slope of the risk there, and by how much the risk has fallen."""
+
+    size: float
+    fall: float
+    gained: float
+
+
+def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
+    """Least point of the cubic through two probes; inside the bracket, or not too far ahead."""
+    one, other = (before, low) if high is None else (low, high)
+    length = other.size - one.size
+    # The fall is q(u) = C + B u + A u² at u = (step - one) / length, and its integral is known.
+    bend = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
+    slope = other.fall - one.fall - bend
+    root = slope**2 - 4.0 * bend * one.fall
+    share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and slope**2 < np.inf else np.inf
+    if high is not None:
+        inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))
+        return one.size + length * min(max(inside, 0.05), 0.95)
+    ahead = one.size + length * share if share > 1 else np.inf
+    return min(ahead, 4 * low.size, LONGEST_STEP)

@@ -1,0 +1,25 @@
+"""The estimators on a Dask cluster: the model of the local ones, bit for bit."""
+
+from typing import TYPE_CHECKING
+
+from precede.engine.lazy import lazily
+
+if TYPE_CHECKING:
+    from precede.dask.estimators import (
+        DaskConvexRisk,
+        DaskPushRanker,
+        DaskRankBoost,
+        DaskSmoothMargin,
+        PairObjective,
+    )
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "DaskConvexRisk": "estimators",
+        "DaskPushRanker": "estimators",
+        "DaskRankBoost": "estimators",
+        "DaskSmoothMargin": "estimators",
+        "PairObjective": "estimators",
+    },
+)

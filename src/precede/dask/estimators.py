@@ -1,0 +1,501 @@
+"""The estimators on a Dask cluster: the model of the local ones, bit for bit.
+
+Rows are dealt out in blocks, one for each worker, and every worker runs the loop on its block
+(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down, and
+some numbers of eight bytes; scores never leave the workers. A query is never split; a single list
+is, where the loss is exponential, because then its sums by grade are all that is needed.
+
+Dask is imported when something is fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from precede.algorithms.ball import ConvexRisk
+from precede.algorithms.push import PushRanker
+from precede.algorithms.rankboost import RankBoost
+from precede.algorithms.smooth_margin import SmoothMargin
+from precede.boosting.history import History, Monitor, Progress
+from precede.boosting.progress import ProgressBar
+from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
+from precede.dask.conversation import Conversation, Peers, Station
+from precede.engine.table import Bins, Table
+from precede.engine.training import Training
+from precede.engine.workers import Workers, count_jobs
+from precede.estimator import BaseRanker, Task, whole_or_not_at_all
+from precede.judgments import Judgments
+from precede.losses import Exponential, Power, pair_loss, price
+from precede.model import Ensemble
+from precede.rankers.base import Family, Union, family
+from precede.rankers.columns import Features
+from precede.rankers.stumps import Stumps
+from precede.risks.pair_risk import PairRisk
+
+__all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin", "PairObjective"]
+
+
+# -- estimators ------------------------------------------------------------------------------
+
+
+class _OnDask(BaseRanker):
+    """What the estimators here add to those they are named after."""
+
+    _local: type[BaseRanker]
+
+    @whole_or_not_at_all
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        qid: Any = None,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        eval_qid: Any = None,
+        eval_group: Any = None,
+        client: Any = None,
+    ) -> Self:
+        """Learn to rank from rows on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask DataFrame, dask array, or list of delayed partitions
+            A delayed partition gives (X, y), (X, y, qid) or (X, y, qid, sample_weight).
+        y, qid, sample_weight : dask Series or arrays with the partitions of X
+            Numbers, identifiers and numbers. The rows of a query may be in any partitions.
+        eval_set : (X, y) or list of (X, y), looked at after every round by the client, and so
+            brought into its memory
+        eval_qid, eval_group : as for the local estimator
+        client : dask.distributed.Client, optional
+            Otherwise the current one, or a cluster on this machine for the time of the fit.
+        """
+        with _client(client) as leader:
+            return self._fit(leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group))
+
+    def _fit(self: Any, client: Any, data: tuple, evaluation: tuple) -> Any:
+        X, y, qid, sample_weight = data
+        self._check_parameters()
+        _check_family(self.rankers)
+        if self._needs_rows():
+            raise ValueError(
+                f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
+                f"of 'cv', which {self._local.__name__} finds on a sample"
+            )
+        if getattr(self, "_skl_callbacks", None):
+            raise ValueError(
+                "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
+                "parameter callbacks instead"
+            )
+        with (
+            deal(client, partitions(X, y, qid, sample_weight), self) as dealt,
+            Workers(self.n_jobs) as workers,
+        ):
+            self._check_features(dealt)
+            seen = Training(_no_rows(dealt.bins), None, workers)  # type: ignore[arg-type]
+            monitors = self._monitors(*_computed(evaluation), seen)
+            fitted = self._converse(client, dealt, monitors)
+        self.__dict__.update(fitted)
+        return self
+
+    def _check_features(self: Any, dealt: Dealt) -> None:
+        """Remember number and names of the features, or compare them with the last fit's."""
+        names, known = dealt.names, getattr(self, "feature_names_in_", None)
+        if not (self.warm_start and hasattr(self, "ensemble_")):
+            self.n_features_in_ = dealt.bins.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = np.array(names, object)
+        elif dealt.bins.n_features != self.n_features_in_:
+            raise ValueError(
+                f"the model to go on with has {self.n_features_in_} features, and X has "
+                f"{dealt.bins.n_features}"
+            )
+        elif names is not None and known is not None and names != list(known):
+            raise ValueError(
+                "the columns of X are not those of the model to go on with, in their order: "
+                f"{', '.join(known[:5])}, ..."
+            )
+
+    def _converse(
+        self: Any, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
+    ) -> dict[str, Any]:
+        model = self.to_local()
+        if not self.warm_start:
+            model = clone(model)
+        if "random_state" in model.get_params(deep=False) and model.random_state is None:
+            model.random_state = check_random_state(None).randint(2**31)  # the same for all
+        watched = [(each.name, list(each.metrics), better) for each, better in monitors]
+        spec = _Spec(
+            model.set_params(callbacks=None, verbose=0),
+            dealt.bins,
+            dealt.facts,
+            dealt.classes,
+            watched,
+            self.n_features_in_,
+            self.n_jobs,
+            bool(self.callbacks) or self.verbose > 0,
+        )
+        done = len(getattr(self, "history_", ())) if self.warm_start else 0
+        name = type(self).__name__
+        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
+            leader = _Leader([each for each, _ in monitors], bar.callbacks(self.callbacks))
+            services: dict[str, Callable[[Any], Any]] = {
+                "look": leader.look,
+                "report": leader.report,
+            }
+            place = _Placement(client, dealt, spec)
+            return Conversation(place, len(dealt.blocks), services).run()
+
+    def _needs_rows(self) -> bool:
+        """Whether rows would have to be picked, as for cross-validation."""
+        return False
+
+    def _splits_a_list(self: Any) -> bool:
+        """Whether a single list may be dealt out to several workers."""
+        return self.balance == "pairs"
+
+    def predict(self: Any, X: Any) -> Any:
+        """Score every row: a dask array for dask collections, where they are; else an array."""
+        if not hasattr(X, "__dask_graph__"):
+            return super().predict(X)
+        import dask.array as da  # noqa: PLC0415  (only on clusters)
+
+        model = self.to_local().set_params(n_jobs=1)
+        if hasattr(X, "map_partitions"):
+            return X.map_partitions(_scores, model, meta=np.zeros(0))
+        chunks, X = X.chunks[:1], X.rechunk({1: -1})
+        return da.map_blocks(_scores, X, model, dtype=np.float64, drop_axis=1, chunks=chunks)
+
+    def to_local(self: Any) -> BaseRanker:
+        """The same model as an estimator that knows nothing of clusters."""
+        local = self._local(**self.get_params(deep=False))
+        fitted = {name: each for name, each in vars(self).items() if name.endswith("_")}
+        local.__dict__.update(fitted)
+        return local
+
+    def save(self: Any, path: Any) -> None:
+        """Write the model as the local estimator writes it; `precede.load` reads it back."""
+        self.to_local().save(path)
+
+
+def _scores(X: Any, model: BaseRanker) -> NDArray[np.float64]:
+    """Scores of one partition, which may be empty."""
+    return model.predict(X) if X.shape[0] else np.zeros(0)
+
+
+class DaskRankBoost(_OnDask, RankBoost):
+    """`RankBoost` on a Dask cluster.
+
+    Parameters and attributes are those of `RankBoost`; `n_jobs` are threads of each worker.
+
+    Notes
+    -----
+    The model is equal to the local one, bit for bit, for any number of workers and any
+    partitions. Without queries and with ``select="slope"`` nothing is shuffled. A round costs
+    four messages between the client and each worker, and one more with callbacks or a progress
+    bar.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from precede import RankBoost
+    >>> from precede.dask import DaskRankBoost
+    >>> from precede.datasets import two_normals
+    >>> sample = two_normals(200, random_state=0)
+    >>> X, y = (da.from_array(part, chunks=70) for part in (sample.X, sample.y))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     model = DaskRankBoost(n_estimators=9).fit(X, y, client=client)
+    >>> here = RankBoost(n_estimators=9).fit(sample.X, sample.y)
+    >>> model.to_local().ensemble_.weights == here.ensemble_.weights
+    True
+    """
+
+    _local = RankBoost
+
+    def _splits_a_list(self) -> bool:
+        return super()._splits_a_list() and self.select == "slope"
+
+
+class DaskPushRanker(_OnDask, PushRanker):
+    """`PushRanker` on a Dask cluster; see `DaskRankBoost`. ``price="cv"`` is refused.
+
+    A single list is split between workers for the exponential loss and powers as price; it
+    stays whole on one worker otherwise.
+    """
+
+    _local = PushRanker
+
+    def _needs_rows(self) -> bool:
+        return isinstance(self.price, str) and self.price == "cv"
+
+    def _splits_a_list(self) -> bool:
+        power = isinstance(price(self.price), Power)
+        return super()._splits_a_list() and power and isinstance(pair_loss(self.loss), Exponential)
+
+
+class DaskSmoothMargin(_OnDask, SmoothMargin):
+    """`SmoothMargin` on a Dask cluster; see `DaskRankBoost`."""
+
+    _local = SmoothMargin
+
+
+class DaskConvexRisk(_OnDask, ConvexRisk):
+    """`ConvexRisk` on a Dask cluster; see `DaskRankBoost`. ``radius="cv"`` is refused.
+
+    A single list is split between workers for the exponential loss; it stays whole on one
+    worker otherwise.
+    """
+
+    _local = ConvexRisk
+
+    def _needs_rows(self) -> bool:
+        return isinstance(self.radius, str)
+
+    def _splits_a_list(self) -> bool:
+        return super()._splits_a_list() and isinstance(self._chosen_loss(), Exponential)
+
+
+class PairObjective:
+    """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
+
+    Gives LightGBM the negative pull and the curvature of `PairRisk(loss, price)` at its scores,
+    query by query: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group must
+    stand together, as LightGBM wants them.
+
+    Parameters
+    ----------
+    loss, price, balance : as for `PairRisk`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gradient, curvature = PairObjective()(
+    ...     np.array([1, 0, 0]), np.zeros(3), None, np.array([3])
+    ... )
+    >>> gradient, curvature
+    (array([-2.,  1.,  1.]), array([2., 1., 1.]))
+    """
+
+    def __init__(self, loss: Any = "exponential", price: Any = "linear", balance: str = "pairs"):
+        self.loss, self.price, self.balance = loss, price, balance
+
+    def __call__(
+        self, y: NDArray, scores: NDArray, weight: NDArray | None, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """Gradient and curvature, as LightGBM asks for them."""
+        qid = np.repeat(np.arange(len(group)), group)
+        judgments = Judgments.graded(y, qid, weight=weight)
+        bound = PairRisk(self.loss, self.price, balance=self.balance).bind(judgments)
+        state = bound.state(np.asarray(scores, np.float64)[bound.arrangement.order])
+        if state.log_mass == -np.inf:
+            return np.zeros(y.size), np.zeros(y.size)
+        mass = np.exp(state.log_mass)
+        return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
+
+
+def _check_family(rankers: Any) -> None:
+    """Only families whose searches meet (`Workers.together`) may be spread over machines."""
+    known = family(rankers)
+    members: Sequence[Family] = known.families if isinstance(known, Union) else [known]
+    for member in members:
+        if type(member) not in (Stumps, Features):
+            raise ValueError(
+                f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' "
+                "or both"
+            )
+
+
+# -- the client's side -----------------------------------------------------------------------
+
+
+class _Leader:
+    """What only the client can do: look at evaluation sets, call the user's functions."""
+
+    def __init__(self, monitors: list[Monitor], callbacks: list[Callable]):
+        self._monitors, self._callbacks = monitors, callbacks
+        self._history, self._ensemble = History(), Ensemble([], [], 1)
+
+    def look(self, given: tuple[int, list[tuple]]) -> dict[str, float]:
+        """Move the scores of an evaluation set as a worker says, and look at its metrics."""
+        number, moves = given
+        for what, *arguments in moves:
+            getattr(self._monitors[number], what)(*arguments)
+        return self._monitors[number].look()
+
+    def report(self, given: tuple[list[dict], Ensemble | None, tuple | None]) -> bool:
+        """Show a round to the callbacks; whether one of them says stop."""
+        records, ensemble, added_ = given
+        for record in records:
+            self._history.append(**record)
+        if ensemble is not None:
+            self._ensemble = ensemble
+        elif added_ is not None:
+            self._ensemble.append(*added_)
+        progress = Progress(len(self._history), self._history, self._ensemble)
+        return any([callback(progress) is True for callback in self._callbacks])
+
+
+class _Placement:
+    """Puts the station of a block on a worker, and on another if that one is lost."""
+
+    def __init__(self, client: Any, dealt: Dealt, spec: _Spec):
+        self._client, self._dealt, self._spec = client, dealt, spec
+        self._kept: dict[int, Any] = {}
+
+    def __call__(self, rank: int) -> Any:
+        future = self._client.submit(
+            _station, self._dealt.blocks[rank], self._spec, rank, actor=True, pure=False,
+            workers=[self._dealt.homes[rank]], allow_other_workers=True,
+        )  # fmt: skip
+        self._kept[rank] = future  # the actor lives as long as its future
+        with self._client.as_current():  # whose way to the workers the actor takes
+            return future.result()
+
+
+def _station(block: Rows, spec: _Spec, rank: int) -> Station:
+    from distributed import get_worker  # noqa: PLC0415  (on a worker)
+
+    threads = get_worker().state.nthreads if spec.n_jobs is None else count_jobs(spec.n_jobs)
+    return Station(_fit_block, block, spec, Peers(rank, threads))
+
+
+@contextmanager
+def _client(given: Any) -> Iterator[Any]:
+    """The client to work with: the one given, the current one, or one for the time being."""
+    try:
+        from distributed import Client, default_client  # noqa: PLC0415  (only on clusters)
+    except ImportError as error:
+        raise ImportError(
+            "precede.dask needs Dask; install it with pip install 'precede[dask]'"
+        ) from error
+    if given is not None:
+        if given.asynchronous:
+            raise ValueError(
+                "the client is asynchronous, and fit waits for its answers; give one made with "
+                "asynchronous=False"
+            )
+        yield given
+        return
+    try:
+        current = default_client()
+    except ValueError:  # there is none
+        with Client(dashboard_address=":0", direct_to_workers=True) as made:
+            yield made
+        return
+    yield current
+
+
+# -- the workers' side -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """What every worker is told: the estimator, the cuts, the facts, what is watched."""
+
+    model: BaseRanker
+    bins: Bins
+    facts: Facts
+    classes: NDArray | None
+    watched: list[tuple[str, list[str], dict[str, bool]]]
+    n_features: int
+    n_jobs: int | None
+    reported: bool  # whether somebody at the client looks at every round
+
+
+def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
+    """Run the fit of the local estimator on one block, in step with the others."""
+    model = clone(spec.model)
+    if model.warm_start:
+        model.__dict__.update(
+            {name: each for name, each in vars(spec.model).items() if name.endswith("_")}
+        )
+    model.n_features_in_ = spec.n_features
+    model.callbacks = [_Reporter(peers)] if spec.reported else None
+    model.n_jobs = peers.jobs
+    training = _training(block, spec, peers)
+    monitors: list[Any] = [
+        (_RemoteMonitor(peers, number, name, metrics), better)
+        for number, (name, metrics, better) in enumerate(spec.watched)
+    ]
+    judgments = block.judgments()
+    task = Task(None, judgments, spec.classes, training, monitors)
+    model._keep(model._boost(task), task)
+    if peers.rank > 0:
+        return None
+    return {name: each for name, each in vars(model).items() if name.endswith("_")}
+
+
+def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
+    arrangement = arranged(block, spec.facts)
+    table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
+    arrangement, old = arrangement.reorder(table.keys(arrangement.weight, peers))
+    table = table.reorder(old)
+    if not spec.model.warm_start and type(family(spec.model.rankers)) is Stumps:
+        table.X = None  # thresholds of this fit are cuts: codes tell all
+    return Training(table, arrangement, peers)
+
+
+class _Reporter:
+    """A callback that shows every round to the client."""
+
+    def __init__(self, peers: Peers):
+        self._peers = peers
+        self._rounds = 0
+        self._weights: list[float] = []
+
+    def __call__(self, progress: Progress) -> bool:
+        """Send what is new: the last round, the last ranker, or all where others changed."""
+        records = list(progress.history)[self._rounds :]
+        weights = progress.ensemble.weights
+        whole, added_ = None, None
+        if self._rounds and weights[:-1] == self._weights:
+            added_ = (progress.ensemble.rankers[-1], weights[-1])
+        else:
+            whole = progress.ensemble.first(len(weights))
+        self._rounds, self._weights = len(progress.history), list(weights)
+        return self._peers.serve("report", (records, whole, added_))
+
+
+class _RemoteMonitor:
+    """An evaluation set that the client holds."""
+
+    def __init__(self, peers: Peers, number: int, name: str, metrics: list[str]):
+        self.name = name
+        self.metrics = dict.fromkeys(metrics)
+        self._peers, self._number = peers, number
+        self._moves: list[tuple] = []
+
+    def advance(self, ranker: Any, weight: float) -> None:
+        """Add one ranker to the scores, before they are looked at."""
+        self._moves.append(("advance", ranker, weight))
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the scores, before they are looked at."""
+        self._moves.append(("shrink", factor))
+
+    def look(self) -> dict[str, float]:
+        """Values of the metrics, from the client."""
+        moves, self._moves = self._moves, []
+        return self._peers.serve("look", (self._number, moves))
+
+
+def _no_rows(bins: Bins) -> Table:
+    codes = np.zeros((bins.n_features, 0), np.uint8)
+    return Table(None, codes, bins, np.zeros(0, np.int64))
+
+
+def _computed(given: tuple) -> tuple:
+    """Evaluation sets in the memory of the client."""
+    import dask  # noqa: PLC0415  (only on clusters)
+
+    return dask.compute(*given)

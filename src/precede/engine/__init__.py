@@ -1,0 +1,1 @@
+"""The data and the arithmetic below every algorithm: sums, threads, tables, training sets."""

@@ -1,0 +1,397 @@
+"""Rows sorted into queries and levels, so that equal grades are slices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
+from numba import njit
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from precede.judgments import Judgments
+
+__all__ = ["Arrangement", "Integers", "check_balance"]
+
+Floats = NDArray[np.float64]
+
+
+BALANCES = ("pairs", "queries", "items")
+
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Rows that take part in comparisons, sorted so that equal grades are slices.
+
+    ::
+
+        place        0   1   2 | 3   4 | 5   6   7 | 8 ...
+        grade        0   0   0 | 1   1 | 0   0   0 | 2 ...
+        query        first query       | second query
+        level_start  0           3       5           8
+        query_start  0                   2                   (in levels)
+
+    A *place* is a row in this order; ``order[place]`` is the row in the user's order. Rows
+    with no pair at all (one grade in their query, weight 0, ...) have no place.
+
+    Attributes
+    ----------
+    order : row of the user's table for each place
+    level_start : first place of each level, and the end; levels hold graded places only
+    query_start : first level of each query, and the end
+    grade, weight : one number per place; places that only listed pairs know have grade NaN
+    outer : weight of a place as a loser: its item weight times the balance of its query
+    winner, loser, pair_weight : the listed pairs, as places; a tie stands there in both
+        directions, with half its weight
+    pair_margin : the margins of the listed pairs, None where none are given
+    total : the sum of the weights of all pairs
+    pair_count : how many pairs there are: by weight, but no fewer than by number, so that
+        weights that say how often a row stands there count and weights scaled down do not
+    n_rows : number of rows of the user's table
+    label : one number per place, NaN where there is none; None unless asked for
+    level_weight : sums of the weights of every level; where other machines hold some of the
+        places of the levels, of all of them (None where nobody does)
+    """
+
+    order: Integers
+    level_start: Integers
+    query_start: Integers
+    grade: Floats
+    weight: Floats
+    outer: Floats
+    winner: Integers
+    loser: Integers
+    pair_weight: Floats
+    total: float
+    pair_count: float
+    n_rows: int
+    label: Floats | None = None
+    level_weight: Floats | None = None
+    pair_margin: Floats | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether other machines hold some of the places of the levels."""
+        return self.level_weight is not None
+
+    @property
+    def n_places(self) -> int:
+        """How many rows take part in a comparison."""
+        return int(self.order.size)
+
+    @property
+    def n_graded(self) -> int:
+        """How many places stand in levels; the others are known from listed pairs only."""
+        return int(self.level_start[-1])
+
+    def listed_margin(self, scores: Floats, *, gap: bool) -> Floats:
+        """Margins of the listed pairs; with `gap` less what each asks for, 1 unless it says."""
+        margin = scores[self.winner] - scores[self.loser]
+        if not gap:
+            return margin
+        return margin - (1.0 if self.pair_margin is None else self.pair_margin)
+
+    def count_graded_pairs(self) -> int:
+        """Count the pairs of the grades, with Python's unbounded integers."""
+        return _sum_of_pairs(self.level_start, self.query_start)
+
+    def weight_above(self) -> Floats:
+        """Weight of all that should stand above each place: O(n) and the listed pairs."""
+        above = np.zeros(self.n_places)
+        if self.n_graded:
+            weight = self.level_weight
+            if weight is None:
+                weight = self.weights_of_levels()
+            of_level = _sums_above(weight, self.query_start)
+            above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
+        listed = self.pair_weight * self.weight[self.winner]
+        return above + np.bincount(self.loser, listed, minlength=self.n_places)
+
+    def query_totals(self) -> Floats:
+        """Weight of the graded pairs of every query; before the places are reordered."""
+        return _graded_totals(self.weight[: self.n_graded], self.level_start, self.query_start)
+
+    def query_items(self) -> Floats:
+        """Weight of the graded items of every query, in any order of the places: O(n)."""
+        return _sums_of_runs(self.weight, self.level_start[self.query_start])
+
+    def weights_of_levels(self) -> Floats:
+        """Sum of the weights of every level, in an order that the rows have no say in: O(n)."""
+        return _sums_of_runs(self.weight, self.level_start)
+
+    def blocks(self, rows: int) -> list[Integers]:
+        """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
+
+        A query is never split, and queries that listed pairs join stay together, so a block
+        may be larger than asked. Sums over blocks add up to the sums over all.
+        """
+        if rows < 1:
+            raise ValueError(f"rows={rows} is no size of a block; use 1 or more")
+        part = self.components()
+        order = np.argsort(part, kind="stable")
+        ends = np.cumsum(np.bincount(part))
+        cuts, begin = [], 0
+        for end in ends[:-1]:
+            if end - begin >= rows:
+                cuts.append(int(end))
+                begin = int(end)
+        return [np.sort(block) for block in np.split(order, cuts)]
+
+    def components(self) -> Integers:
+        """Number the places by connected component: joined by a chain of comparisons."""
+        first = self.level_start[self.query_start]
+        group = np.repeat(np.arange(first.size - 1), np.diff(first))
+        alone = np.arange(self.n_places - self.n_graded) + first.size - 1
+        group = np.concatenate([group, alone]).astype(np.int64)
+        count = int(group.max(initial=-1)) + 1
+        joined = scipy.sparse.coo_array(
+            (np.ones(self.winner.size), (group[self.winner], group[self.loser])), (count, count)
+        )
+        part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
+        return part.astype(np.int64)
+
+    def reorder(self, key: NDArray) -> tuple[Arrangement, Integers]:
+        """Sort the places inside each level by `key`; returns also the old place of each new.
+
+        The sums over a query then do not depend on the order of the user's rows.
+        """
+        run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
+        run = np.concatenate([run, np.full(self.n_places - self.n_graded, run.size)])
+        old = np.lexsort((key, run))
+        new = np.empty_like(old)
+        new[old] = np.arange(old.size)
+        winner, loser = new[self.winner], new[self.loser]
+        keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
+        by_place = np.lexsort(keys)
+        arrangement = replace(
+            self,
+            order=self.order[old],
+            grade=self.grade[old],
+            weight=self.weight[old],
+            outer=self.outer[old],
+            label=None if self.label is None else self.label[old],
+            winner=winner[by_place],
+            loser=loser[by_place],
+            pair_weight=self.pair_weight[by_place],
+            pair_margin=None if self.pair_margin is None else self.pair_margin[by_place],
+        )
+        return arrangement, old
+
+
+def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
+    """Carry out `Judgments.arrange`."""
+    n = len(judgments)
+    query = judgments._query()
+    weight = np.ones(n) if judgments.weight is None else judgments.weight
+    winner, loser, pair_weight, pair_margin, listed_count = _merged_pairs(judgments, weight)
+    order, level_start, query_start = _sorted_levels(judgments, query, weight)
+
+    without_level = np.zeros(n, bool)
+    without_level[winner] = without_level[loser] = True
+    without_level[order] = False
+    alone, label = np.flatnonzero(without_level), None
+    if labelled:
+        label = np.full(n, np.nan) if judgments.label is None else judgments.label
+        without_level |= ~np.isnan(label) & (weight > 0)
+        without_level[order] = False
+    order = np.concatenate([order, np.flatnonzero(without_level)])
+    place = np.full(n, -1)
+    place[order] = np.arange(order.size)
+
+    listed = pair_weight * weight[winner] * weight[loser]
+    # From the lightest up, so that the order of the rows leaves no trace in the sum.
+    rising = np.lexsort((listed, query[loser]))
+    query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
+        query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
+    )
+    outer, total = weight, query_total
+    if balance != "pairs":
+        share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
+        outer, total = weight * share[query], query_total * share
+    if balance == "items":
+        items = _query_items(order, level_start, query_start, weight, query, alone)
+        outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
+    grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
+    return Arrangement(
+        order=order,
+        level_start=level_start,
+        query_start=query_start,
+        grade=np.where(np.arange(order.size) < level_start[-1], grade[order], np.nan),
+        weight=weight[order],
+        outer=outer[order],
+        winner=place[winner],
+        loser=place[loser],
+        pair_weight=pair_weight,
+        total=math.fsum(total),
+        pair_count=max(
+            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + listed_count)
+        ),
+        n_rows=n,
+        label=None if label is None else label[order],
+        pair_margin=pair_margin,
+    )
+
+
+def _sum_of_pairs(level_start: Integers, query_start: Integers) -> int:
+    sizes = np.diff(level_start)
+    below = np.concatenate([[0], np.cumsum(sizes)])
+    first_level = np.repeat(query_start[:-1], np.diff(query_start))
+    losers = below[:-1] - below[first_level]
+    return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
+
+
+def _sorted_levels(
+    judgments: Judgments, query: Integers, weight: Floats
+) -> tuple[Integers, Integers, Integers]:
+    """Sort graded rows by (query, grade), drop queries of one grade, and mark the runs."""
+    empty = np.zeros(1, np.int64)
+    if judgments.grade is None:
+        return np.zeros(0, np.int64), empty, empty
+    grade = judgments.grade
+    rows = np.flatnonzero(~np.isnan(grade) & (weight > 0))
+    # Equal grades by rising weight, so that sums of weights do not depend on the rows' order.
+    rows = rows[np.lexsort((weight[rows], grade[rows], query[rows]))]
+    query, grade = query[rows], grade[rows]
+    new_query = np.ones(rows.size, bool)
+    new_query[1:] = query[1:] != query[:-1]
+    new_level = new_query.copy()
+    new_level[1:] |= grade[1:] != grade[:-1]
+
+    levels_of = np.bincount(query[new_level], minlength=int(query.max(initial=-1)) + 1)
+    kept = levels_of[query] > 1
+    rows, new_query, new_level = rows[kept], new_query[kept], new_level[kept]
+    level_start = np.append(np.flatnonzero(new_level), rows.size)
+    query_start = np.append(np.flatnonzero(new_query[new_level]), level_start.size - 1)
+    return rows, level_start.astype(np.int64), query_start.astype(np.int64)
+
+
+def _merged_pairs(
+    judgments: Judgments, weight: Floats
+) -> tuple[Integers, Integers, Floats, Floats | None, int]:
+    """Give the listed pairs once each, sorted, with summed weights and without zeros.
+
+    Pairs of the same rows with different margins stay apart. A tie is half a pair in each
+    direction, with a margin of 1. The last number counts the different pairs and ties.
+    """
+    pairs, pair_weight, pair_margin = _counting(
+        judgments.pairs, judgments.pair_weight, weight, judgments.pair_margin
+    )
+    ties, tie_weight, tie_margin = _counting(judgments.ties, judgments.tie_weight, weight)
+    winner, loser = np.concatenate([pairs, ties, ties[:, ::-1]]).T
+    pair_weight = np.concatenate([pair_weight, tie_weight / 2, tie_weight / 2])
+    margin = np.concatenate([pair_margin, tie_margin, tie_margin])
+    # Equal pairs are summed from the lightest, so that the order of the list does not matter.
+    order = np.lexsort((pair_weight, margin, winner, loser))
+    winner, loser = winner[order], loser[order]
+    pair_weight, margin = pair_weight[order], margin[order]
+    first = np.ones(winner.size, bool)
+    first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0) | (np.diff(margin) != 0)
+    start = np.flatnonzero(first)
+    merged = np.add.reduceat(pair_weight, start) if start.size else pair_weight
+    count = start.size
+    if len(ties):
+        count = np.unique(np.column_stack([pairs, pair_margin]), axis=0).shape[0]
+        count += np.unique(np.sort(ties, axis=1) @ [weight.size, 1]).size
+    asked = None if judgments.pair_margin is None else margin[start]
+    return winner[start], loser[start], merged, asked, count
+
+
+def _counting(
+    pairs: Integers | None, own: Floats | None, weight: Floats, margin: Floats | None = None
+) -> tuple[Integers, Floats, Floats]:
+    """Pairs whose own weight and item weights are positive, with their weights and margins."""
+    if pairs is None:
+        return np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0)
+    own = np.ones(len(pairs)) if own is None else own
+    margin = np.ones(len(pairs)) if margin is None else margin
+    kept = (own > 0) & (weight[pairs] > 0).all(axis=1)
+    return pairs[kept], own[kept], margin[kept]
+
+
+def _query_totals(
+    order: Integers, level_start: Integers, query_start: Integers, weight: Floats, query: Integers
+) -> Floats:
+    """Sum the weights of the graded pairs of each query: winners times all losers below."""
+    totals = np.zeros(int(query.max(initial=0)) + 1)
+    if level_start.size > 1:
+        graded = order[: level_start[-1]]
+        number = query[graded[level_start[query_start[:-1]]]]
+        totals[number] = _graded_totals(weight[graded], level_start, query_start)
+    return totals
+
+
+def _query_items(
+    order: Integers, level_start: Integers, query_start: Integers, weight: Floats,
+    query: Integers, alone: Integers,
+) -> Floats:  # fmt: skip
+    """Sum the weights of the items of each query: graded ones, and those in listed pairs only."""
+    rising = alone[np.lexsort((weight[alone], query[alone]))]
+    items = np.zeros(int(query.max(initial=0)) + 1)
+    np.add.at(items, query[rising], weight[rising])
+    if level_start.size > 1:
+        graded = order[: level_start[-1]]
+        first = level_start[query_start]
+        items[query[graded[first[:-1]]]] += _sums_of_runs(weight[graded], first)
+    return items
+
+
+def check_balance(balance: str) -> str:
+    """Refuse anything but the ways to weigh queries of different lengths."""
+    if balance not in BALANCES:
+        raise ValueError(f"balance={balance!r} is unknown; use 'pairs', 'queries' or 'items'")
+    return balance
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _graded_totals(weight, level_start, query_start):
+    totals = np.zeros(query_start.size - 1)
+    for query in range(query_start.size - 1):
+        below = 0.0
+        for level in range(query_start[query], query_start[query + 1]):
+            here = 0.0
+            for place in range(level_start[level], level_start[level + 1]):
+                here += weight[place]
+            totals[query] += here * below
+            below += here
+    return totals
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_runs(values, start):
+    """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
+    sums = np.zeros(start.size - 1)
+    for run in range(start.size - 1):
+        largest = 0.0
+        for place in range(start[run], start[run + 1]):
+            largest = max(largest, abs(values[place]))
+        if largest == 0.0:
+            continue
+        unit = 2.0 ** np.ceil(np.log2(largest) + 1.0)
+        high, low = np.int64(0), np.int64(0)
+        for place in range(start[run], start[run + 1]):
+            scaled = values[place] / unit * 2147483648.0
+            whole = np.floor(scaled)
+            high += np.int64(whole)
+            low += np.int64((scaled - whole) * 2147483648.0)
+        sums[run] = (high * 2.0**-31 + low * 2.0**-62) * unit
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _sums_above(weight, query_start):
+    """Sum of the weights of the levels above each level of the same query."""
+    above = np.zeros(weight.size)
+    for query in range(query_start.size - 1):
+        for level in range(query_start[query + 1] - 2, query_start[query] - 1, -1):
+            above[level] = above[level + 1] + weight[level + 1]
+    return above

@@ -1,0 +1,32 @@
+"""Names of a package that are imported when they are first used.
+
+``import precede`` and the help of the command line must not wait for numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazily"]
+
+
+def lazily(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Give ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    `homes` maps every name to the module of the package that defines it.
+
+    >>> get, names, _ = lazily("precede", {"Judgments": "judgments"})
+    >>> get("Judgments").__name__, names()
+    ('Judgments', ['Judgments'])
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return get, lambda: sorted(homes), sorted(homes)

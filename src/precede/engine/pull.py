@@ -1,0 +1,97 @@
+"""What passes from a risk to the search for weak rankers.
+
+A risk gives the *pull* on every row, the negative of its gradient, and on demand a quadratic
+model: near some scores ``R(s + g) <= R(s) - sum pull_i g_i + sum weight_i g_i² / 2`` for a
+diagonal upper bound `weight` of the Hessian. Up to a constant this is the weighted squared error
+``sum weight_i (pull_i / weight_i - g_i)² / 2``: any learner that fits squares lowers any risk
+(Zheng et al. 2007, section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
+
+__all__ = ["HESSIANS", "Pull", "decreases"]
+
+Floats = NDArray[np.float64]
+
+HESSIANS = ("newton", "bound", "terms", "uniform")
+# No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
+# but hardly a curvature, and their ratio would be a target without measure.
+LEAST = 1e-6
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The negative gradient of a risk, as a share of its mass, and what else it can tell.
+
+    Attributes
+    ----------
+    values : the pull on every row; those of the winners of all pairs sum to 1
+    item_weight : weight of every row; an item of weight 2 is two items
+    curvature : function of a kind of Hessian ("newton", "bound", "terms") that gives its
+        diagonal over the mass, or None where the risk has none
+    terms : function that gives how many terms of the risk every row takes part in
+    workers : threads, and the other machines
+    """
+
+    values: Floats
+    item_weight: Floats
+    curvature: Callable[[str], Floats | None]
+    terms: Callable[[], Floats]
+    workers: Workers
+
+    def edge(self, values: NDArray) -> float:
+        """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
+        return exact_sum(self.values * values, self.workers)
+
+    @property
+    def rows(self) -> float:
+        """How many rows there are, an item of weight 2 being two."""
+        return exact_sum(self.item_weight, self.workers)
+
+    def hessian(self, kind: str) -> Floats:
+        """Weights of a quadratic model of the risk, in units of its mass.
+
+        ``"newton"`` is the diagonal of the Hessian. ``"bound"`` is a diagonal matrix above the
+        Hessian: a pair of curvature c adds ``[[c, -c], [-c, c]]``, which is at most
+        ``diag(2c, 2c)``; with a linear price and a loss that states its largest curvature
+        (`most_curvature`) it holds everywhere, otherwise at these scores. ``"terms"`` counts c
+        instead of 2c: for a risk of pairs alone half of "bound", and what algorithm 2 of Zheng
+        et al. prints, where the target of a violated pair is its whole shortfall.
+        ``"uniform"`` is the weight of the item, as in Friedman's gradient boosting, times the
+        mean pull so that targets are of size 1; it stands in for the others where a risk has
+        no curvature. O(n), beside the curvature of the risk.
+        """
+        if kind not in HESSIANS:
+            raise ValueError(f"hessian={kind!r} is unknown; use one of {HESSIANS}")
+        weight = None if kind == "uniform" else self.curvature(kind)
+        mean = 0.0 if weight is None else exact_sum(weight, self.workers) / self.rows
+        if weight is None or not 0 < mean < np.inf:
+            total = exact_sum(np.abs(self.values), self.workers)
+            return self.item_weight * (total / self.rows)
+        return np.maximum(weight, LEAST * mean * self.item_weight)
+
+
+def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> NDArray[np.float64]:
+    """Share by which the step along a two-valued ranker lowers the exponential risk.
+
+    After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is
+    ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). Where one of the masses is 0 the step is smoothed
+    by ghosts of mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone.
+
+    >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
+    (0.0, 0.375)
+    """
+    most, least = np.maximum(right, wrong), np.minimum(right, wrong)
+    exact = (np.sqrt(most) - np.sqrt(np.maximum(least, 0.0))) ** 2
+    left = np.sqrt(ghost / (most + ghost))
+    # 1 - left, without cancellation
+    return np.where(least > 0, exact, most * (most / (most + ghost)) / (1.0 + left))

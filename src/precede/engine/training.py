@@ -1,0 +1,79 @@
+"""The data as an algorithm sees it: a table of codes and an arrangement of the same rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+
+if TYPE_CHECKING:
+    from precede.judgments import Judgments
+
+__all__ = ["Training", "why_no_pair"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """A table and an arrangement of the same places: the data as the loop sees it."""
+
+    table: Table
+    arrangement: Arrangement
+    workers: Workers
+
+    @classmethod
+    def prepare(
+        cls,
+        X: Any,
+        judgments: Judgments,
+        *,
+        balance: str,
+        max_bins: int,
+        workers: Workers,
+        labelled: bool = False,
+    ) -> Training:
+        """Sort, bin, and put the rows of each level in an order of their own.
+
+        Rows that take part in no comparison, and have no label where labels are learnt, are
+        left out altogether: they change nothing.
+        """
+        arrangement = judgments.arrange(balance, labelled=labelled)
+        if arrangement.total <= 0 and not (labelled and arrangement.n_places):
+            raise ValueError(why_no_pair(judgments))
+        table = Table.build(
+            X,
+            order=arrangement.order,
+            weight=arrangement.weight,
+            max_bins=max_bins,
+            workers=workers,
+        )
+        keys = table.keys(arrangement.weight, workers)
+        if arrangement.label is not None:  # rows that differ in their labels alone have an order
+            keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)
+        arrangement, old = arrangement.reorder(keys)
+        return cls(table.reorder(old), arrangement, workers)
+
+
+def why_no_pair(judgments: Judgments) -> str:
+    """Say what is the matter with judgments that hold no pair."""
+    if judgments.weight is not None and not judgments.weight.any():
+        return "there is no pair to learn from: every sample weight is zero"
+    if judgments.grade is None:
+        return "there is no pair to learn from: no pair has a positive weight"
+    distinct = np.unique(judgments.grade[~np.isnan(judgments.grade)])
+    if distinct.size == 1:
+        return (
+            f"there is no pair to learn from: y has only one class, {distinct[0]:g}; "
+            "ranking needs at least two grades"
+        )
+    return (
+        "there is no pair to learn from: no query holds two rows of different grades and "
+        "positive weight; check that qid groups the rows you mean to compare"
+    )

@@ -1,0 +1,508 @@
+"""Why a row has its score, and why one row stands above another, feature by feature.
+
+A model of stumps, features and columns is a sum of one function of each feature: its *shape
+functions* say all there is to say. Trees look at several features at once; their share in the
+score is divided among these by Shapley's values (`precede.shapley`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from precede.engine.workers import Workers
+from precede.explain.shapley import Nodes, Paths
+from precede.model import Ensemble, plain
+from precede.rankers.base import Ranker
+from precede.rankers.columns import Column, Constant, Feature
+from precede.rankers.trees import Tree
+
+__all__ = [
+    "Explanation",
+    "PairExplanation",
+    "ShapeFunction",
+    "explain",
+    "explain_pair",
+    "feature_index",
+    "nodes_of",
+    "shape_function",
+]
+
+Floats = NDArray[np.float64]
+
+
+# -- shape functions -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeFunction:
+    """What one feature adds to the score, as a function of its value.
+
+    Piece p covers the values above ``breakpoints[p - 1]`` and up to ``breakpoints[p]``, the
+    first and the last piece being open to the left and to the right. In it the function is
+    ``values[p] + slopes[p] * (x - references[p])``; for stumps all slopes are 0 and `values`
+    are the steps. `missing` is what a missing value adds (NaN if the model refuses them).
+
+    Examples
+    --------
+    >>> from precede.model import Ensemble
+    >>> from precede import Stump
+    >>> model = Ensemble([Stump(0, 1.0), Stump(0, 3.0)], [2.0, -0.5], n_features=1)
+    >>> shape = shape_function(model, 0)
+    >>> print(shape)
+    x0: 0 up to 1, 2 up to 3, 1.5 above; 0 if missing
+    >>> shape([1.0, 1.5, float("nan")])
+    array([0., 2., 0.])
+    """
+
+    name: str
+    feature: int
+    breakpoints: Floats
+    values: Floats
+    slopes: Floats
+    references: Floats
+    missing: float
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the function is made of steps only."""
+        return not np.any(self.slopes)
+
+    @property
+    def range(self) -> float:
+        """Largest minus least step; infinite where a slope goes on for ever."""
+        if self.slopes[0] != 0 or self.slopes[-1] != 0:
+            return math.inf
+        ends = np.concatenate([self.values, self(self.breakpoints)])
+        return float(ends.max()) - float(ends.min())
+
+    def __call__(self, x: Any) -> Floats:
+        """Value of the function at each x. O(log pieces) each."""
+        x = np.asarray(x, np.float64)
+        piece = np.searchsorted(self.breakpoints, x, side="left")
+        piece = np.minimum(piece, self.breakpoints.size)  # NaN is sorted last
+        slope = self.slopes[piece]
+        # A flat piece must not multiply 0 by an infinite distance; halves do not overflow.
+        away = np.where(slope == 0, 0.0, x / 2 - self.references[piece] / 2)
+        return np.where(np.isnan(x), self.missing, self.values[piece] + 2 * slope * away)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return plain(dict(self.__dict__))
+
+    def __str__(self) -> str:
+        if not self.is_step:
+            return f"{self.name}: {self.values.size} linear pieces; {self.missing:.4g} if missing"
+        steps = [
+            f"{v:.4g} up to {b:.4g}" for v, b in zip(self.values, self.breakpoints, strict=False)
+        ]
+        shown = [*steps[:6], "..."] if len(steps) > 7 else steps
+        last = f"{self.values[-1]:.4g} {'above' if steps else 'everywhere'}"
+        return f"{self.name}: {', '.join([*shown, last])}; {self.missing:.4g} if missing"
+
+
+def shape_function(
+    ensemble: Ensemble, feature: int, names: Sequence[str] | None = None
+) -> ShapeFunction:
+    """The function of one feature in a model that is a sum of such functions.
+
+    For stumps, features and columns (which read one feature each). A model with trees of
+    several features, or with rankers of your own, is refused: it has no such function, or
+    none that is known. O(rounds) once for a model, then O(pieces).
+    """
+    others = [(r, w) for r, w in ensemble._others if not isinstance(r, Constant)]
+    for ranker in [r for r in ensemble.rankers if isinstance(r, Tree)] + [r for r, _ in others]:
+        if not isinstance(ranker, Feature | Column):
+            raise ValueError(
+                f"the model holds a ranker of kind {ranker.name!r}, which has no known function of "
+                "one feature; use explain(X) instead"
+            )
+    mine = [(ranker, w) for ranker, w in others if ranker.feature == feature]  # type: ignore[attr-defined]
+    thresholds, steps, missing = _steps(ensemble, feature)
+    ends = [end for r, _ in mine if isinstance(r, Feature) for end in (r.low, r.high)]
+    breakpoints = np.union1d(thresholds, ends) if ends else thresholds
+    references = np.concatenate([breakpoints[:1] if breakpoints.size else [0.0], breakpoints])
+    # The first piece ends at its reference; all others begin there.
+    below = np.searchsorted(thresholds, references, side="right")
+    below[0] = 0
+    values, slopes = steps[below], np.zeros(references.size)
+    for ranker, weight in mine:
+        value, slope = _line(ranker, references)
+        values, slopes = values + weight * value, slopes + weight * slope
+        if isinstance(ranker, Column):
+            missing = math.nan
+    name = f"x{feature}" if names is None else str(names[feature])
+    return ShapeFunction(name, feature, breakpoints, values, slopes, references, missing)
+
+
+def _steps(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
+    """Finite thresholds of the stumps of a feature, the steps between them, and for missing."""
+    tables = ensemble._tables
+    place = np.flatnonzero(tables.feature == feature)
+    if not place.size:
+        return np.zeros(0), np.zeros(1), 0.0
+    used = int(place[0])
+    begin, end = int(tables.start[used]), int(tables.start[used + 1])
+    thresholds = tables.threshold[begin:end]
+    steps = tables.value[begin + used : end + used + 1]
+    finite = np.isfinite(thresholds)
+    first = int(np.count_nonzero(thresholds == -np.inf))  # below it there is nothing
+    return thresholds[finite], steps[first : first + finite.sum() + 1], float(tables.missing[used])
+
+
+def _line(ranker: Ranker, references: Floats) -> tuple[Floats, Floats]:
+    """Value at the reference and slope of a feature or a column, piece by piece."""
+    if isinstance(ranker, Column):
+        return references.copy(), np.ones(references.size)
+    assert isinstance(ranker, Feature)
+    half_width = ranker.high / 2 - ranker.low / 2  # the width itself may overflow
+    inside = (references >= ranker.low) & (references < ranker.high)
+    inside[0] = False  # the first piece ends at the lowest of all ends
+    return ranker._scale(references), np.where(inside, 0.5 / half_width, 0.0)
+
+
+# -- contributions ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Contributions of the features to the scores of some rows.
+
+    The contributions of a row, added in the order of the features, then the baseline, then
+    `rounding`, give its score to the last bit: ``total() == scores``, and `scores` is what
+    `predict` returns. (A score that is not 0 but below the last places of its own contributions
+    is met to these places only.) For stumps without a background these are the additions that
+    `predict` makes, and `rounding` is 0. Otherwise it is what the additions of `predict` rounded
+    differently: some units in the last place of the largest contribution.
+
+    `method` says what the contributions are:
+
+    * ``"additive"``: the value of each shape function, the baseline being the constant of the
+      model;
+    * ``"path"``: the same, and for trees Shapley's values in which absent features follow the
+      training rows down the tree; the baseline includes the mean of the trees over these;
+    * ``"background"``: Shapley's values in which absent features come from the rows of the
+      background, whose mean score is the baseline.
+    """
+
+    names: tuple[str, ...]
+    baseline: float
+    contributions: Floats
+    rounding: Floats
+    scores: Floats
+    data: Floats
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def total(self) -> Floats:
+        """Contributions, baseline and rounding of each row, added from left to right."""
+        return _left_to_right(self.contributions, self.baseline) + self.rounding
+
+    def importances(self) -> Floats:
+        """Mean absolute contribution of each feature over these rows."""
+        return np.abs(self.contributions).mean(axis=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return plain(dict(self.__dict__))
+
+    def __str__(self) -> str:
+        mean = self.importances()
+        order = np.argsort(-mean, kind="stable")[:10]
+        width = max((len(self.names[j]) for j in order), default=0)
+        lines = [f"  {self.names[j]:<{width}}  {mean[j]:.4g}" for j in order if mean[j] > 0]
+        head = f"{len(self)} rows, baseline {self.baseline:.4g}; mean absolute contributions:"
+        return "\n".join([head, *lines])
+
+    __repr__ = __str__
+
+
+def explain(
+    ensemble: Ensemble,
+    X: Any,
+    *,
+    names: Sequence[str] | None = None,
+    background: Any = None,
+    workers: Workers | None = None,
+) -> Explanation:
+    """Divide the score of each row among the features; see `Explanation` for what holds.
+
+    Stumps, features and columns cost O(log pieces) a cell. Trees cost O(leaves · depth²) a
+    row, and with a background as much again for each of its rows.
+
+    References
+    ----------
+    Lundberg et al., *From local explanations to global understanding with explainable AI for
+    trees*, Nature Machine Intelligence 2020 (the values; the quadrature is our own route to
+    them).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede.model import Ensemble
+    >>> from precede import Stump
+    >>> model = Ensemble([Stump(0, 1.0), Stump(1, 0.0)], [2.0, -0.5], n_features=2)
+    >>> explain(model, np.array([[5.0, 5.0]])).contributions
+    array([[ 2. , -0.5]])
+    """
+    workers = workers or Workers(1)
+    X = _dense(X)
+    Z = None if background is None else _dense(background)
+    for rows in (X, X if Z is None else Z):
+        ensemble.check_width(rows)
+    parts = _Parts.of(ensemble)
+    contributions = parts.additive(X)
+    baseline = parts.constant
+    if Z is not None:
+        means = [math.fsum(column) / len(Z) for column in parts.additive(Z).T.tolist()]
+        contributions -= np.array(means)
+        baseline = math.fsum([baseline, *means])
+    method = "additive" if Z is None else "background"
+    if parts.trees:
+        paths = Paths(parts.trees, use_cover=Z is None)
+        contributions += paths.values(X, Z, workers)
+        baseline += paths.expectation() if Z is None else parts.mean_of_trees(Z)
+        method = "path" if Z is None else method
+    scores = ensemble.predict(X, workers)
+    rounding = _settle(contributions, baseline, scores)
+    names = [f"x{j}" for j in range(X.shape[1])] if names is None else list(map(str, names))
+    return Explanation(tuple(names), baseline, contributions, rounding, scores, X, method)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The rankers of an ensemble, sorted by how they are explained."""
+
+    ensemble: Ensemble
+    constant: float
+    single: list[tuple[Any, float]]
+    trees: list[tuple[Nodes, float]]
+
+    @classmethod
+    def of(cls, ensemble: Ensemble) -> _Parts:
+        constants: list[float] = []
+        single: list[tuple[Any, float]] = []
+        trees: list[tuple[Nodes, float]] = []
+        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+            nodes = nodes_of(ranker)
+            if nodes is not None:
+                trees.append((nodes, weight))
+        for ranker, weight in ensemble._others:
+            if isinstance(ranker, Constant):
+                constants.append(weight)
+            elif isinstance(getattr(ranker, "feature", None), int):
+                single.append((ranker, weight))
+            else:
+                raise ValueError(
+                    f"a ranker of kind {ranker.name!r} cannot be explained: it does not say which "
+                    "one feature it reads (a field named 'feature')"
+                )
+        return cls(ensemble, math.fsum(constants), single, trees)
+
+    def mean_of_trees(self, Z: Floats) -> float:
+        """Mean over rows of the sum of the trees."""
+        parts = zip(self.ensemble.rankers, self.ensemble.weights, strict=True)
+        trees = [(ranker, weight) for ranker, weight in parts if nodes_of(ranker) is not None]
+        return math.fsum(w * math.fsum(ranker(Z).tolist()) / len(Z) for ranker, w in trees)
+
+    def additive(self, X: Floats) -> Floats:
+        """Values of the functions of single features, a column for each feature."""
+        values = np.zeros(X.shape)
+        for feature in self.ensemble._tables.feature.tolist():
+            thresholds, steps, missing = _steps(self.ensemble, feature)
+            column = X[:, feature]
+            below = np.minimum(np.searchsorted(thresholds, column, side="left"), thresholds.size)
+            values[:, feature] = np.where(np.isnan(column), missing, steps[below])
+        for ranker, weight in self.single:
+            values[:, ranker.feature] += weight * ranker(X)
+        return values
+
+
+def nodes_of(ranker: Ranker) -> Nodes | None:
+    """The nodes of a ranker that is a tree; None for any other."""
+    if not isinstance(ranker, Tree):
+        return None
+    tree = ranker
+    splits, leaves = len(tree.split_feature), len(tree.value)
+    nothing = [0] * leaves
+    left, right = (
+        np.array([*(child if child >= 0 else splits - 1 - child for child in side), *nothing])
+        for side in (tree.left, tree.right)
+    )
+    cover = np.array([*([0.0] * splits), *map(float, tree.count)])
+    for split in range(splits - 1, -1, -1):  # children come after their parents
+        cover[split] = cover[left[split]] + cover[right[split]]
+    return Nodes(
+        np.array([*tree.split_feature, *([-1] * leaves)]),
+        np.array([*tree.threshold, *nothing], np.float64),
+        left,
+        right,
+        np.array([*tree.missing_left, *nothing], np.bool_),
+        np.array([*([0.0] * splits), *tree.value]),
+        cover,
+        (*tree.categories, *([()] * leaves)) if any(tree.categories) else (),
+    )
+
+
+def _dense(X: Any) -> Floats:
+    return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
+
+
+def _left_to_right(contributions: Floats, baseline: float) -> Floats:
+    last = np.full((len(contributions), 1), baseline)
+    return np.cumsum(np.hstack([contributions, last]), axis=1)[:, -1]
+
+
+def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
+    """What must be added to each row, after the baseline, to give its score to the last bit.
+
+    Where the contributions cancel down to a score below their own last places, no number may
+    do; one contribution is then changed in its last places so that they cancel altogether, or
+    as nearly as floating point lets them.
+    """
+    total = _left_to_right(contributions, baseline)
+    rounding = scores - total
+    open_ = np.isfinite(scores) & (total + rounding != scores)
+    for row in np.flatnonzero(open_):
+        terms = contributions[row]
+        last = int(np.flatnonzero(terms)[-1])
+        before = _left_to_right(terms[None, :last], 0.0)[0]
+        terms[last] = -(before + baseline)
+        total = _left_to_right(terms[None], baseline)[0]
+        rounding[row] = scores[row] - total
+    return rounding
+
+
+# -- pairs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairExplanation:
+    """Why row `upper` stands above row `lower`, feature by feature.
+
+    `contributions` are in the order of `names`: the largest in size first, those of no effect
+    left out. Added in this order, then `rounding`, they give `difference` to the last bit,
+    which is ``scores[0] - scores[1]``. Positive ones speak for `upper`. For trees they are
+    Shapley's values with `lower` as the background, so a feature in which the rows agree has
+    none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede.model import Ensemble
+    >>> from precede import Stump
+    >>> model = Ensemble([Stump(0, 1.0), Stump(1, 0.0)], [2.0, 0.5], n_features=2)
+    >>> explain_pair(model, np.array([[5.0, -1.0], [0.0, 3.0]]), 0, 1)
+    row 0 stands above row 1: 2 against 0.5, a difference of 1.5
+      feature  row 0  row 1  contribution
+      x0           5      0            +2
+      x1          -1      3          -0.5
+    """
+
+    upper: int
+    lower: int
+    scores: tuple[float, float]
+    names: tuple[str, ...]
+    contributions: Floats
+    values: Floats  # one row for each name: the feature's value in the upper and the lower row
+    rounding: float
+
+    @property
+    def difference(self) -> float:
+        """Score of the upper row minus score of the lower one."""
+        return self.scores[0] - self.scores[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers; one entry for each feature that matters."""
+        features = [
+            {"name": name, "contribution": c, "upper_value": v[0], "lower_value": v[1]}
+            for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
+        ]
+        return plain(
+            {
+                "upper": self.upper,
+                "lower": self.lower,
+                "scores": self.scores,
+                "difference": self.difference,
+                "rounding": self.rounding,
+                "features": features,
+            }
+        )
+
+    def _sentence(self) -> str:
+        side = "above" if self.difference > 0 else "below" if self.difference < 0 else "beside"
+        return (
+            f"row {self.upper} stands {side} row {self.lower}: {self.scores[0]:.4g} against "
+            f"{self.scores[1]:.4g}, a difference of {self.difference:.4g}"
+        )
+
+    def _cells(self) -> list[list[str]]:
+        head = ["feature", f"row {self.upper}", f"row {self.lower}", "contribution"]
+        rows = [
+            [name, f"{v[0]:.4g}", f"{v[1]:.4g}", f"{c:+.4g}"]
+            for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
+        ]
+        return [head, *rows]
+
+    def __str__(self) -> str:
+        cells = self._cells()
+        widths = [max(len(row[j]) for row in cells) for j in range(4)]
+        lines = [
+            f"  {row[0]:<{widths[0]}}  " + "  ".join(f"{row[j]:>{widths[j]}}" for j in (1, 2, 3))
+            for row in cells
+        ]
+        return "\n".join([self._sentence(), *lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, *rows = [[escape(cell) for cell in row] for row in self._cells()]
+        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows)
+        titles = f"<tr><th>{'</th><th>'.join(head)}</th></tr>"
+        return f"<p>{escape(self._sentence())}</p><table>{titles}{body}</table>"
+
+
+def explain_pair(
+    ensemble: Ensemble, X: Any, i: int, k: int, names: Sequence[str] | None = None
+) -> PairExplanation:
+    """Say why row i stands above row k; see `PairExplanation`. O(features), and the trees."""
+    n = X.shape[0]
+    for row in (i, k):
+        if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -n <= row < n:
+            raise ValueError(f"there is no row {row!r}; X has {n} rows, from 0 to {n - 1}")
+    i, k = int(i) % n, int(k) % n
+    both = _dense(X[[i, k]])
+    told = explain(ensemble, both[:1], names=names, background=both[1:])
+    upper, lower = (float(score) for score in ensemble.predict(both))
+    order = np.argsort(-np.abs(told.contributions[0]), kind="stable")
+    order = order[told.contributions[0][order] != 0]
+    terms = told.contributions[:, order]
+    rounding = float(_settle(terms, 0.0, np.array([upper - lower]))[0])
+    named = tuple(told.names[j] for j in order)
+    return PairExplanation(i, k, (upper, lower), named, terms[0], both[:, order].T, rounding)
+
+
+def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
+    """Number of a feature given by its number or its name.
+
+    >>> feature_index("length", ["title", "length"], 2)
+    1
+    """
+    if isinstance(feature, str):
+        known = [f"x{j}" for j in range(n_features)] if names is None else list(map(str, names))
+        if feature not in known:
+            raise ValueError(f"there is no feature {feature!r}; there are {', '.join(known[:10])}")
+        return known.index(feature)
+    whole = isinstance(feature, int | np.integer) and not isinstance(feature, bool)
+    if not whole or not -n_features <= feature < n_features:
+        raise ValueError(f"there is no feature {feature!r}; use a name or 0 to {n_features - 1}")
+    return int(feature) % n_features

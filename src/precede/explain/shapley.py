@@ -1,0 +1,296 @@
+"""Shapley's values of trees: a score divided among the features that the trees look at.
+
+For a set S of features let v(S) be the expected value of a tree when the features in S are
+those of the row and the others are not known. Feature j's share is the mean, over all orders
+in which features become known, of what knowing j adds. For one leaf with value v this is
+
+    phi_j = v (o_j - z_j) ∫₀¹ prod_{k != j} (z_k (1 - t) + o_k t) dt,
+
+where k runs over the features on the way to the leaf, o_k is 1 if the row meets everything
+that the way asks of feature k and 0 if not, and z_k is the same for a background row, or the
+share of training rows that go on along the way where k is asked. (An order of the features is
+an arrival time t for each, drawn evenly from [0, 1].) The integrand is a polynomial, for which
+Gauss's quadrature is exact, and no factor is negative, so nothing cancels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.workers import Workers
+
+__all__ = ["Nodes", "Paths"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A binary tree in arrays, node 0 being the root.
+
+    ``feature[n]`` is -1 at a leaf. Elsewhere a row goes to ``left[n]`` if its value is at most
+    ``threshold[n]``, to ``right[n]`` if it is above, and where it is missing to the left if
+    ``missing_left[n]``. ``value[n]`` counts at leaves. ``cover[n]`` is the number (or weight)
+    of training rows that came by; None if that is not known. ``categories`` is empty, or holds
+    for each node the categories that go left: then these, and nothing else, do.
+    """
+
+    feature: NDArray
+    threshold: Floats
+    left: NDArray
+    right: NDArray
+    missing_left: NDArray
+    value: Floats
+    cover: Floats | None = None
+    categories: tuple[tuple[int, ...], ...] = ()
+
+    def times(self, weight: float) -> Nodes:
+        """The tree with its values multiplied."""
+        return replace(self, value=weight * self.value)
+
+
+class Paths:
+    """The ways to all leaves of some trees: for each leaf, what it asks of each feature.
+
+    The way to leaf l asks of feature ``feature[c]`` that its value be above ``low[c]`` and at
+    most ``high[c]`` (or be missing, if ``absent[c]``), for c from ``start[l]`` to
+    ``start[l + 1]``; ``share[c]`` of the training rows that were asked it met it. Where it was
+    asked by category, ``members[first[c]:first[c + 1]]`` says of 0, 1, 2, ... whether they do,
+    and ``outside[c]`` whether any other value does.
+    """
+
+    def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):
+        start, asked, value = [0], [], []
+        for nodes, weight in trees:
+            for leaf, way in _ways(nodes, use_cover=use_cover):
+                asked += list(way.items())
+                start.append(len(asked))
+                value.append(weight * float(nodes.value[leaf]))
+        self.start = np.array(start, np.int64)
+        self.value = np.array(value, np.float64)
+        self.feature = np.array([feature for feature, _ in asked], np.int64)
+        self.low = np.array([ask.low for _, ask in asked], np.float64)
+        self.high = np.array([ask.high for _, ask in asked], np.float64)
+        self.absent = np.array([ask.absent for _, ask in asked], np.bool_)
+        self.share = np.array([ask.share for _, ask in asked], np.float64)
+        self.outside = np.array([ask.outside for _, ask in asked], np.bool_)
+        sizes = [ask.members.size for _, ask in asked]
+        self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        members = [ask.members for _, ask in asked]
+        self.members = np.concatenate([*members, np.zeros(0, np.bool_)])
+        most = int(np.diff(self.start).max(initial=0))
+        self._points, self._weights = _quadrature(most)
+        self._beta = _beta(most)
+
+    def expectation(self) -> float:
+        """Mean value over the training rows, as the shares tell it."""
+        total = 0.0
+        for leaf, value in enumerate(self.value.tolist()):
+            total += value * float(np.prod(self.share[self.start[leaf] : self.start[leaf + 1]]))
+        return total
+
+    def values(self, X: Floats, Z: Floats | None, workers: Workers) -> Floats:
+        """Shapley's values of each row of X, absent features being drawn from the rows of Z.
+
+        Without Z absent features follow the training rows. Time O(rows of X · rows of Z ·
+        leaves · depth²) at most, since most leaves are out of reach for most pairs of rows;
+        memory one byte for each row of Z and each thing asked. The answer does not depend on
+        the number of threads.
+        """
+        out = np.zeros(X.shape)
+        asked = (
+            self.feature, self.low, self.high, self.absent, self.outside, self.first, self.members,
+        )  # fmt: skip
+        met = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
+        if Z is not None:
+            workers.run(_mark_rows, len(Z), Z, *asked, met, small=met.size < 1 << 16)
+        work = X.shape[0] * max(len(met), 1) * self.value.size
+        workers.run(
+            _add_shapley, X.shape[0], X, met, self.start, *asked, self.share, self.value,
+            self._points, self._weights, self._beta, out, small=work < 1 << 12,
+        )  # fmt: skip
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Ask:
+    """What the way to a leaf asks of one feature."""
+
+    low: float = -np.inf
+    high: float = np.inf
+    absent: bool = True
+    share: float = 1.0
+    outside: bool = True
+    members: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Ask:
+        """After a split by threshold."""
+        absent = self.absent and missing_left == left
+        if left:
+            return replace(self, high=min(self.high, threshold), absent=absent)
+        return replace(self, low=max(self.low, threshold), absent=absent)
+
+    def among(self, categories: tuple[int, ...], *, left: bool) -> _Ask:
+        """After a split by category: those named go left, all else goes right."""
+        size = max(self.members.size, max(categories) + 1)
+        before = np.full(size, self.outside)
+        before[: self.members.size] = self.members
+        named = np.zeros(size, np.bool_)
+        named[list(categories)] = True
+        return replace(
+            self,
+            members=before & (named if left else ~named),
+            outside=self.outside and not left,
+            absent=self.absent and not left,
+        )
+
+
+def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Ask]]]:
+    """Each leaf with what the way to it asks, feature by feature."""
+    found = []
+    stack: list[tuple[int, dict[int, _Ask]]] = [(0, {})]
+    while stack:
+        node, asked = stack.pop()
+        feature = int(nodes.feature[node])
+        if feature < 0:
+            found.append((node, asked))
+            continue
+        threshold, missing_left = float(nodes.threshold[node]), bool(nodes.missing_left[node])
+        categories = nodes.categories[node] if nodes.categories else ()
+        before = asked.get(feature, _Ask())
+        for child, left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
+            if categories:
+                ask = before.among(categories, left=left)
+            else:
+                ask = before.below(threshold, left=left, missing_left=missing_left)
+            if use_cover:
+                ask = replace(ask, share=ask.share * _share(nodes, node, child))
+            stack.append((child, {**asked, feature: ask}))
+    return found
+
+
+def _share(nodes: Nodes, node: int, child: int) -> float:
+    """Share of the training rows of a node that go on to a child; evenly if there were none."""
+    assert nodes.cover is not None
+    total = float(nodes.cover[int(nodes.left[node])]) + float(nodes.cover[int(nodes.right[node])])
+    return float(nodes.cover[child]) / total if total > 0 else 0.5
+
+
+def _quadrature(most: int) -> tuple[Floats, Floats]:
+    """Gauss's points and weights on [0, 1]: row m is exact for products of m - 1 factors."""
+    points, weights = np.zeros((most + 1, (most + 1) // 2)), np.zeros((most + 1, (most + 1) // 2))
+    for m in range(1, most + 1):
+        size = (m + 1) // 2
+        x, w = np.polynomial.legendre.leggauss(size)
+        points[m, :size], weights[m, :size] = (x + 1) / 2, w / 2
+    return points, weights
+
+
+def _beta(most: int) -> Floats:
+    """The integrals ∫₀¹ t^a (1 - t)^b dt = a! b! / (a + b + 1)!, for a + b below `most`."""
+    table = np.zeros((most + 1, most + 1))
+    for a in range(most):
+        for b in range(most - a):
+            table[a, b] = 1 / ((a + b + 1) * math.comb(a + b, a))
+    return table
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _meets(x, low, high, absent, outside, members):
+    """Whether a value is one that the way to a leaf asks for."""
+    if np.isnan(x):
+        return absent
+    if not low < x <= high:
+        return False
+    if x >= 0.0 and x < members.size:
+        return members[np.int64(x)]
+    return outside
+
+
+@njit(cache=True, nogil=True)
+def _mark(x, feature, low, high, absent, outside, first, members, met):
+    """For everything that any way asks: whether a row meets it."""
+    for c in range(feature.size):
+        named = members[first[c] : first[c + 1]]
+        met[c] = _meets(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
+
+
+@njit(cache=True, nogil=True)
+def _mark_rows(begin, end, X, feature, low, high, absent, outside, first, members, met):
+    """The same for some rows."""
+    for row in range(begin, end):
+        _mark(X[row], feature, low, high, absent, outside, first, members, met[row])
+
+
+@njit(cache=True, nogil=True)
+def _add_shapley(
+    begin, end, X, met_by_background, start, feature, low, high, absent, outside, first, members,
+    share, value, points, weights, beta, out,
+):  # fmt: skip
+    """Add the shares of all leaves for some rows, background row by background row."""
+    most = points.shape[0]
+    one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
+    before = np.zeros(most + 1)
+    met = np.zeros(feature.size, np.bool_)
+    background = met_by_background.shape[0]
+    rounds = max(background, 1)
+    for row in range(begin, end):
+        _mark(X[row], feature, low, high, absent, outside, first, members, met)
+        for other in range(rounds):
+            for leaf in range(value.size):
+                # Collect the features that the row and the background do not meet alike.
+                count, reachable = 0, True
+                for c in range(start[leaf], start[leaf + 1]):
+                    z = share[c]
+                    if background > 0:
+                        z = 1.0 if met_by_background[other, c] else 0.0
+                    if not met[c] and z == 0.0:
+                        reachable = False
+                        break
+                    if met[c] and z == 1.0:
+                        continue
+                    one[count], zero[count], which[count] = met[c], z, feature[c]
+                    count += 1
+                if not reachable or count == 0:
+                    continue
+                scale = value[leaf] / rounds
+                if background > 0:
+                    _add_whole(row, count, one, which, scale, beta, out)
+                else:
+                    _add_leaf(row, count, one, zero, which, before, scale, points, weights, out)
+
+
+@njit(cache=True, nogil=True)
+def _add_whole(row, count, one, which, scale, beta, out):
+    """Add the shares of one leaf where each factor is t or 1 - t: the row's, the background's."""
+    ours = 0
+    for j in range(count):
+        ours += one[j] == 1.0
+    for j in range(count):
+        if one[j] == 1.0:
+            out[row, which[j]] += scale * beta[ours - 1, count - ours]
+        else:
+            out[row, which[j]] -= scale * beta[ours, count - ours - 1]
+
+
+@njit(cache=True, nogil=True)
+def _add_leaf(row, count, one, zero, which, before, scale, points, weights, out):
+    """Add the shares of one leaf: products without one factor, from the left and the right."""
+    for q in range((count + 1) // 2):
+        t = points[count, q]
+        before[0] = 1.0
+        for j in range(count):
+            before[j + 1] = before[j] * (zero[j] * (1.0 - t) + one[j] * t)
+        after = scale * weights[count, q]
+        for j in range(count - 1, -1, -1):
+            out[row, which[j]] += (one[j] - zero[j]) * before[j] * after
+            after *= zero[j] * (1.0 - t) + one[j] * t

@@ -1,0 +1,794 @@
+"""Data in files: LETOR, CSV, TSV, parquet, and the side files of LightGBM and CatBoost.
+
+`read` gives a `Data`: features, what is known about their order, and their names. It looks at
+the first bytes where the name of a file does not say what it is, opens gzip by itself, and
+takes ``-`` for standard input. `write` goes the other way; a file appears only when it is whole.
+TREC's qrels and runs are in `precede.trec`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from precede.files.pages import Numbered
+from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
+from precede.files.streams import STANDARD, opened, size_of, writing
+from precede.judgments import Judgments, number_queries
+
+__all__ = [
+    "FORMATS",
+    "Columns",
+    "Data",
+    "Layout",
+    "Roles",
+    "format_of",
+    "format_of_name",
+    "from_frame",
+    "identifiers",
+    "plain_number",
+    "read",
+    "read_groups",
+    "read_numbers",
+    "read_pairs",
+    "read_sizes",
+    "side_file",
+    "write",
+    "write_groups",
+    "write_pairs",
+    "write_weights",
+]
+
+Name = str | os.PathLike[str]
+
+FORMATS = ("letor", "csv", "tsv", "parquet")
+_SUFFIXES = {
+    ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet",
+    ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
+}  # fmt: skip
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_FRAMES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a table are not features.
+
+    Each of `label`, `qid`, `docid` and `weight` is the name of a column; None takes the usual
+    names (see `USUAL`) where exactly one of them is there. `drop` are columns to leave out,
+    `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
+    has several labels to rank.
+
+    >>> Roles(label="clicks").find(["clicks", "qid", "price"])
+    {'label': 'clicks', 'qid': 'qid'}
+    """
+
+    label: str | None = None
+    qid: str | None = None
+    docid: str | None = None
+    weight: str | None = None
+    drop: tuple[str, ...] = ()
+    features: tuple[str, ...] | None = None
+    labels: tuple[str, ...] = ()
+
+    USUAL = {  # noqa: RUF012  (a constant beside the fields it speaks of)
+        "label": ("grade", "label", "relevance", "rel", "y"),
+        "qid": ("qid", "query_id"),
+        "docid": ("docid", "docno", "doc_id"),
+        "weight": ("weight", "sample_weight"),
+    }
+
+    def find(self, names: Sequence[str], where: str = "the table") -> dict[str, str]:
+        """The column of every role that is there."""
+        for wanted in (*self.drop, *(self.features or ()), *self.labels):
+            if wanted not in names:
+                raise ValueError(f"{where} has no column {wanted!r}; it has {_listed(names)}")
+        found: dict[str, str] = {}
+        kept = [name for name in names if name not in (*self.drop, *self.labels)]
+        for role, usual in self.USUAL.items():
+            given = getattr(self, role)
+            there = [name for name in usual if name in kept] if given is None else [given]
+            if given is not None and given not in names:
+                raise ValueError(
+                    f"{where} has no column {given!r} for {role}; it has {_listed(names)}"
+                )
+            if len(there) > 1:
+                raise ValueError(
+                    f"columns {_listed(there)} of {where} could all be the {role}; "
+                    f"name one, and drop the others if they are no features"
+                )
+            if there:
+                found[role] = there[0]
+        if len(set(found.values())) < len(found):
+            raise ValueError(f"{where}: one column cannot have two roles ({found})")
+        return found
+
+    def kept(self, names: Sequence[str], found: dict[str, str]) -> list[str]:
+        """Names of the features, in the order of the table, or as listed."""
+        if self.features is not None:
+            return [*self.features, *self.labels]
+        others = {*found.values(), *self.drop}
+        return [name for name in names if name not in others]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows to rank: features, what is known about their order, names.
+
+    Attributes
+    ----------
+    X : array or CSR matrix of shape (n, features); NaN is missing
+    y : grades, or None where there are none
+    qid : query identifiers, whole numbers or text, or None for a single list
+    docid : names of the documents, or None
+    weight, pairs, pair_weight : as in `Judgments`, or None
+    feature_names : one name a column; those of a LETOR file are the numbers in the file
+    labels, label_names : a column of 0 and 1 for each label, where items have several
+    zeros : whether a feature that is not there is 0 (LETOR) or an error (tables)
+
+    Examples
+    --------
+    >>> import io, sys
+    >>> data = Data(np.array([[0.5], [1.5]]), y=np.array([0.0, 1.0]), feature_names=["price"])
+    >>> data
+    Data(2 rows, 1 feature, 1 pair)
+    >>> data.judgments.n_pairs
+    1
+    """
+
+    X: Any
+    y: NDArray[np.float64] | None = None
+    qid: NDArray | None = None
+    docid: NDArray | None = None
+    weight: NDArray[np.float64] | None = None
+    pairs: NDArray[np.int64] | None = None
+    pair_weight: NDArray[np.float64] | None = None
+    feature_names: Sequence[str] = field(default_factory=list)
+    labels: NDArray[np.float64] | None = None
+    label_names: Sequence[str] = ()
+    zeros: bool = False
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __repr__(self) -> str:
+        told = [_counted(len(self), "row"), _counted(self.X.shape[1], "feature")]
+        if self.qid is not None:
+            told.append(_counted(np.unique(number_queries(self.qid)[0]).size, "query"))
+        if self.y is not None or self.pairs is not None:
+            told.append(_counted(self.judgments.n_pairs, "pair"))
+        return f"Data({', '.join(told)})"
+
+    @property
+    def judgments(self) -> Judgments:
+        """What is known about the order of the rows, for `fit` and the metrics."""
+        if self.y is None and self.pairs is None:
+            raise ValueError(
+                "the data have no grades and no pairs; name the column that holds the grades "
+                "(label=...) or give a file of pairs"
+            )
+        return Judgments(
+            self.y, self.qid, pairs=self.pairs, pair_weight=self.pair_weight,
+            weight=self.weight, n=len(self),
+        )  # fmt: skip
+
+    def __getitem__(self, rows: Any) -> Data:
+        """Some of the rows; a pair is kept when both its rows are."""
+        index = np.arange(len(self))[rows]
+        known = Judgments(
+            self.y, self.qid, pairs=self.pairs, pair_weight=self.pair_weight,
+            weight=self.weight, n=len(self),
+        )[index]  # fmt: skip
+        return replace(
+            self, X=self.X[index], y=known.grade, qid=known.qid, weight=known.weight,
+            pairs=known.pairs, pair_weight=known.pair_weight,
+            docid=None if self.docid is None else self.docid[index],
+            labels=None if self.labels is None else self.labels[index],
+        )  # fmt: skip
+
+    def with_features(self, names: Sequence[str]) -> Data:
+        """The columns with these names, in this order.
+
+        A column that is not there is 0 in data from a LETOR file, which leaves zeros out, and
+        an error in data from a table. Other columns are left out.
+        """
+        names = [str(name) for name in names]
+        if len(names) == len(self.feature_names) and names == list(self.feature_names):
+            return self
+        place = {name: column for column, name in enumerate(self.feature_names)}
+        missing = [name for name in names if name not in place]
+        if missing and not (self.zeros and len(missing) < len(names)):
+            raise ValueError(
+                f"the data have no column {_listed(missing)}, which the model knows; "
+                f"they have {_listed(self.feature_names)}"
+            )
+        there = [(new, place[name]) for new, name in enumerate(names) if name in place]
+        to, of = (list(each) for each in zip(*there, strict=True))
+        if scipy.sparse.issparse(self.X):
+            chosen = scipy.sparse.csr_matrix(
+                (np.ones(len(to)), (of, to)), shape=(self.X.shape[1], len(names))
+            )
+            return replace(self, X=(self.X @ chosen).tocsr(), feature_names=names)
+        X = np.zeros((len(self), len(names)))
+        X[:, to] = self.X[:, of]
+        return replace(self, X=X, feature_names=names)
+
+    def frame(self) -> Any:
+        """The features as a data frame of pandas, polars or arrow, whichever is installed."""
+        X = self.X.toarray() if scipy.sparse.issparse(self.X) else self.X
+        return _frame({name: X[:, c] for c, name in enumerate(self.feature_names)})
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def read(
+    path: Name,
+    *,
+    format: str | None = None,
+    roles: Roles | None = None,
+    header: bool = True,
+    groups: Name | None = None,
+    weights: Name | None = None,
+    pairs: Name | None = None,
+    n_jobs: int | None = None,
+) -> Data:
+    r"""Read rows to rank from a file.
+
+    Parameters
+    ----------
+    path : name of a file, plain or gzip; ``-`` is standard input
+    format : "letor", "csv", "tsv" or "parquet"; None looks at the name and the first bytes
+    roles : which columns of a table are not features
+    header : whether the first line of a CSV or TSV file names the columns; without one they
+        are called 1, 2, ...
+    groups : file with the size of each query on a line (LightGBM's ``.query``, XGBoost's
+        ``.group``); None takes ``path.query`` or ``path.group`` where the data have no qid
+    weights : file with one weight on a line; None takes ``path.weight`` where it is there
+    pairs : file of lines ``winner loser weight``, rows from 0 and the weight optional
+        (CatBoost); None takes ``path.pairs`` where it is there
+    n_jobs : threads for LETOR files
+
+    Notes
+    -----
+    O(bytes) time. A LETOR file of a gigabyte takes some seconds on one core and about 1.6
+    times the memory of its result (``benchmarks/results/readers.md``).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = pathlib.Path(folder, "train.txt")
+    ...     _ = name.write_text("1 qid:3 1:0.5 # a\n0 qid:3 2:2 # b\n")
+    ...     read(name)
+    Data(2 rows, 2 features, 1 query, 1 pair)
+    """
+    roles = roles or Roles()
+    with opened(path) as stream:
+        known = format_of(format, path, stream)
+        if known == "letor":
+            data = _read_letor(stream, path, n_jobs)
+        elif known == "parquet":
+            data = from_frame(_read_parquet(stream, path), roles, str(path))
+        else:
+            table = Layout(known, roles, header).named(stream, str(path)).read(stream)
+            if table is None:
+                raise ValueError(f"{path} holds no line of data")
+            data = table
+    if roles.labels:
+        data = _with_labels(data, roles.labels, str(path))
+    return _with_side_files(data, path, groups, weights, pairs)
+
+
+def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> NDArray[np.float64]:
+    r"""Read a file of lines of numbers, all of the same length, which is one of `columns`.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = pathlib.Path(folder, "scores.txt")
+    ...     _ = name.write_text("0.5\n-1\n")
+    ...     read_numbers(name, "scores")
+    array([[ 0.5],
+           [-1. ]])
+    """
+    with opened(path) as stream:
+        first = stream.peek(1 << 16).lstrip().split(b"\n")[0]
+        width = len(first.split())
+        if width not in columns:
+            wanted = " or ".join(map(str, columns))
+            raise ValueError(
+                f"{path}, line 1: {what} are lines of {wanted} numbers, this one has {width} words"
+            )
+        numbers = read_cells(stream, str(path), [NUMBER] * width, delimiter="").numbers
+    if np.isnan(numbers).any():
+        row = int(np.flatnonzero(np.isnan(numbers).any(axis=1))[0])
+        raise ValueError(f"{path}: entry {row + 1} of {what} is missing; give a number on each")
+    return numbers
+
+
+def read_groups(path: Name, rows: int) -> NDArray[np.int64]:
+    """Query numbers from a file with the size of each query (LightGBM, XGBoost)."""
+    sizes = read_sizes(path)
+    if sizes.sum() != rows:
+        raise ValueError(
+            f"the sizes in {path} add up to {sizes.sum()}, but the data have {rows} rows"
+        )
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+def read_sizes(path: Name) -> NDArray[np.int64]:
+    """Sizes of queries from a file with one on a line, of less than 2^53 rows in all."""
+    sizes = read_numbers(path, "sizes of queries")[:, 0]
+    too_large = sizes.max(initial=0) >= 2**53 or sizes.sum() >= 2**53
+    if too_large or (sizes < 0).any() or (sizes != np.floor(sizes)).any():
+        raise ValueError(
+            f"{path}: sizes of queries are whole numbers from 0, less than 2^53 in all"
+        )
+    return sizes.astype(np.int64)
+
+
+def read_pairs(path: Name, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Rows (winner, loser) from a file of pairs, and their weights (CatBoost)."""
+    numbers = read_numbers(path, "pairs", columns=(2, 3))
+    whole = numbers[:, :2]
+    bad = (whole != np.floor(whole)) | (whole < 0) | (whole >= rows)
+    if bad.any():
+        row = int(np.flatnonzero(bad.any(axis=1))[0])
+        raise ValueError(
+            f"{path}: pair {row + 1} names row {whole[row][bad[row]][0]:g}; rows are numbered "
+            f"0 to {rows - 1}"
+        )
+    return whole.astype(np.int64), numbers[:, 2].copy() if numbers.shape[1] == 3 else None
+
+
+def identifiers(texts: list[str]) -> NDArray:
+    """Identifiers as whole numbers where every one is written like one, else as text.
+
+    >>> identifiers(["7", "12"]), identifiers(["7", "q12"])
+    (array([ 7, 12]), array(['7', 'q12'], dtype=object))
+    """
+    distinct = set(texts)
+    if all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) for text in distinct):
+        return np.array([int(text) for text in texts], np.int64)
+    same = {text: text for text in distinct}  # one object for all rows of a query
+    array = np.empty(len(texts), object)
+    array[:] = [same[text] for text in texts]
+    return array
+
+
+def format_of_name(path: Name) -> str | None:
+    """The format that the name of a file tells, if any.
+
+    >>> format_of_name("train.csv.gz"), format_of_name("train.txt")
+    ('csv', None)
+    """
+    name = Path(path)
+    suffix = Path(name.stem).suffix if name.suffix == ".gz" else name.suffix
+    return _SUFFIXES.get(suffix.lower())
+
+
+def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
+    """The format that was said, or that the name tells, or the first bytes."""
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
+    known = format or format_of_name(path)
+    if known is not None:
+        return known
+    beginning = stream.peek(1 << 16)
+    if beginning.startswith(b"PAR1"):
+        return "parquet"
+    lines = [line for line in beginning.splitlines() if line.split() and line.lstrip()[:1] != b"#"]
+    if not lines:
+        raise ValueError(f"{path} holds no line of data")
+    if any(re.match(rb"\s*\S+\s+(qid|[0-9]+):", line) for line in lines[:5]):
+        return "letor"
+    for known, delimiter in (("tsv", b"\t"), ("csv", b",")):
+        if delimiter in lines[0]:
+            return known
+    raise ValueError(f"{path} is of no known format; say which one it is: {_listed(FORMATS)}")
+
+
+def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Data:
+    lines = read_letor(stream, str(path), size=size_of(path), n_jobs=n_jobs)
+    names = Numbered(lines.first, lines.first + lines.X.shape[1])
+    return Data(
+        lines.X, y=lines.grade, qid=lines.qid, docid=lines.docid, feature_names=names, zeros=True
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    r"""How the columns of a delimited file are told apart: format, roles, header or none.
+
+    >>> stream = io.BufferedReader(io.BytesIO(b"label,price\n1,2.5\n"))
+    >>> Layout("csv", Roles(), header=True).named(stream, "-").read(stream).X
+    array([[2.5]])
+    """
+
+    format: str
+    roles: Roles
+    header: bool
+
+    def named(self, stream: io.BufferedReader, path: str) -> Columns:
+        """Read the names of the columns."""
+        delimiter = _DELIMITERS[self.format]
+        first = stream.readline() if self.header else stream.peek(1 << 16).split(b"\n")[0]
+        names = _header(first, path, delimiter, self.header)
+        found = self.roles.find(names, path)
+        features = self.roles.kept(names, found)
+        if not features:
+            raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
+        return Columns(path, delimiter, names, found, features, 1 if self.header else 0)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of one delimited file: their names, roles (role to name) and features."""
+
+    path: str
+    delimiter: str
+    names: list[str]
+    found: dict[str, str]
+    features: list[str]
+    header: int
+
+    def read(self, stream: io.BufferedReader, before: int = 0) -> Data | None:
+        """Read the lines of a stream, `before` lines after the header; None if all are blank."""
+        role = {column: each for each, column in self.found.items()}
+        kinds = [
+            TEXT if role.get(name) in ("qid", "docid")
+            else NUMBER if name in role or name in self.features
+            else SKIP
+            for name in self.names
+        ]  # fmt: skip
+        cells = read_cells(
+            stream, self.path, kinds, delimiter=self.delimiter, line=self.header + before
+        )
+        columns = [name for name, kind in zip(self.names, kinds, strict=True) if kind == NUMBER]
+        texts = [name for name, kind in zip(self.names, kinds, strict=True) if kind == TEXT]
+        by_name: dict[str, Any] = dict(zip(texts, cells.texts, strict=True))
+        numeric = set(columns) & set(role)
+        by_name |= {name: cells.numbers[:, columns.index(name)] for name in numeric}
+        if not len(cells.numbers):
+            return None
+        X = cells.numbers
+        if columns != self.features:
+            X = np.ascontiguousarray(X[:, [columns.index(name) for name in self.features]])
+        roles = {each: by_name[column] for each, column in self.found.items()}
+        return _made(X, roles, self.features, self.path)
+
+
+def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
+    """Names of the columns, from the first line or by number."""
+    text = line.decode("utf-8-sig", "replace").strip("\r\n")
+    try:
+        cells = next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"{path}, line 1 cannot be read: {error}") from error
+    if not any(cell.strip() for cell in cells):
+        raise ValueError(f"{path}, line 1 is empty; it should name the columns")
+    if not header:
+        return [str(column + 1) for column in range(len(cells))]
+    if all(_is_number(cell) for cell in cells):
+        raise ValueError(
+            f"{path}, line 1 holds numbers only; begin with a line of names, or say that there "
+            "is none (header=False, --no-header)"
+        )
+    names = [cell.strip() or f"column {c + 1}" for c, cell in enumerate(cells)]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 9999 else []
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}, line 1 names {_listed(twice) or 'a column'} twice; rename one")
+    return names
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _made(X: Any, columns: dict[str, Any], features: list[str], path: str) -> Data:
+    """Data from features and the columns of the roles."""
+    for role in ("label", "weight"):
+        if role in columns:
+            columns[role] = np.array(columns[role], np.float64)
+            missing = np.flatnonzero(~np.isfinite(columns[role]))
+            if missing.size:
+                raise ValueError(
+                    f"{path}: the {role} of row {missing[0] + 1} is missing or infinite; give a "
+                    "number, or leave the row out"
+                )
+    for role in ("qid", "docid"):
+        if role in columns:
+            texts = list(columns[role])
+            if role == "qid" and "" in texts:
+                raise ValueError(f"{path}: row {texts.index('') + 1} has no qid; give it one")
+            columns[role] = identifiers(texts) if role == "qid" else _objects(texts)
+    return Data(
+        X, y=columns.get("label"), qid=columns.get("qid"), docid=columns.get("docid"),
+        weight=columns.get("weight"), feature_names=features,
+    )  # fmt: skip
+
+
+def _objects(values: Iterable[Any]) -> NDArray[np.object_]:
+    listed = list(values)
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
+
+
+def _read_parquet(stream: io.BufferedReader, path: Name) -> Any:
+    """A frame from whichever library is there."""
+    content = io.BytesIO(stream.read())
+    for library in ("pyarrow", "polars", "pandas"):
+        if find_spec(library) is None:
+            continue
+        try:
+            if library == "pyarrow":
+                return import_module("pyarrow.parquet").read_table(content)
+            return import_module(library).read_parquet(content)
+        except Exception as error:  # each library has its own kinds
+            raise ValueError(f"{path} is not a parquet file: {error}") from error
+    raise ImportError("parquet files need pyarrow, polars or pandas; install one of them")
+
+
+def from_frame(frame: Any, roles: Roles, path: str) -> Data:
+    """Data from a data frame of any kind that narwhals knows."""
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    table = nw.from_native(frame, eager_only=True)
+    found = roles.find(table.columns, path)
+    features = roles.kept(table.columns, found)
+    if not features or not len(table):
+        raise ValueError(f"{path} has no {'rows' if features else 'column of features'}")
+    for name in (*features, *(found[role] for role in ("label", "weight") if role in found)):
+        if not (table.schema[name].is_numeric() or table.schema[name] == nw.Boolean):
+            raise ValueError(
+                f"{path}, column {name!r} holds {table.schema[name]}, not numbers; encode it as "
+                "numbers or drop it"
+            )
+    X = np.empty((len(table), len(features)))
+    for column, name in enumerate(features):
+        X[:, column] = table[name].cast(nw.Float64).to_numpy()
+    columns: dict[str, Any] = {
+        role: table[name].cast(nw.Float64).to_numpy() if role in ("label", "weight")
+        else ["" if value is None else str(value) for value in table[name].to_list()]
+        for role, name in found.items()
+    }  # fmt: skip
+    return _made(X, columns, features, path)
+
+
+def _with_labels(data: Data, names: tuple[str, ...], path: str) -> Data:
+    """Move columns from the features to the labels."""
+    labels = data.with_features(names).X
+    others = [name for name in data.feature_names if name not in names]
+    if not others:
+        raise ValueError(f"{path} has no column of features beside the labels")
+    return replace(data.with_features(others), labels=labels, label_names=names)
+
+
+def _with_side_files(
+    data: Data, path: Name, groups: Name | None, weights: Name | None, pairs: Name | None
+) -> Data:
+    """Add what stands in files beside the data."""
+    if groups is not None and data.qid is not None:
+        raise ValueError(f"{path} has query identifiers of its own; leave out {groups}")
+    if data.qid is None:
+        groups = side_file(groups, path, ".query", ".group")
+    if weights is not None and data.weight is not None:
+        raise ValueError(f"{path} has weights of its own; leave out {weights}")
+    if data.weight is None:
+        weights = side_file(weights, path, ".weight")
+    pairs = side_file(pairs, path, ".pairs")
+    if groups is not None:
+        data = replace(data, qid=read_groups(groups, len(data)))
+    if weights is not None:
+        weight = read_numbers(weights, "weights")[:, 0]
+        if weight.size != len(data):
+            raise ValueError(f"{weights} has {weight.size} lines and {path} {len(data)} rows")
+        data = replace(data, weight=weight)
+    if pairs is not None:
+        listed, pair_weight = read_pairs(pairs, len(data))
+        data = replace(data, pairs=listed, pair_weight=pair_weight)
+    return data
+
+
+def side_file(given: Name | None, path: Name, *suffixes: str) -> Name | None:
+    """The side file that was named, or one that is there: the name of the data with a suffix."""
+    if given is not None:
+        return given
+    if str(path) == STANDARD:
+        return None
+    name = Path(path)
+    names = [name, name.with_suffix("")] if name.suffix == ".gz" else [name]
+    candidates = (Path(f"{each}{suffix}") for suffix in suffixes for each in names)
+    return next((each for each in candidates if each.is_file()), None)
+
+
+# -- writing -----------------------------------------------------------------------------------
+
+
+def write(path: Name, data: Data, *, format: str | None = None) -> None:
+    """Write data to a file; read back, they are equal to the bit.
+
+    Parameters
+    ----------
+    path : name of the file, compressed if it ends in ``.gz``; ``-`` is standard output
+    data : what to write; pairs, and weights beside LETOR, need files of their own
+        (`write_pairs`, `write_weights`)
+    format : "letor", "csv", "tsv" or "parquet"; None goes by the name, LETOR if it tells none
+
+    Notes
+    -----
+    LETOR has whole numbers for queries: others are numbered from 1 in the order in which they
+    first occur.
+    """
+    known = format or format_of_name(path) or "letor"
+    if known not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
+    with writing(path) as file:
+        if known == "letor":
+            for text in _letor_lines(data):
+                file.write(text.encode())
+        elif known == "parquet":
+            _write_parquet(file, data)
+        else:
+            _write_table(file, data, _DELIMITERS[known])
+
+
+def write_groups(path: Name, data: Data) -> None:
+    """Write the sizes of the queries, one on a line; their rows must stand together."""
+    if data.qid is None:
+        sizes = [len(data)]
+    else:
+        number = number_queries(data.qid)[0]
+        starts = np.flatnonzero(np.diff(number, prepend=-1))
+        if np.unique(number[starts]).size < starts.size:
+            raise ValueError("the rows of a query do not stand together; sort the data by query")
+        sizes = np.diff(starts, append=number.size).tolist()
+    with writing(path) as file:
+        file.write("".join(f"{size}\n" for size in sizes).encode())
+
+
+def write_pairs(path: Name, data: Data) -> None:
+    """Write the listed pairs as CatBoost reads them: winner, loser and weight."""
+    if data.pairs is None:
+        raise ValueError("the data have no listed pairs")
+    weight = np.ones(len(data.pairs)) if data.pair_weight is None else data.pair_weight
+    with writing(path) as file:
+        for (winner, loser), each in zip(data.pairs.tolist(), weight.tolist(), strict=True):
+            file.write(f"{winner}\t{loser}\t{plain_number(each)}\n".encode())
+
+
+def write_weights(path: Name, data: Data) -> None:
+    """Write one weight on a line."""
+    if data.weight is None:
+        raise ValueError("the data have no weights")
+    with writing(path) as file:
+        file.write("".join(f"{plain_number(each)}\n" for each in data.weight.tolist()).encode())
+
+
+def plain_number(value: float) -> str:
+    """The shortest text that reads back as the same number.
+
+    >>> plain_number(3.0), plain_number(0.1), plain_number(-0.0), plain_number(float("nan"))
+    ('3', '0.1', '-0.0', 'nan')
+    """
+    text = repr(value)
+    return text[:-2] if text.endswith(".0") and text != "-0.0" else text
+
+
+def _letor_lines(data: Data) -> Iterator[str]:
+    if data.y is None:
+        raise ValueError("a LETOR file needs grades, and the data have none; write CSV instead")
+    if data.weight is not None or data.pairs is not None:
+        raise ValueError(
+            "a LETOR file has no place for weights or pairs; write them beside it with "
+            "write_weights and write_pairs, and the rest without them"
+        )
+    qid = _whole_numbers(data.qid)
+    names = list(data.feature_names)
+    # A file whose features are numbered from 0 says so by using 0, and from 1 otherwise.
+    first = 0 if names and names[0] == "0" else 1
+    marks = [f" {column + first}:" for column in range(len(names))]
+    sparse = scipy.sparse.issparse(data.X)
+    cells: Iterable[tuple[int, float]]
+    for row, grade in enumerate(data.y.tolist()):
+        query = "" if qid is None else f" qid:{qid[row]}"
+        if sparse:
+            part = slice(*data.X.indptr[row : row + 2])
+            cells = zip(data.X.indices[part].tolist(), data.X.data[part].tolist(), strict=True)
+        else:
+            cells = enumerate(data.X[row].tolist())
+        values = "".join([marks[column] + plain_number(value) for column, value in cells])
+        comment = "" if data.docid is None else f" # {_one_word(data.docid[row])}"
+        yield f"{plain_number(grade)}{query}{values}{comment}\n"
+
+
+def _one_word(docid: Any) -> str:
+    text = str(docid)
+    if len(text.split()) > 1 or text != text.strip():
+        raise ValueError(f"docid {text!r} holds blanks; a LETOR file has room for one word")
+    return text
+
+
+def _whole_numbers(qid: NDArray | None) -> list[int] | None:
+    if qid is None or qid.dtype.kind in "iu":
+        return None if qid is None else qid.tolist()
+    seen: dict[Any, int] = {}
+    return [seen.setdefault(query, len(seen) + 1) for query in qid.tolist()]
+
+
+def _columns(data: Data) -> dict[str, Any]:
+    """What stands before the features in a table, under its usual names."""
+    columns = {"grade": data.y, "qid": data.qid, "docid": data.docid, "weight": data.weight}
+    there = {name: column for name, column in columns.items() if column is not None}
+    clash = set(there) & set(data.feature_names)
+    if clash:
+        raise ValueError(f"a feature is called {_listed(sorted(clash))} too; rename it")
+    return there
+
+
+def _write_table(file: BinaryIO, data: Data, delimiter: str) -> None:
+    columns = _columns(data)
+    text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+    out = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    out.writerow([*columns, *data.feature_names])
+    lists = [column.tolist() for column in columns.values()]
+    for row in range(len(data)):
+        known = [_cell(values[row]) for values in lists]
+        X = data.X[row].toarray()[0] if scipy.sparse.issparse(data.X) else data.X[row]
+        out.writerow([*known, *map(_cell, X.tolist())])
+    text.detach()
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "" if value != value else plain_number(value)  # noqa: PLR0124  (NaN)
+
+
+def _write_parquet(file: BinaryIO, data: Data) -> None:
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    X = data.X.toarray() if scipy.sparse.issparse(data.X) else data.X
+    columns = _columns(data)
+    features = {str(name): X[:, c] for c, name in enumerate(data.feature_names)}
+    content = io.BytesIO()
+    nw.from_native(_frame({**columns, **features}), eager_only=True).write_parquet(content)
+    file.write(content.getbuffer())
+
+
+def _frame(columns: dict[str, Any]) -> Any:
+    """A data frame of whichever library is installed."""
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    for library in _FRAMES:
+        if find_spec(library) is not None:
+            texts = {n: c.tolist() if c.dtype.kind == "O" else c for n, c in columns.items()}
+            return nw.from_dict(texts, backend=library).to_native()
+    raise ImportError(f"a data frame needs {', '.join(_FRAMES)}; install one of them")
+
+
+def _listed(names: Sequence[Any]) -> str:
+    shown = ", ".join(repr(str(name)) for name in names[:8])
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"

@@ -1,0 +1,185 @@
+"""TREC's files: qrels (what is relevant) and runs (how a system ranked), in and out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells
+from precede.files.streams import opened, writing
+from precede.files.tables import identifiers
+from precede.judgments import number_queries
+
+__all__ = ["Judged", "Run", "joined", "read_qrels", "read_run", "write_qrels", "write_run"]
+
+Name = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Documents of queries and their grades, as a qrels file lists them."""
+
+    qid: NDArray
+    docid: NDArray[np.object_]
+    grade: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Documents of queries and the scores that a system gave them."""
+
+    qid: NDArray
+    docid: NDArray[np.object_]
+    score: NDArray[np.float64]
+
+
+def read_qrels(path: Name) -> Judged:
+    r"""Read lines ``query 0 document grade``.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = pathlib.Path(folder, "qrels.txt")
+    ...     _ = name.write_text("7 0 a 2\n7 0 b 0\n")
+    ...     read_qrels(name).grade
+    array([2., 0.])
+    """
+    (qid, docid), grade = _read(path, [TEXT, SKIP, TEXT, NUMBER], "query 0 document grade")
+    judged = Judged(identifiers(qid), _objects(docid), grade)
+    _refuse_twice(judged.qid, docid, path)
+    return judged
+
+
+def read_run(path: Name) -> Run:
+    """Read lines ``query Q0 document rank score tag``; ranks are not looked at.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = pathlib.Path(folder, "run.txt")
+    ...     write_run(name, [1.5, 2.5], qid=[7, 7], docid=["a", "b"], tag="mine")
+    ...     print(name.read_text(), read_run(name).score)
+    7 Q0 b 1 2.5 mine
+    7 Q0 a 2 1.5 mine
+     [2.5 1.5]
+    """
+    kinds = [TEXT, SKIP, TEXT, SKIP, NUMBER, SKIP]
+    (qid, docid), score = _read(path, kinds, "query Q0 document rank score tag")
+    run = Run(identifiers(qid), _objects(docid), score)
+    _refuse_twice(run.qid, docid, path)
+    return run
+
+
+def write_qrels(path: Name, grade: ArrayLike, *, qid: ArrayLike | None, docid: Any) -> None:
+    """Write lines ``query 0 document grade``, in the order of the rows."""
+    grades = np.asarray(grade, np.float64)
+    if (grades != np.floor(grades)).any():
+        raise ValueError("a qrels file holds whole grades; these have fractions")
+    queries, documents = _names(grades.size, qid, docid)
+    with writing(path) as file:
+        for query, document, each in zip(queries, documents, grades.tolist(), strict=True):
+            file.write(f"{query} 0 {document} {each:.0f}\n".encode())
+
+
+def write_run(
+    path: Name,
+    scores: ArrayLike,
+    *,
+    qid: ArrayLike | None,
+    docid: Any,
+    tag: str = "precede",
+) -> None:
+    """Write lines ``query Q0 document rank score tag``, best first inside each query.
+
+    Queries come in the order of their first row; equal scores in the order of the rows.
+    """
+    values = np.asarray(scores, np.float64)
+    queries, documents = _names(values.size, qid, docid)
+    first: dict[str, int] = {}
+    number = np.array([first.setdefault(query, len(first)) for query in queries], np.int64)
+    rank, last = 0, -1
+    with writing(path) as file:
+        for row in np.lexsort((-values, number)).tolist():
+            rank = rank + 1 if number[row] == last else 1
+            last = number[row]
+            line = f"{queries[row]} Q0 {documents[row]} {rank} {values[row].item()!r} {tag}\n"
+            file.write(line.encode())
+
+
+def joined(run: Run, judged: Judged) -> tuple[NDArray, NDArray, NDArray, dict[str, int]]:
+    """Grades, scores and query numbers of all documents of the judged queries.
+
+    A document that the run does not have stands below all others of its query; one that
+    nobody judged has grade 0. Queries of the run without a judgment are left out. The last
+    answer says how many there are of each.
+
+    >>> run = Run(np.array([1, 1]), np.array(["a", "b"], object), np.array([2.0, 3.0]))
+    >>> judged = Judged(np.array([1, 1]), np.array(["b", "c"], object), np.array([1.0, 2.0]))
+    >>> joined(run, judged)[:2]
+    (array([1., 2., 0.]), array([3., 1., 2.]))
+    """
+    score = _by_name(run.qid, run.docid, run.score)
+    grade = _by_name(judged.qid, judged.docid, judged.grade)
+    queries = {query for query, _ in grade}
+    unjudged = [key for key in score if key[0] in queries and key not in grade]
+    keys = [*grade, *unjudged]
+    lowest: dict[str, float] = {}
+    for (query, _), value in score.items():
+        lowest[query] = min(lowest.get(query, value), value)
+    scores = [score.get(key, lowest.get(key[0], 0.0) - 1.0) for key in keys]
+    counts = {
+        "not in the run": sum(key not in score for key in grade),
+        "not judged": len(unjudged),
+        "queries not judged": len({query for query, _ in score} - queries),
+    }
+    number = number_queries([query for query, _ in keys])[0]
+    grades = [grade.get(key, 0.0) for key in keys]
+    return np.array(grades), np.array(scores), number, counts
+
+
+def _by_name(qid: NDArray, docid: NDArray, value: NDArray) -> dict[tuple[str, str], float]:
+    queries = map(str, qid.tolist())
+    return dict(zip(zip(queries, docid.tolist(), strict=True), value.tolist(), strict=True))
+
+
+def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], NDArray]:
+    with opened(path) as stream:
+        try:
+            cells = read_cells(stream, str(path), kinds, delimiter="")
+        except ValueError as error:
+            raise ValueError(f"{error} (a line is '{wanted}')") from error
+    numbers = cells.numbers[:, 0]
+    if not numbers.size:
+        raise ValueError(f"{path} holds no line of data (a line is '{wanted}')")
+    if np.isnan(numbers).any():
+        row = int(np.flatnonzero(np.isnan(numbers))[0])
+        raise ValueError(f"{path}: the number of entry {row + 1} is missing (nan)")
+    return cells.texts, numbers
+
+
+def _refuse_twice(qid: NDArray, docid: list[str], path: Name) -> None:
+    seen: set[tuple[Any, str]] = set()
+    for key in zip(qid.tolist(), docid, strict=True):
+        if key in seen:
+            raise ValueError(f"{path}: document {key[1]!r} of query {key[0]!r} is there twice")
+        seen.add(key)
+
+
+def _names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
+    """Queries and documents as words; rows are numbered where there is no name."""
+    queries = ["1"] * n if qid is None else [str(each) for each in np.asarray(qid).tolist()]
+    documents = (
+        [f"row{row}" for row in range(n)] if docid is None else [str(each) for each in docid]
+    )
+    for name in (*queries, *documents):
+        if not name or len(name.split()) != 1 or name != name.strip():
+            raise ValueError(f"{name!r} cannot stand in a TREC file, whose words hold no blanks")
+    return queries, documents
+
+
+def _objects(values: list[str]) -> NDArray[np.object_]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array

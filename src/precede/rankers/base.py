@@ -1,0 +1,361 @@
+"""Weak rankers and the search for the best of a family.
+
+A *ranker* maps a row to a number; a *family* is a set of rankers that can be searched. The
+search sees a table and the pull on its places, and never the loss: for any ranker h the
+*edge* ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
+
+Ties go to the lowest feature, then to the lowest threshold, then to missing values below.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from reprlib import repr as shown
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.pull import Pull
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+
+__all__ = [
+    "Family",
+    "Found",
+    "Ranker",
+    "Search",
+    "Union",
+    "declared_kinds",
+    "exactly_searched",
+    "family",
+    "ranker_from_dict",
+]
+
+Floats = NDArray[np.float64]
+
+# Edges that differ by less than this share of the largest are equal: what is left is rounding,
+# which weights instead of repeated rows would round otherwise.
+TIE = 2.0**-40
+# The same for decreases: squares of differences of square roots are less exact.
+TIE_OF_DECREASES = 1e-9
+
+
+# -- rankers ---------------------------------------------------------------------------------
+
+_KINDS: dict[str, type[Ranker]] = {}
+_FAMILIES: dict[str, type[Family]] = {}
+# Modules of the families and rankers of this package, imported when they are asked for by name.
+_BUILT_IN = {
+    "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
+    "trees": "growers",
+}  # fmt: skip
+
+
+class Ranker:
+    """A function of a row; subclasses are frozen dataclasses of plain numbers.
+
+    A subclass has a `name` (its tag in saved models) and a `__call__` that maps raw rows to
+    one number each. Defining the class registers its name, so that saved models can be
+    loaded as soon as the module that defines it has been imported.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            _register(_KINDS, cls)
+
+    def __call__(self, X: NDArray) -> NDArray:
+        """Value of each row of raw features."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(X)")
+
+    def on(self, table: Table) -> NDArray:
+        """Value of each place of a table; uint8 tells the loop that values are 0 and 1."""
+        return self(table.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, with the name under ``"kind"``."""
+        return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+def declared_kinds(kind: Any) -> dict[str, str]:
+    """Fields of a kind of ranker, and whether they are "int", "float" or something else."""
+    known = _known(kind)
+    if known is None:
+        return {}
+    fields = dataclasses.fields(known)  # type: ignore[arg-type]
+    return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
+
+
+def _register(known: dict[str, Any], cls: Any) -> None:
+    """Let a class be found by its name; another class of the same name is refused.
+
+    (The same class defined again, as in a notebook, replaces itself.)
+    """
+    other = known.get(cls.name)
+    if other is not None and other.__qualname__ != cls.__qualname__:
+        raise ValueError(
+            f"{cls.__qualname__} and {other.__qualname__} are both named {cls.name!r}; "
+            "choose another name"
+        )
+    known[cls.name] = cls
+
+
+def _known(kind: Any) -> type[Ranker] | None:
+    """The class of a kind that can be saved, which is made of plain fields."""
+    known = _KINDS.get(kind) if isinstance(kind, str) else None
+    return known if dataclasses.is_dataclass(known) else None
+
+
+def ranker_from_dict(fields: dict[str, Any]) -> Ranker:
+    """Build a ranker from what `Ranker.to_dict` gave; unknown kinds are refused.
+
+    >>> ranker_from_dict({"kind": "stump", "feature": 3, "threshold": 0.5, "missing": 0})
+    Stump(feature=3, threshold=0.5, missing=0)
+    """
+    kind = fields.get("kind")
+    known = _known(kind)
+    if known is None:
+        raise ValueError(
+            f"unknown kind of ranker {shown(kind)}; import the module that defines it first "
+            f"(known: {', '.join(sorted(_KINDS))})"
+        )
+    names = [each.name for each in dataclasses.fields(known)]  # type: ignore[arg-type]
+    absent = sorted(set(names) - set(fields))
+    if absent:
+        raise ValueError(f"a ranker of kind {kind!r} lacks {', '.join(absent)}")
+    return known(**{name: fields[name] for name in names})
+
+
+# -- families --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best ranker of a search.
+
+    `edge` is normalised (pulls of a total of 1); `decrease` is the share by which a full
+    exact step lowers the risk, where the search was for that; `values` are those of the ranker on
+    the table, where the search knows them.
+    """
+
+    ranker: Ranker
+    edge: float
+    decrease: float = 0.0
+    values: NDArray | None = field(default=None, repr=False, compare=False)
+
+
+class Search:
+    """A search of one family over one table, round after round."""
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the ranker of the largest absolute edge; None if every edge is 0.
+
+        `allowed` says which features may be used in this round.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
+
+    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the best ranker for a pull; learners ask it for a quadratic model as well."""
+        return self.best(pull.values, allowed)
+
+    def best_decrease(
+        self,
+        factors: Any,  # noqa: ARG002
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Found | None:
+        """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
+
+        `factors` are the sums by level of a separable risk (`precede.risks.exponential.Factors`).
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
+        )
+
+    def rising(self) -> Search:
+        """Search only the rankers of a positive edge, for non-negative weights."""
+        raise ValueError(
+            f"{type(self).__name__} cannot be restricted to non-negative weights; use stumps, "
+            "features or columns, or nonnegative=False"
+        )
+
+
+class Family:
+    """A set of weak rankers. Subclasses write `search`, or `start` to keep state.
+
+    A subclass with a `name` can be asked for by that name. A subclass whose search never misses
+    the largest absolute edge says so with ``exhaustive = True``; certificates (`ConvexRisk`,
+    `SmoothMargin`, `best_margin`) are given for such families only. A class that writes its own
+    `search` or `start` does not inherit the promise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import Family, Stump
+    >>> class Signs(Family):
+    ...     '''Is a feature positive?'''
+    ...     def search(self, table, pull):
+    ...         rankers = [Stump(f, 0.0) for f in range(table.n_features)]
+    ...         edges = [pull @ ranker(table.rows()) for ranker in rankers]
+    ...         best = int(np.argmax(np.abs(edges)))
+    ...         return Found(rankers[best], edges[best])
+    >>> from precede import RankBoost
+    >>> X, y = np.array([[1.0, -1], [2, 1], [-1, 2], [3, -2]]), [1, 1, 0, 0]
+    >>> RankBoost(rankers=Signs(), step="bound").fit(X, y).ensemble_.rankers[0]
+    Stump(feature=0, threshold=0.0, missing=0)
+    """
+
+    name: ClassVar[str] = ""
+    exhaustive: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.name:
+            _register(_FAMILIES, cls)
+        own = vars(cls)
+        if "exhaustive" not in own and ("search" in own or "start" in own):
+            cls.exhaustive = False
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the ranker of the largest absolute edge."""
+        raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Prepare to search a table many times; `workers` are threads that may be used."""
+        return _Stateless(self, table)
+
+    def __or__(self, other: Family) -> Union:
+        return Union(self, other)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+
+class _Stateless(Search):
+    def __init__(self, family: Family, table: Table):
+        self._family, self._table = family, table
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        if allowed is not None and not allowed.all():
+            raise ValueError(
+                f"max_features below 1 asks for a search of some features only, which "
+                f"{self._family!r} cannot do; use max_features=1.0"
+            )
+        return self._family.search(self._table, pull)
+
+    def best_decrease(
+        self,
+        factors: Any,  # noqa: ARG002
+        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Found | None:
+        raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
+
+    def rising(self) -> Search:
+        raise ValueError(
+            f"{self._family!r} cannot be restricted to non-negative weights: its search returns "
+            "the largest absolute edge; use nonnegative=False"
+        )
+
+
+class Union(Family):
+    """Two or more families searched together; on a tie the first named wins.
+
+    >>> from precede import Columns, Features
+    >>> Columns() | Features()
+    Columns() | Features()
+    """
+
+    families: tuple[Family, ...]
+
+    def __init__(self, *families: Family):
+        members: list[Family] = []
+        for family in families:
+            members += family.families if isinstance(family, Union) else (family,)
+        self.families = tuple(members)
+
+    @property
+    def exhaustive(self) -> bool:  # type: ignore[override]
+        """Whether every member's search is."""
+        return all(family.exhaustive for family in self.families)
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best ranker of all families."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Prepare every family."""
+        return _Together([family.start(table, workers) for family in self.families])
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.families))
+
+
+class _Together(Search):
+    def __init__(self, searches: list[Search]):
+        self._searches = searches
+
+    def rising(self) -> Search:
+        return _Together([search.rising() for search in self._searches])
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        found = [search.best(pull, allowed) for search in self._searches]
+        return _first_of_the_best(found, lambda each: abs(each.edge), TIE)
+
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        found = [search.best_decrease(factors, allowed) for search in self._searches]
+        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
+
+
+def _first_of_the_best(
+    found: Iterable[Found | None], worth: Callable[[Found], float], tie: float
+) -> Found | None:
+    """Give the first whose worth ties with the largest; None if nothing is worth anything."""
+    known = [each for each in found if each is not None]
+    most = max(map(worth, known), default=0.0)
+    return next((each for each in known if worth(each) >= most * (1 - tie)), None) if most else None
+
+
+def family(rankers: str | Family) -> Family:
+    """Turn a name into a family; a family is returned as it is.
+
+    >>> family("features")
+    Features()
+    """
+    if isinstance(rankers, Family):
+        return rankers
+    if isinstance(rankers, str) and rankers in _BUILT_IN:
+        import_module(f"precede.rankers.{_BUILT_IN[rankers]}")  # defining a class registers it
+    if isinstance(rankers, str) and rankers in _FAMILIES:
+        return _FAMILIES[rankers]()
+    raise ValueError(f"rankers={rankers!r} is unknown; use one of {sorted(_FAMILIES)} or a Family")
+
+
+def exactly_searched(rankers: str | Family, what: str = "a certificate") -> Family:
+    """Return the family; raise if its search may miss the largest edge, as `what` would be false.
+
+    >>> exactly_searched("stumps")
+    Stumps()
+    """
+    weak = family(rankers)
+    for member in weak.families if isinstance(weak, Union) else (weak,):
+        if not member.exhaustive:
+            raise ValueError(
+                f"the search of {member!r} may miss the largest edge, and {what} needs it: use "
+                "stumps, features or columns (or set exhaustive = True on a family of your own "
+                "whose search never misses it)"
+            )
+    return weak
+
+
+# -- kernels ---------------------------------------------------------------------------------

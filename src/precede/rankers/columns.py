@@ -1,0 +1,267 @@
+"""Features and columns as weak rankers, and the constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.exact import added, greatest
+from precede.engine.table import SCALE, Table
+from precede.engine.workers import Workers
+from precede.rankers.base import (
+    TIE,
+    TIE_OF_DECREASES,
+    Family,
+    Found,
+    Ranker,
+    Search,
+    _first_of_the_best,
+    _Stateless,
+)
+
+__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features"]
+
+Floats = NDArray[np.float64]
+
+
+# Below this many cells a second thread costs more than it brings.
+SMALL = 1 << 19
+
+
+@dataclass(frozen=True)
+class Feature(Ranker):
+    """``h(x) = (x[feature] - low) / (high - low)``, clipped to [0, 1]; 0 where x is NaN.
+
+    >>> import numpy as np
+    >>> Feature(0, low=2.0, high=4.0)(np.array([[3.0], [9.0], [np.nan]]))
+    array([0.5, 1. , 0. ])
+    """
+
+    feature: int
+    low: float
+    high: float
+
+    name: ClassVar[str] = "feature"
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.low < self.high < np.inf:
+            raise ValueError(
+                f"a feature needs a finite range, not {self.low} to {self.high}; low must be less "
+                "than high"
+            )
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Scale the feature."""
+        return self._scale(X[:, self.feature].astype(np.float64))
+
+    def on(self, table: Table) -> Floats:
+        """Scale the raw column of a table."""
+        return self._scale(table.column(self.feature))
+
+    def _scale(self, column: Floats) -> Floats:
+        low, high = self.low, self.high
+        column = np.clip(column, low, high)
+        if high - low == np.inf:  # a range larger than the largest number, in halves
+            column, low, high = column / 2, low / 2, high / 2
+        scaled = (column - low) / (high - low)
+        return np.where(np.isnan(scaled), 0.0, scaled)
+
+
+@dataclass(frozen=True)
+class Column(Ranker):
+    """``h(x) = x[feature]``: a column of X that is a weak ranker as it stands.
+
+    >>> import numpy as np
+    >>> Column(1)(np.array([[5.0, 1.0], [5.0, -2.0]]))
+    array([ 1., -2.])
+    """
+
+    feature: int
+
+    name: ClassVar[str] = "column"
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Return the column."""
+        return X[:, self.feature].astype(np.float64)
+
+    def on(self, table: Table) -> NDArray:
+        """Return the raw column; as uint8 where it holds nothing but 0 and 1."""
+        return _as_binary(table.column(self.feature))
+
+
+@dataclass(frozen=True)
+class Constant(Ranker):
+    """``h(x) = 1`` for every row: the classifier that AdaBoost needs (RS09 section 5).
+
+    >>> import numpy as np
+    >>> Constant()(np.zeros((2, 3)))
+    array([1., 1.])
+    """
+
+    name: ClassVar[str] = "constant"
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Return ones."""
+        return np.ones(X.shape[0])
+
+    def on(self, table: Table) -> Floats:
+        """Return ones."""
+        return np.ones(table.n_places)
+
+
+def _as_binary(values: NDArray) -> NDArray:
+    """Values as uint8 where they are nothing but 0 and 1, which tells the loop so."""
+    binary = not np.any((values != 0) & (values != 1))
+    return values.astype(np.uint8) if binary else values
+
+
+class _FeatureFree(_Stateless):
+    """For a family that uses no feature: it does not matter which are allowed."""
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:  # noqa: ARG002
+        return self._family.search(self._table, pull)
+
+
+class _Columnwise(Search):
+    """Search among real-valued columns: one exact dot product with the pull for each."""
+
+    def __init__(
+        self, rankers: Sequence[Ranker], values: list[NDArray], features: NDArray, workers: Workers
+    ):
+        self._rankers = rankers
+        self._features = features
+        self._workers = workers
+        self._rising = False
+        self._values = np.array(values) if values else np.zeros((0, 0))
+        # Powers of two bring every column into [-1, 1], so that products add as integers.
+        largest = workers.together(lambda: np.abs(self._values).max(axis=1, initial=0.0), greatest)
+        self._exponent = np.frexp(largest)[1]
+        self._scaled = np.ldexp(self._values, -self._exponent[:, None])
+
+    def rising(self) -> Search:
+        """Search only the columns of a positive edge."""
+        self._rising = True
+        return self
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the column of the largest absolute edge, or of the largest if rising."""
+        edges = np.ldexp(
+            self._workers.together(lambda: self._products(pull), added) / SCALE, self._exponent
+        )
+        if allowed is not None:
+            edges[~allowed[self._features]] = 0.0
+        steep = edges if self._rising else np.abs(edges)
+        if steep.max(initial=0.0) <= 0:
+            return None
+        chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
+        return Found(self._rankers[chosen], float(edges[chosen]))
+
+    def _products(self, pull: Floats) -> NDArray[np.int64]:
+        products = np.zeros(len(self._rankers), np.int64)
+        self._workers.run(
+            _dot_products, products.size, self._scaled, pull, products,
+            small=self._values.size < SMALL,
+        )  # fmt: skip
+        return products
+
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the column that lowers the risk most: one exact line search for each."""
+        found = []
+        binary = ~self._workers.together(
+            lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), greatest
+        )
+        for feature, ranker, values, small in zip(
+            self._features, self._rankers, self._values, binary, strict=True
+        ):
+            if allowed is not None and not allowed[feature]:
+                continue
+            on_table = values.astype(np.uint8) if small else values
+            candidate = Found(ranker, *factors.decrease(on_table))
+            if candidate.edge > 0 or not self._rising:
+                found.append(candidate)
+        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
+
+
+class Features(Family):
+    """The features themselves, scaled to [0, 1] by the range of the training rows.
+
+    Missing values count as the lowest. O(n) for each feature and round; eight bytes a cell
+    of memory.
+    """
+
+    name = "features"
+    exhaustive = True
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best feature of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Scale every feature once."""
+        low, high = table.bins.low, table.bins.high
+        usable = np.flatnonzero(high > low)
+        rankers = [Feature(int(f), float(low[f]), float(high[f])) for f in usable]
+        values = [ranker.on(table) for ranker in rankers]
+        return _Columnwise(rankers, values, usable, workers or Workers(1))
+
+
+class Columns(Family):
+    """Columns of X as weak rankers, exactly as they stand; binary or real.
+
+    O(n) for each column and round; eight bytes a cell of memory.
+    """
+
+    name = "columns"
+    exhaustive = True
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best column of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Read every column once."""
+        absent = np.flatnonzero(table.bins.has_missing)
+        if absent.size:
+            raise ValueError(
+                f"column {absent[0]} has missing values; rankers given as columns must have a "
+                "value for every row (use rankers='stumps' for features with missing values)"
+            )
+        usable = np.flatnonzero(table.bins.high > table.bins.low)  # a constant orders nothing
+        rankers = [Column(int(f)) for f in usable]
+        values = [table.column(int(f)) for f in usable]
+        return _Columnwise(rankers, values, usable, workers or Workers(1))
+
+
+class Constants(Family):
+    """The constant ranker alone; orders nothing, but shifts a classifier."""
+
+    name = "constant"
+    exhaustive = True
+
+    def search(self, table: Table, pull: Floats) -> Found | None:  # noqa: ARG002
+        """Give the constant, if the pulls do not cancel."""
+        edge = float(np.rint(pull * SCALE).astype(np.int64).sum()) / SCALE
+        # A pair risk pulls as much up as down: what is left over is rounding.
+        return Found(Constant(), edge) if abs(edge) > 1e-12 else None
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
+        """Prepare to search; no choice of features leaves the constant out."""
+        return _FeatureFree(self, table)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _dot_products(low, high, values, pull, products):
+    """Sums of pull·value as integers, so that no order of rows changes a bit."""
+    for j in range(low, high):
+        total = np.int64(0)
+        for place in range(pull.size):
+            total += np.int64(np.rint(pull[place] * values[j, place] * 2305843009213693952.0))
+        products[j] = total

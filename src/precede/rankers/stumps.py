@@ -1,0 +1,665 @@
+"""Decision stumps: all thresholds of a feature at once, and only the features that can win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.exact import added
+from precede.engine.pull import decreases
+from precede.engine.table import MISSING, SCALE, Table
+from precede.engine.workers import Workers
+from precede.rankers.base import TIE_OF_DECREASES, Family, Found, Ranker, Search
+from precede.rankers.columns import SMALL
+
+__all__ = ["Stump", "StumpSearch", "Stumps"]
+
+Floats = NDArray[np.float64]
+
+# Features whose histograms are filled together, so that a pull is read once for all of them
+# and additions to one bin do not wait for each other.
+ABREAST = 4
+# Features looked at together where every look is a journey to other machines.
+APART = 64
+# No bound on an edge exceeds this, however long the pull has been drifting.
+MOST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Stump(Ranker):
+    """``h(x) = 1 if x[feature] > threshold else 0``, and `missing` where x is NaN.
+
+    A threshold of ``-inf`` tells present values from missing ones.
+
+    >>> import numpy as np
+    >>> Stump(0, 0.5, missing=1)(np.array([[0.2], [0.7], [np.nan]]))
+    array([0, 1, 1], dtype=uint8)
+    """
+
+    feature: int
+    threshold: float
+    missing: int = 0
+
+    name: ClassVar[str] = "stump"
+
+    def __post_init__(self) -> None:
+        if self.missing not in (0, 1) or np.isnan(self.threshold):
+            raise ValueError(
+                f"a stump needs a threshold and 0 or 1 for missing values, not {self.threshold} "
+                f"and {self.missing}"
+            )
+
+    def __call__(self, X: NDArray) -> NDArray[np.uint8]:
+        """1 above the threshold, 0 below, `missing` for NaN."""
+        # float32 would be compared with the threshold rounded to float32.
+        column = X[:, self.feature].astype(np.float64)
+        return np.where(np.isnan(column), self.missing, column > self.threshold).astype(np.uint8)
+
+    def on(self, table: Table) -> NDArray[np.uint8]:
+        """Read from the codes, where the threshold is a cut; from the raw column otherwise."""
+        cuts = table.bins.cuts[self.feature]
+        first = int(np.searchsorted(cuts, self.threshold, side="right"))
+        is_cut = first > 0 and cuts[first - 1] == self.threshold
+        if not is_cut and self.threshold > -np.inf:
+            column = table.column(self.feature)
+            above = column > self.threshold
+            return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
+        values = _stump_values(table.codes[self.feature], first, self.missing)
+        table.release(np.array([self.feature]))
+        return values
+
+
+class Stumps(Family):
+    """One feature against one threshold, in both directions, missing values on either side.
+
+    All thresholds of a feature are searched at once: their edges are the partial sums of the
+    histogram of the pull over its bins. The search is *lazy*: between two rounds no edge can
+    move by more than half the total change of the pull, so a feature whose last best edge
+    plus the drift since cannot win is not looked at. The choice is the same to the bit.
+
+    O(n) for each feature looked at; at most ``max_bins - 1`` thresholds a feature.
+
+    Parameters
+    ----------
+    lazy : bool
+        Whether to skip features that cannot win.
+    """
+
+    name = "stumps"
+    exhaustive = True
+
+    def __init__(self, *, lazy: bool = True):
+        self.lazy = lazy
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best stump of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
+        """Prepare to search a table many times."""
+        return StumpSearch(table, workers or Workers(1), lazy=self.lazy)
+
+    def __repr__(self) -> str:
+        return "Stumps()" if self.lazy else "Stumps(lazy=False)"
+
+
+class StumpSearch(Search):
+    """Lazy exact search over all stumps of a table.
+
+    `evaluated` counts the features looked at so far, for the curious and for benchmarks.
+    """
+
+    def __init__(self, table: Table, workers: Workers, *, lazy: bool = True):
+        self._table = table
+        self._workers = workers
+        self._lazy = lazy
+        self._rising = False
+        features = table.n_features
+        self._n_bins = table.bins.n_bins
+        self._missing = table.bins.has_missing
+        self._integers = np.zeros(table.n_places, np.int64)
+        # What is known of each feature: its best stump (signed edge, first code above the
+        # threshold, side of the missing) when last looked at, and how far edges may have
+        # moved since.
+        self._best = np.zeros((features, 3), np.int64)
+        self._slack = np.full(features, MOST)
+        self._last = 0  # the largest edge of the last round
+        self._drift = 0  # of the last round, where several machines meet
+        self._small = table.n_places * features < SMALL
+        self.evaluated = 0
+
+    def rising(self) -> StumpSearch:
+        """Search only the stumps of a positive edge; call it before the first search."""
+        self._rising = True
+        return self
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the stump of the largest absolute edge, or of the largest if rising."""
+        parts = self._workers.run(
+            _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
+        )
+        changed = np.array(parts).sum(axis=0)
+        if self._workers.alone:
+            bound = self._bounds(int(changed.max()), allowed)
+            most = self._look(bound)
+        else:
+            bound, most = self._look_together(changed, allowed)
+        if most <= 0:
+            return None
+        if self._workers.alone:
+            winner = _winner(
+                self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
+                self._slack, self._rising, most,
+            )  # fmt: skip
+        else:
+            winner = self._winner_of_all(bound, most)
+        signed, first, missing = (int(value) for value in self._best[winner])
+        return Found(self._stump(winner, first, missing), signed / SCALE)
+
+    def _bounds(self, drift: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Let edges drift: the most that each feature can have now, -1 if it is not allowed."""
+        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
+        if allowed is not None:
+            bound[~allowed] = -1
+        return bound
+
+    def _look(self, bound: NDArray[np.int64]) -> int:
+        """Look at features by falling bound while one that is left could win or tie."""
+        streamed = self._table.streamed
+        if not streamed and (self._small or self._workers.jobs == 1):
+            most, count = _search_in_turn(
+                self._table.codes, self._integers, self._n_bins, self._missing, bound,
+                self._best, self._slack, self._rising,
+            )  # fmt: skip
+            self.evaluated += count
+            return int(most)
+        order = _by_bound(bound)
+        most, looked = 0, 0
+        # The best edge seldom grows, so whatever could beat the last one is looked at in one
+        # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
+        least = ABREAST * self._workers.jobs
+        width = least if streamed else max(least, int(np.sum(bound >= self._last)))
+        while looked < order.size and bound[order[looked]] >= most - _tie(most):
+            batch = order[looked : looked + width]
+            width = least
+            self._workers.run(
+                _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
+                self._integers, self._n_bins, self._missing, self._best, self._slack, self._rising,
+            )  # fmt: skip
+            self._table.release(batch)
+            most = max(most, int(np.abs(self._best[batch, 0]).max()))
+            looked += batch.size
+            self.evaluated += batch.size
+        self._last = most
+        return most
+
+    # -- several machines ------------------------------------------------------------------
+
+    def _look_together(
+        self, changed: NDArray[np.int64], allowed: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], int]:
+        """As `_look`, where other machines hold some of the pulls; gives the bounds as well.
+
+        How far edges have drifted is known only when all have met. So that they meet once, the
+        histograms of the features that could win if this drift were like the last one travel
+        with it; others follow where that was too small a guess.
+        """
+        likely = self._likely(allowed)
+        combine = partial(
+            _drift_and_best, self._n_bins[likely], self._missing[likely], self._rising
+        )
+        self._drift, best = self._workers.together(
+            lambda: (changed, self._histograms(likely)), combine
+        )
+        bound = self._bounds(self._drift, allowed)
+        most = self._keep(likely, best, 0)
+        left = _by_bound(bound)
+        left, first = left[~np.isin(left, likely)], 0
+        while first < left.size and bound[left[first]] >= most - _tie(most):
+            batch = left[first : first + APART]
+            most = self._keep(batch, self._picked(batch, -1), most)
+            first += batch.size
+        self._last = most
+        return bound, most
+
+    def _likely(self, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Features that could win if edges drifted half as much again as in the last round."""
+        drift = self._drift + self._drift // 2 if self._lazy else MOST
+        bound = _bounds(drift, self._best, self._slack.copy())
+        if allowed is not None:
+            bound[~allowed] = -1
+        return _by_bound(bound)[: max(APART, int(np.sum(bound >= self._last)))]
+
+    def _keep(self, features: NDArray[np.int64], best: NDArray[np.int64], most: int) -> int:
+        """Remember what was found of some features; the largest edge so far."""
+        self._best[features] = best
+        self._slack[features] = 0
+        self.evaluated += features.size
+        return max(most, int(np.abs(best[:, 0]).max(initial=0)))
+
+    def _winner_of_all(self, bound: NDArray[np.int64], most: int) -> int:
+        """As `_winner`, where other machines hold some of the pulls."""
+        # Every feature that could tie with the best has been looked at: its slack is 0.
+        least = most - _tie(most)
+        tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
+        winner = int(np.flatnonzero(tied)[0])
+        if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
+            self._best[winner] = self._picked(np.array([winner]), least)[0]
+        return winner
+
+    def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+        """Best stumps of some features, from the pulls of all machines; see `_pick`."""
+        pick = partial(
+            _pick_of_features, self._n_bins[features], self._missing[features], self._rising, least
+        )
+        return self._workers.together(lambda: self._histograms(features), pick)
+
+    def _histograms(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
+        histograms = np.zeros((features.size, 256), np.int64)
+        groups = -(-features.size // ABREAST)
+        self._workers.run(
+            _fill_features, groups, features, self._table.codes, self._integers, histograms,
+            small=self._small,
+        )  # fmt: skip
+        self._table.release(features)
+        return histograms
+
+    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
+        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
+        chosen = self._workers.together(lambda: self._decreases(factors), choose)
+        if chosen is None:
+            return None
+        (feature, first, side), edge, decrease = chosen
+        return Found(self._stump(feature, first, side), edge, decrease)
+
+    def _decreases(self, factors: Any) -> NDArray[np.int64]:
+        """Masses of the pairs that every stump orders rightly and wrongly."""
+        table = self._table
+        sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
+        width = ABREAST * self._workers.jobs if table.streamed else table.n_features
+        for first in range(0, table.n_features, width):
+            part = slice(first, first + width)
+            self._workers.run(
+                _decreases_of_features, len(sums[part]), table.codes[part], self._n_bins[part],
+                self._missing[part], factors.level_start, factors.query_start, factors.terms,
+                factors.levels, factors.pairs, factors.pair_mass, sums[part], small=self._small,
+            )  # fmt: skip
+            table.release(np.arange(table.n_features)[part])
+        return sums
+
+    def _stump(self, feature: int, first: int, missing: int) -> Stump:
+        """Make the stump that is 1 from code `first` up."""
+        threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
+        return Stump(feature, float(threshold), missing)
+
+
+def _by_bound(bound: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Features that are allowed, by falling bound."""
+    order = np.argsort(-bound, kind="stable")
+    return order[bound[order] >= 0]
+
+
+def _drift_and_best(
+    n_bins: NDArray[np.int64],
+    missing: NDArray[np.bool_],
+    rising: bool,
+    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[int, NDArray[np.int64]]:
+    """How far edges may have drifted, and `_pick_of_features`, from the parts of all machines."""
+    changed, histograms = zip(*parts, strict=True)
+    return int(added(changed).max()), _pick_of_features(n_bins, missing, rising, -1, histograms)
+
+
+def _pick_of_features(
+    n_bins: NDArray[np.int64],
+    missing: NDArray[np.bool_],
+    rising: bool,
+    least: int,
+    parts: Sequence[NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Best stump of each feature from the histograms of all machines."""
+    best = np.zeros((n_bins.size, 3), np.int64)
+    for sums, bins, some, found in zip(added(parts), n_bins, missing, best, strict=True):
+        _pick(sums, bins, some, rising, least, found)
+    return best
+
+
+def _largest_decrease(
+    n_bins: NDArray[np.int64],
+    allowed: NDArray[np.bool_] | None,
+    ghost: float,
+    rising: bool,
+    parts: Sequence[NDArray[np.int64]],
+) -> tuple[tuple[int, int, int], float, float] | None:
+    """Feature, first code above the threshold and side of the missing; edge; decrease."""
+    sums = added(parts)
+    if allowed is not None:
+        sums = np.where(allowed[:, None, None, None], sums, 0)
+    right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
+    gain = decreases(right, wrong, ghost)
+    if rising:
+        gain = np.where(right > wrong, gain, 0.0)
+    # Missing values above every present one is the complement of below every one.
+    gain[np.arange(gain.shape[0]), 1, n_bins] = 0
+    decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
+    if decrease.max() <= 0:
+        return None
+    best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))
+    feature, first, side = (int(i) for i in np.unravel_index(best, decrease.shape))
+    edge = float(right[feature, side, first] - wrong[feature, side, first])
+    return (feature, first, side), edge, float(decrease[feature, first, side])
+
+
+assert MISSING == 255, "the kernels below write the code of missing values as 255"
+assert ABREAST == 4, "the kernels below fill four histograms at a time"
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _stump_values(codes, first, missing):
+    values = np.empty(codes.size, np.uint8)
+    for place in range(codes.size):
+        code = codes[place]
+        values[place] = missing if code == 255 else code >= first
+    return values
+
+
+@njit(cache=True, nogil=True)
+def _quantise(low, high, pull, integers):
+    """Pulls as integers; returns how much was added and taken since the last round."""
+    up, down = 0, 0
+    for place in range(low, high):
+        now = np.int64(np.rint(pull[place] * 2305843009213693952.0))
+        change = now - integers[place]
+        if change > 0:
+            up += change
+        else:
+            down -= change
+        integers[place] = now
+    return up, down
+
+
+@njit(cache=True, nogil=True)
+def _tie(most):
+    """How far below the largest edge another still counts as equal: `rankers.TIE`."""
+    return np.int64(most * 2.0**-40) + 256
+
+
+@njit(cache=True, nogil=True)
+def _fill(codes, features, integers, histogram):
+    """Histograms of the pull over the bins of up to four features."""
+    histogram[:] = 0
+    if features.size == 4:
+        one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
+        first, second = codes[features[0]], codes[features[1]]
+        third, fourth = codes[features[2]], codes[features[3]]
+        for place in range(integers.size):
+            pull = integers[place]
+            one[first[place]] += pull
+            two[second[place]] += pull
+            three[third[place]] += pull
+            four[fourth[place]] += pull
+    else:
+        for j in range(features.size):
+            sums, column = histogram[j], codes[features[j]]
+            for place in range(integers.size):
+                sums[column[place]] += integers[place]
+
+
+@njit(cache=True, nogil=True)
+def _fill_features(low, high, features, codes, integers, histograms):
+    """Histograms of the features, four abreast: groups low..high."""
+    four = np.empty((4, 256), np.int64)
+    for group in range(low, high):
+        here = features[4 * group : 4 * (group + 1)]
+        _fill(codes, here, integers, four)
+        histograms[4 * group : 4 * group + here.size] = four[: here.size]
+
+
+@njit(cache=True, nogil=True)
+def _worth(edge, rising):
+    """What the search compares: the edge itself if rising, else its size."""
+    return edge if rising else abs(edge)
+
+
+@njit(cache=True, nogil=True)
+def _pick(sums, bins, missing, rising, least, best):
+    """Best stump of one feature from the histogram of the pull over its bins.
+
+    ::
+
+        code        0    1    2    3  ...  255 (missing)
+        first = 2             [ 1    1  ... ]      missing below (0) or above (1)
+        edge        sum of the pull over the codes from `first` up
+
+    Gives the first stump whose absolute edge (if `rising`, whose edge) is at least `least`; if
+    that is negative, the first of those that tie with the feature's best.
+    """
+    total = np.int64(0)
+    for code in range(bins):
+        total += sums[code]
+    if least < 0:
+        most = np.int64(0)
+        edge = total
+        for first in range(bins):
+            most = max(most, _worth(edge, rising)) if first > 0 or missing else most
+            most = max(most, _worth(edge + sums[255], rising)) if first > 0 else most
+            edge -= sums[first]
+        least = most - _tie(most)
+    if rising:  # an edge of 0 or below is no reason to step forward
+        least = max(least, np.int64(1))
+    best[0], best[1], best[2] = 0, 0, 0
+    edge = total
+    for first in range(bins):
+        if (first > 0 or missing) and _worth(edge, rising) >= least:
+            best[0], best[1], best[2] = edge, first, 0
+            return
+        if missing and first > 0 and _worth(edge + sums[255], rising) >= least:
+            best[0], best[1], best[2] = edge + sums[255], first, 1
+            return
+        edge -= sums[first]
+
+
+@njit(cache=True, nogil=True)
+def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack, rising):
+    """Look at the features of the batch, four abreast: groups low..high."""
+    histogram = np.empty((4, 256), np.int64)
+    for group in range(low, high):
+        features = batch[4 * group : 4 * (group + 1)]
+        _fill(codes, features, integers, histogram)
+        for j in range(features.size):
+            feature = features[j]
+            _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
+            slack[feature] = 0
+
+
+@njit(cache=True, nogil=True)
+def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising):
+    """Look at features by falling bound while one that is left could win or tie."""
+    most, count = np.int64(0), 0
+    order = np.argsort(-bound)
+    while count < order.size and bound[order[count]] >= max(most - _tie(most), 0):
+        batch = order[count : count + 4]
+        batch = batch[bound[batch] >= 0]
+        _search_features(0, 1, batch, codes, integers, n_bins, missing, best, slack, rising)
+        for feature in batch:
+            most = max(most, abs(best[feature, 0]))
+        count += batch.size
+    return most, count
+
+
+@njit(cache=True, nogil=True)
+def _bounds(drift, best, slack):
+    """Let edges drift; returns the most that the best edge of each feature can be."""
+    bound = np.empty(slack.size, np.int64)
+    for feature in range(slack.size):
+        # Compared before it is added: the slack of a feature never looked at is MOST already.
+        slack[feature] = MOST if slack[feature] > MOST - drift else slack[feature] + drift
+        # What is stored may be the first of those that tie with the best: see `_pick`.
+        edge = abs(best[feature, 0])
+        edge += (edge >> 39) + 512
+        bound[feature] = MOST if slack[feature] > MOST - edge else slack[feature] + edge
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def _winner(codes, integers, n_bins, missing, bound, best, slack, rising, most):
+    """First feature that ties with the largest edge; its stump is left in `best`."""
+    least = most - _tie(most)
+    for feature in range(slack.size):
+        # Every feature that could tie with the best has been looked at: its slack is 0.
+        if slack[feature] != 0 or bound[feature] < 0 or abs(best[feature, 0]) < least:
+            continue
+        if abs(best[feature, 0]) < most:  # it won by a tie: find its first such stump
+            histogram = np.empty((4, 256), np.int64)
+            _fill(codes, np.array([feature]), integers, histogram)
+            _pick(histogram[0], n_bins[feature], missing[feature], rising, least, best[feature])
+        return feature
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _decreases_of_features(
+    low, high, codes, n_bins, missing, level_start, query_start, terms, levels, pairs, pair_mass,
+    sums,
+):  # fmt: skip
+    """Masses of rightly and wrongly ordered pairs for every threshold of every feature.
+
+    sums[feature, side of the missing, right or wrong, first code that is 1].
+    """
+    for feature in range(low, high):
+        for side in range(2 if missing[feature] else 1):
+            right, wrong = sums[feature, side, 0], sums[feature, side, 1]
+            key = _keys(codes[feature], n_bins[feature], side, missing[feature])
+            for query in range(query_start.size - 1):
+                bottom, top = query_start[query], query_start[query + 1]
+                _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong)
+            for pair in range(pair_mass.size):
+                above, below = key[pairs[0, pair]], key[pairs[1, pair]]
+                mass = np.int64(np.rint(pair_mass[pair] * 2305843009213693952.0))
+                if above > below:
+                    right[below + 1] += mass
+                    right[above + 1] -= mass
+                elif above < below:
+                    wrong[above + 1] += mass
+                    wrong[below + 1] -= mass
+            _accumulate(right, missing[feature] and side == 0)
+            _accumulate(wrong, missing[feature] and side == 0)
+
+
+@njit(cache=True, nogil=True)
+def _keys(codes, bins, side, missing):
+    """Codes with the missing ones moved below all others (0) or above (bins)."""
+    key = np.empty(codes.size, np.int64)
+    for place in range(codes.size):
+        if codes[place] == 255:
+            key[place] = 0 if side == 0 else bins
+        else:
+            key[place] = codes[place] + (1 if missing and side == 0 else 0)
+    return key
+
+
+@njit(cache=True, nogil=True)
+def _accumulate(steps, shifted):
+    """Turn steps into values; index j becomes `the first code that is 1`."""
+    running = np.int64(0)
+    for j in range(steps.size):
+        running += steps[j]
+        steps[j] = running
+    if shifted:  # keys were one above the codes
+        for j in range(steps.size - 1):
+            steps[j] = steps[j + 1]
+        steps[steps.size - 1] = 0
+    else:
+        steps[0] = 0
+
+
+@njit(cache=True, nogil=True)
+def _mix(zero, one, down, total, carry, fresh):
+    """Let the losers of one more level count among those below.
+
+    Both sides are summed from their own end: a side that is empty is exactly 0.
+    """
+    part = 0.0
+    for j in range(down.size - 1):
+        part += down[j]
+        zero[j] = carry * zero[j] + fresh * part / total
+    part = 0.0
+    for j in range(down.size - 2, -1, -1):
+        part += down[j + 1]
+        one[j] = carry * one[j] + fresh * part / total
+
+
+@njit(cache=True, nogil=True)
+def _match(in_order, reversed_, zero, one, up, scale):
+    """Let the winners of one level meet the losers below, threshold by threshold."""
+    part = 0.0
+    for j in range(up.size - 1):
+        part += up[j]
+        reversed_[j] += scale * part * one[j]
+    part = 0.0
+    for j in range(up.size - 2, -1, -1):
+        part += up[j + 1]
+        in_order[j] += scale * part * zero[j]
+
+
+@njit(cache=True, nogil=True)
+def _occurring(keys):
+    """Number the keys that occur from 0 up: slot of each key, key of each slot, and how many."""
+    slot = np.full(257, -1, np.int64)
+    present = np.empty(257, np.int64)
+    for key in keys:
+        slot[key] = 0
+    count = 0
+    for key in range(257):
+        if slot[key] == 0:
+            slot[key] = count
+            present[count] = key
+            count += 1
+    return slot, present, count
+
+
+@njit(cache=True, nogil=True)
+def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong):
+    """Add one query's masses, as steps over thresholds.
+
+    Between two neighbouring keys of the query nothing changes, so only the keys that occur
+    in it are thresholds: at threshold j the ranker is 1 on the keys after the j-th. Going up
+    the levels, `zero` and `one` are the shares of the losers below where it is 0 and 1.
+    """
+    winner_sum, loser_sum, winner_mass, _, carry, fresh = levels
+    slot, present, count = _occurring(key[level_start[bottom] : level_start[top]])
+    if count < 2:
+        return
+    zero, one = np.zeros(count), np.zeros(count)
+    in_order, reversed_ = np.zeros(count), np.zeros(count)
+    up, down = np.zeros(count), np.zeros(count)
+    for level in range(bottom, top):
+        if level > bottom:  # `down` still holds the losers of the level before
+            _mix(zero, one, down, loser_sum[level - 1], carry[level], fresh[level])
+        up[:] = 0.0
+        down[:] = 0.0
+        for place in range(level_start[level], level_start[level + 1]):
+            up[slot[key[place]]] += terms[0, place]
+            down[slot[key[place]]] += terms[1, place]
+        if level > bottom:
+            _match(in_order, reversed_, zero, one, up, winner_mass[level] / winner_sum[level])
+    before_right, before_wrong = np.int64(0), np.int64(0)
+    for j in range(count):
+        now_right, now_wrong = np.int64(0), np.int64(0)
+        if j < count - 1:
+            now_right = np.int64(np.rint(in_order[j] * 2305843009213693952.0))
+            now_wrong = np.int64(np.rint(reversed_[j] * 2305843009213693952.0))
+        # The ranker of threshold j is 1 from key present[j] + 1 up.
+        right[present[j] + 1] += now_right - before_right
+        wrong[present[j] + 1] += now_wrong - before_wrong
+        before_right, before_wrong = now_right, now_wrong

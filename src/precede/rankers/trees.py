@@ -1,0 +1,469 @@
+"""Regression trees as weak rankers: plain numbers, wherever they were grown.
+
+A `Tree` is saved as JSON and scored by a kernel of ours, so a fitted model needs the library
+that grew it no more. `precede.rankers.growers` grows them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from reprlib import repr as shown
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.base import Ranker
+
+__all__ = [
+    "MOST_CATEGORIES",
+    "MOST_FEATURES",
+    "Forest",
+    "Tree",
+    "tree_from_lightgbm",
+    "tree_from_sklearn",
+]
+
+Floats = NDArray[np.float64]
+
+# Rows scored at a time: their values of the features in use stay near the processor.
+BLOCK = 64
+# Below this many rows a second thread costs more than it brings.
+SMALL = 1 << 12
+# Numbers beyond these are mistakes, or files that mean harm. Sets of categories are bits up to
+# the largest one.
+MOST_FEATURES = 1 << 26
+MOST_ROWS = 2**53
+MOST_CATEGORIES = 1 << 24
+
+
+# -- the ranker ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tree(Ranker):
+    """A binary regression tree: plain numbers, one entry for each split or leaf.
+
+    Split j sends a row to ``left[j]`` if ``x[split_feature[j]] <= threshold[j]``, to
+    ``right[j]`` otherwise; a missing value goes left if ``missing_left[j]``. A child of 0 or
+    more is a split, a negative child c is leaf ``-1 - c``. Splits are numbered so that
+    children come after their parents; split 0 is the root.
+
+    Attributes
+    ----------
+    split_feature, threshold, missing_left, left, right : one entry for each split
+    value, count : value of each leaf, and how many training rows it holds
+    gain : what each split gained while growing
+    categories : empty, or for each split the categories that go left (empty: by threshold).
+        A row whose value is none of them, missing or negative goes right.
+
+    Notes
+    -----
+    O(depth) for a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import Tree
+    >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
+    >>> tree(np.array([[1.0], [2.0], [np.nan]]))
+    array([10., 20., 10.])
+    """
+
+    split_feature: tuple[int, ...]
+    threshold: tuple[float, ...]
+    missing_left: tuple[bool, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    value: tuple[float, ...]
+    count: tuple[int, ...]
+    gain: tuple[float, ...]
+    categories: tuple[tuple[int, ...], ...] = ()
+
+    name: ClassVar[str] = "tree"
+
+    def __post_init__(self) -> None:
+        for field in ("split_feature", "left", "right", "count"):
+            object.__setattr__(self, field, _numbers_of(getattr(self, field), int, field))
+        for field in ("threshold", "value", "gain"):
+            object.__setattr__(self, field, _numbers_of(getattr(self, field), float, field))
+        flags = _numbers_of(self.missing_left, int, "missing_left")
+        object.__setattr__(self, "missing_left", tuple(bool(flag) for flag in flags))
+        sets = tuple(_numbers_of(each, int, "categories") for each in _listed(self.categories))
+        object.__setattr__(self, "categories", sets)
+        self._check_shape()
+        self._check_numbers()
+
+    def _check_shape(self) -> None:
+        """Refuse anything but a tree: every split and leaf is reached once, from above."""
+        splits = len(self.split_feature)
+        sizes = {len(getattr(self, f)) for f in ("threshold", "missing_left", "left", "right",
+                                                 "gain")}  # fmt: skip
+        if sizes != {splits} or len(self.value) != splits + 1 or len(self.count) != splits + 1:
+            raise ValueError("a tree needs one entry for each split, and one leaf more than splits")
+        if self.categories and len(self.categories) != splits:
+            raise ValueError("a tree needs one set of categories for each split, or none at all")
+        children = sorted([*self.left, *self.right])
+        wanted = [*range(-splits - 1, 0), *range(1, splits)] if splits else []
+        upwards = any(
+            0 <= child <= j for j in range(splits) for child in (self.left[j], self.right[j])
+        )
+        if children != wanted or upwards:
+            raise ValueError("a tree must reach every split and every leaf once, from above")
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers that no training could have left."""
+        if not all(map(math.isfinite, self.value)):
+            raise ValueError("a leaf of a tree has a value that is not finite")
+        if not all(map(math.isfinite, self.gain)):
+            raise ValueError("a split of a tree has a gain that is not finite")
+        if not all(0 <= count <= MOST_ROWS for count in self.count):
+            raise ValueError("a leaf of a tree holds a number of rows that cannot be")
+        if not all(0 <= feature <= MOST_FEATURES for feature in self.split_feature):
+            raise ValueError("a tree names a feature that is negative or too large")
+        for each in self.categories:
+            if each and not 0 <= min(each) <= max(each) < MOST_CATEGORIES:
+                raise ValueError(
+                    f"a tree names a category that is negative or above {MOST_CATEGORIES - 1}; "
+                    "number categories 0, 1, 2, ..."
+                )
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.value)
+
+    @cached_property
+    def features(self) -> tuple[int, ...]:
+        """Features that the tree reads, in rising order."""
+        return tuple(sorted(set(self.split_feature)))
+
+    @cached_property
+    def depth(self) -> int:
+        """Number of splits on the longest way down."""
+        depth = [0] * len(self.split_feature)
+        for j in range(len(depth) - 1, -1, -1):
+            depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
+        return depth[0] if depth else 0
+
+    def __call__(self, X: NDArray) -> Floats:
+        """Value of each row."""
+        return self._values(X, np.arange(X.shape[0]))
+
+    def on(self, table: Table) -> Floats:
+        """Value of each place, from the raw rows without copying them."""
+        return self._values(table.X, table.order)
+
+    def _values(self, X: Any, order: NDArray) -> Floats:
+        values = np.empty(order.size)
+        if not self.split_feature:
+            values[:] = self.value[0]
+            return values
+        if self.features[-1] >= X.shape[1]:
+            raise ValueError(f"a tree reads feature {self.features[-1]} of {X.shape[1]}")
+        arrays = self._arrays
+        if scipy.sparse.issparse(X):  # the columns in use alone, as a dense table
+            X = X[:, list(self.features)].toarray()
+            place = np.searchsorted(self.features, arrays[0])
+            arrays = (place.astype(np.int64), *arrays[1:])
+        _values_of_rows(X, order, values, *arrays)
+        return values
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray, ...]:
+        start, bits = _bitsets(self.categories, len(self.split_feature))
+        return (
+            np.array(self.split_feature, np.int64),
+            np.array(self.threshold),
+            np.array(self.missing_left, np.bool_),
+            np.array([self.left, self.right], np.int64),
+            np.array(self.value),
+            start,
+            bits,
+        )
+
+    def importances(self) -> dict[int, float]:
+        """How far the tree moves scores apart, shared among its features by gain."""
+        weight = np.array(self.count, float)
+        if not self.gain or weight.sum() == 0:
+            return {}
+        # By powers of two, which round nothing and keep squares and sums from overflowing.
+        unit = int(np.frexp(np.abs(self.value).max())[1])
+        value = np.ldexp(self.value, -unit)
+        mean = (weight * value).sum() / weight.sum()
+        spread = math.ldexp(math.sqrt((weight * (value - mean) ** 2).sum() / weight.sum()), unit)
+        gain = np.maximum(np.array(self.gain), 0.0)
+        gain = np.ldexp(gain, -int(np.frexp(gain.max())[1]))
+        total = gain.sum()
+        share = gain / total if total > 0 else np.full(gain.size, 1 / gain.size)
+        found: dict[int, float] = {}
+        for feature, part in zip(self.split_feature, share, strict=True):
+            found[feature] = found.get(feature, 0.0) + spread * float(part)
+        return found
+
+    def __str__(self) -> str:
+        return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
+
+
+def _listed(values: Any) -> tuple:
+    if not isinstance(values, list | tuple | np.ndarray):
+        raise ValueError(f"a tree is made of lists, not {shown(values)}")
+    return tuple(values)
+
+
+def _numbers_of(values: Any, kind: type, name: str) -> tuple:
+    """A tuple of int or float; spelled-out infinities are numbers, anything else is refused."""
+    return tuple(_one_number(value, kind, name) for value in _listed(values))
+
+
+def _one_number(value: Any, kind: type, name: str) -> Any:
+    if isinstance(value, str) and value in ("inf", "-inf") and kind is float:
+        return float(value)
+    good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
+    if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
+        raise ValueError(f"{name} of a tree holds {shown(value)}, which is no number of its kind")
+    try:
+        return kind(value)
+    except OverflowError as error:
+        raise ValueError(f"{name} of a tree holds too large a number") from error
+
+
+def _bitsets(categories: tuple[tuple[int, ...], ...], splits: int) -> tuple[NDArray, NDArray]:
+    """Sets of categories as bits; ``start[j] == start[j + 1]`` for a split by threshold."""
+    words = [np.zeros(max(each, default=-1) // 32 + 1, np.uint32) for each in categories]
+    for word, each in zip(words, categories, strict=True):
+        for category in each:
+            word[category // 32] |= np.uint32(1 << (category % 32))
+    sizes = [word.size for word in words] if words else [0] * splits
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return start, np.concatenate([*words, np.zeros(0, np.uint32)])
+
+
+# -- many trees at once ----------------------------------------------------------------------
+
+
+class Forest:
+    """Trees with their weights, laid out for scoring many rows: O(depth) for row and tree.
+
+    A block of rows goes through tree after tree. Leaves lead to themselves, so every row
+    takes as many steps as the tree is deep and the processor has no branch to guess.
+
+    >>> import numpy as np
+    >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
+    >>> scores = np.zeros(2)
+    >>> Forest([tree, tree], [1.0, 0.5]).add_to(scores, np.array([[1.0], [2.0]]))
+    >>> scores
+    array([15., 30.])
+    """
+
+    def __init__(self, trees: list[Tree], weights: list[float]):
+        self.features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
+        place = {int(feature): j for j, feature in enumerate(self.features)}
+        sizes = [2 * tree.n_leaves - 1 for tree in trees]
+        self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        total = int(self._start[-1])
+        self._depth = np.array([tree.depth for tree in trees], np.int64)
+        self._feature = np.zeros(total, np.int32)
+        self._threshold = np.full(total, np.inf)
+        self._child = np.zeros((total, 2), np.int32)
+        self._missing = np.zeros(total, np.uint8)  # which child takes a missing value
+        self._value = np.zeros(total)
+        sets: list[tuple[int, ...]] = []
+        for tree, weight, start in zip(trees, weights, self._start, strict=False):
+            self._lay_out(tree, weight, int(start), place)
+            sets += tree.categories or [()] * len(tree.split_feature)
+            sets += [()] * tree.n_leaves
+        self._any_set = any(sets)
+        self._set_start, self._bits = _bitsets(tuple(sets), total)
+
+    def _lay_out(self, tree: Tree, weight: float, start: int, place: dict[int, int]) -> None:
+        splits = len(tree.split_feature)
+        inner, leaves = slice(start, start + splits), slice(start + splits, start + 2 * splits + 1)
+        self._feature[inner] = [place[feature] for feature in tree.split_feature]
+        self._threshold[inner] = tree.threshold
+        for side, children in enumerate((tree.left, tree.right)):
+            self._child[inner, side] = [c if c >= 0 else splits - 1 - c for c in children]
+        self._child[leaves] = np.arange(splits, 2 * splits + 1)[:, None]
+        self._missing[inner] = 1 - np.array(tree.missing_left, np.uint8)
+        self._value[leaves] = weight * np.array(tree.value)
+
+    def add_to(self, scores: Floats, X: NDArray, workers: Workers | None = None) -> None:
+        """Add the weighted trees to the scores, in their order."""
+        (workers or Workers(1)).run(
+            _score_blocks, X.shape[0], X, self.features, self._start, self._depth, self._feature,
+            self._threshold, self._child, self._missing, self._value, self._any_set,
+            self._set_start, self._bits, scores, small=X.shape[0] < SMALL,
+        )  # fmt: skip
+
+
+# -- from others -----------------------------------------------------------------------------
+
+
+def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
+    """Turn LightGBM's dump of a tree (``tree_info[t]["tree_structure"]``) into a `Tree`.
+
+    Where training saw no missing value LightGBM takes a missing one for 0, and so do we.
+
+    >>> tree_from_lightgbm({"leaf_value": 0.5}).value
+    (0.5,)
+    """
+    splits: dict[int, dict[str, Any]] = {}
+    leaves: dict[int, dict[str, Any]] = {}
+    waiting = [structure]
+    while waiting:
+        node = waiting.pop()
+        if "split_index" in node:
+            splits[node["split_index"]] = node
+            waiting += [node["left_child"], node["right_child"]]
+        else:
+            leaves[node.get("leaf_index", 0)] = node
+    inner = [splits[j] for j in sorted(splits)]
+    outer = [leaves[j] for j in sorted(leaves)]
+    sets = tuple(_categories_of(node) for node in inner)
+    return Tree(
+        split_feature=tuple(node["split_feature"] for node in inner),
+        threshold=tuple(0.0 if sets[j] else node["threshold"] for j, node in enumerate(inner)),
+        missing_left=tuple(_missing_left(node) for node in inner),
+        left=tuple(_child(node["left_child"]) for node in inner),
+        right=tuple(_child(node["right_child"]) for node in inner),
+        value=tuple(float(node["leaf_value"]) for node in outer),
+        count=tuple(int(node.get("leaf_count", 0)) for node in outer),
+        gain=tuple(float(node["split_gain"]) for node in inner),
+        categories=sets if any(sets) else (),
+    )
+
+
+def _child(node: dict[str, Any]) -> int:
+    return node["split_index"] if "split_index" in node else -1 - node["leaf_index"]
+
+
+def _categories_of(node: dict[str, Any]) -> tuple[int, ...]:
+    if node["decision_type"] != "==":
+        return ()
+    return tuple(sorted(int(category) for category in str(node["threshold"]).split("||")))
+
+
+def _missing_left(node: dict[str, Any]) -> bool:
+    if node["decision_type"] == "==":
+        return False
+    if node["missing_type"] == "Zero":
+        raise ValueError("zero_as_missing=True is not supported; use NaN for missing values")
+    if node["missing_type"] == "NaN":
+        return bool(node["default_left"])
+    return bool(node["threshold"] >= 0)
+
+
+def tree_from_sklearn(regressor: Any) -> Tree:
+    """Turn a fitted scikit-learn `DecisionTreeRegressor` into a `Tree`.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> fitted = DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [5.0, 7.0])
+    >>> tree_from_sklearn(fitted)(np.array([[0.2], [0.8]]))
+    array([5., 7.])
+    """
+    grown = regressor.tree_
+    inner = np.flatnonzero(grown.children_left >= 0)
+    outer = np.flatnonzero(grown.children_left < 0)
+    number = np.empty(grown.node_count, np.int64)
+    number[inner], number[outer] = np.arange(inner.size), -1 - np.arange(outer.size)
+    weight = grown.weighted_n_node_samples * grown.impurity
+    left, right = grown.children_left[inner], grown.children_right[inner]
+    return Tree(
+        split_feature=tuple(grown.feature[inner].tolist()),
+        # scikit-learn compares float32 values; ours are compared as they are.
+        threshold=tuple(grown.threshold[inner].tolist()),
+        missing_left=tuple(grown.missing_go_to_left[inner].astype(bool).tolist()),
+        left=tuple(number[left].tolist()),
+        right=tuple(number[right].tolist()),
+        value=tuple(grown.value[outer, 0, 0].tolist()),
+        count=tuple(grown.n_node_samples[outer].tolist()),
+        gain=tuple((weight[inner] - weight[left] - weight[right]).tolist()),
+    )
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _goes_right(x, threshold, missing_right, set_first, set_last, bits):
+    """Which way a value goes; a split with bits sends the categories in them left."""
+    if set_first < set_last:
+        if not x >= 0.0 or x >= 32.0 * (set_last - set_first):
+            return 1
+        category = np.int64(x)
+        word = bits[set_first + category // 32]
+        return 1 - np.int64((word >> np.uint32(category % 32)) & np.uint32(1))
+    if np.isnan(x):
+        return 1 if missing_right else 0
+    return 1 if x > threshold else 0
+
+
+@njit(cache=True, nogil=True)
+def _values_of_rows(
+    X, order, values, feature, threshold, missing_left, child, value, set_start, bits
+):
+    for place in range(order.size):
+        row, node = order[place], 0
+        while node >= 0:
+            side = _goes_right(
+                np.float64(X[row, feature[node]]), threshold[node], not missing_left[node],
+                set_start[node], set_start[node + 1], bits,
+            )  # fmt: skip
+            node = child[side, node]
+        values[place] = value[-1 - node]
+
+
+@njit(cache=True, nogil=True)
+def _score_blocks(
+    low, high, X, features, start, depth, feature, threshold, child, missing, value, any_set,
+    set_start, bits, scores,
+):  # fmt: skip
+    """Block of rows by block of rows, tree by tree, level by level."""
+    x = np.empty((max(features.size, 1), 64), X.dtype)
+    node = np.empty(64, np.int32)
+    for first in range(low, high, 64):
+        rows = min(64, high - first)
+        plain = not any_set
+        for row in range(rows):
+            for j in range(features.size):
+                x[j, row] = X[first + row, features[j]]
+                plain = plain and x[j, row] == x[j, row]
+        for tree in range(depth.size):
+            begin = start[tree]
+            node[:] = 0
+            if plain:
+                _walk(x, rows, depth[tree], feature[begin:], threshold[begin:], child[begin:], node)
+            else:
+                _walk_any(
+                    x, rows, depth[tree], feature[begin:], threshold[begin:], child[begin:],
+                    missing[begin:], set_start[begin:], bits, node,
+                )  # fmt: skip
+            for row in range(rows):
+                scores[first + row] += value[begin + node[row]]
+
+
+@njit(cache=True, nogil=True)
+def _walk(x, rows, depth, feature, threshold, child, node):
+    """One step down for every row, as often as the tree is deep; no value is missing."""
+    for _ in range(depth):
+        for row in range(rows):
+            at = node[row]
+            node[row] = child[at, np.int64(x[feature[at], row] > threshold[at])]
+
+
+@njit(cache=True, nogil=True)
+def _walk_any(x, rows, depth, feature, threshold, child, missing, set_start, bits, node):
+    for _ in range(depth):
+        for row in range(rows):
+            at = node[row]
+            side = _goes_right(
+                np.float64(x[feature[at], row]), threshold[at], missing[at] == 1, set_start[at],
+                set_start[at + 1], bits,
+            )  # fmt: skip
+            node[row] = child[at, side]

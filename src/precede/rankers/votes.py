@@ -1,0 +1,158 @@
+"""Stumps that vote for one class or the other: 1 above a threshold, -1 below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.table import MISSING, SCALE, Table, to_integers
+from precede.engine.workers import Workers
+from precede.rankers.base import Family, Found, Ranker, Search, Union
+from precede.rankers.columns import Constants
+from precede.rankers.stumps import Stump, Stumps
+
+__all__ = ["Vote", "Votes", "voting"]
+
+Floats = NDArray[np.float64]
+
+# Below this many cells a second thread costs more than it brings.
+SMALL = 1 << 18
+
+
+@dataclass(frozen=True)
+class Vote(Ranker):
+    """``h(x) = 1 if x[feature] > threshold else -1``; for NaN 1 if `missing` is 1, else -1.
+
+    >>> import numpy as np
+    >>> Vote(0, 0.5)(np.array([[0.2], [0.7], [np.nan]]))
+    array([-1,  1, -1], dtype=int8)
+    """
+
+    feature: int
+    threshold: float
+    missing: int = 0
+
+    name: ClassVar[str] = "vote"
+
+    def __post_init__(self) -> None:
+        _ = self.stump  # which checks its fields
+
+    @property
+    def stump(self) -> Stump:
+        """The stump of which this is ``2 h - 1``."""
+        return Stump(self.feature, self.threshold, self.missing)
+
+    def __call__(self, X: NDArray) -> NDArray[np.int8]:
+        """1 or -1 for every row."""
+        return _signs(self.stump(X))
+
+    def on(self, table: Table) -> NDArray[np.int8]:
+        """Read from the codes of a table."""
+        return _signs(self.stump.on(table))
+
+
+def _signs(values: NDArray[np.uint8]) -> NDArray[np.int8]:
+    return 2 * values.astype(np.int8) - 1
+
+
+class Votes(Family):
+    """All stumps as votes of 1 and -1, both directions, missing values on either side.
+
+    A risk over pairs cannot tell a vote from its stump; a risk over rows can. The edges of
+    all thresholds of a feature are partial sums of one histogram. O(n) for each feature and
+    round.
+    """
+
+    name = "votes"
+    exhaustive = True
+
+    def search(self, table: Table, pull: Floats) -> Found | None:
+        """Give the best vote of one table for one pull."""
+        return self.start(table).best(pull)
+
+    def start(self, table: Table, workers: Workers | None = None) -> Search:
+        """Prepare to search a table many times."""
+        return _VoteSearch(table, workers or Workers(1))
+
+
+class _VoteSearch(Search):
+    def __init__(self, table: Table, workers: Workers):
+        self._table, self._workers = table, workers
+        self._small = table.n_places * table.n_features < SMALL
+        self._n_bins = table.bins.n_bins
+        # Where every value is missing, "present or missing" is no question.
+        self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
+
+    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Give the vote of the largest absolute edge."""
+        table = self._table
+        integers = to_integers(pull)
+        best = np.zeros((table.n_features, 3), np.int64)
+        self._workers.run(
+            _best_votes, table.n_features, table.codes, integers, self._n_bins, self._missing,
+            int(integers.sum()), best, small=self._small,
+        )  # fmt: skip
+        edge = np.abs(best[:, 0])
+        if allowed is not None:
+            edge[~allowed] = 0
+        most = int(edge.max(initial=0))
+        if most == 0:
+            return None
+        chosen = int(np.argmax(edge >= most - (most >> 40) - 256))
+        signed, first, missing = (int(value) for value in best[chosen])
+        threshold = table.bins.cuts[chosen][first - 1] if first > 0 else -np.inf
+        return Found(Vote(chosen, float(threshold), missing), signed / SCALE)
+
+
+def voting(family: Family, *, constant: bool) -> Family:
+    """The family with stumps as votes, and with the constant if asked for.
+
+    >>> from precede import Features, Stumps
+    >>> voting(Stumps() | Features(), constant=True)
+    Votes() | Features() | Constants()
+    """
+    members = family.families if isinstance(family, Union) else (family,)
+    votes = [Votes() if isinstance(each, Stumps) else each for each in members]
+    if constant:
+        votes.append(Constants())
+    return votes[0] if len(votes) == 1 else Union(*votes)
+
+
+assert MISSING == 255, "the kernel below writes the code of missing values as 255"
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _best_votes(low, high, codes, integers, n_bins, missing, total, best):
+    """Edge, first code above the threshold and side of the missing of each feature's best.
+
+    The edge of a vote is twice the pull where it is 1, less the pull of all rows. The first of
+    those that tie with a feature's best is taken.
+    """
+    sums = np.empty(256, np.int64)
+    for feature in range(low, high):
+        sums[:] = 0
+        column = codes[feature]
+        for place in range(integers.size):
+            sums[column[place]] += integers[place]
+        present = total - sums[255]
+        most = np.int64(0)
+        for again in range(2):
+            least = most - (most >> 40) - 256
+            above = present
+            for first in range(n_bins[feature]):
+                for side in range(2 if missing[feature] else 1):
+                    if first == 0 and (side == 1 or not missing[feature]):
+                        continue  # a constant
+                    edge = 2 * (above + side * sums[255]) - total
+                    if again == 0:
+                        most = max(most, abs(edge))
+                    elif abs(edge) >= least and best[feature, 0] == 0:
+                        best[feature, 0], best[feature, 1], best[feature, 2] = edge, first, side
+                above -= sums[first]

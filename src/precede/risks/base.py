@@ -1,0 +1,454 @@
+"""A risk bound to an arrangement: what the boosting loop works with, whatever the loss.
+
+Everything is kept as a share of a total whose logarithm is known: no score, however large,
+overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.optimize
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import exact_sum, greatest, log_totals
+from precede.engine.pull import Pull
+from precede.engine.workers import Workers
+from precede.losses import PairLoss, Polynomial, Price, Spline
+
+__all__ = [
+    "BoundLossRisk",
+    "BoundRisk",
+    "Masses",
+    "State",
+    "decay_rate",
+    "ends_of_levels",
+    "ghost_mass",
+    "least_margin",
+    "pair_totals",
+]
+
+Floats = NDArray[np.float64]
+
+# A line search doubles its reach so many times before it gives up: no change of sign is found
+# where mistakes weigh less than rounding.
+DOUBLINGS = 40
+LARGEST_STEP = 1e300
+# A loss whose slope is exactly 0 this many times its own scale beyond 0 ends somewhere, as a
+# hinge does. A tail as thin as that of the normal distribution has not underflowed by then.
+SCALES_TO_END = 16.0
+
+
+@dataclass(frozen=True)
+class Masses:
+    """Shares of the pair mass that a two-valued ranker orders rightly, wrongly, not at all."""
+
+    right: float
+    wrong: float
+    tied: float
+
+    @property
+    def edge(self) -> float:
+        """``right - wrong``, the normalised slope."""
+        return self.right - self.wrong
+
+
+@dataclass(frozen=True)
+class State:
+    """What a risk knows at some scores; arrays are in the order of the arrangement's places.
+
+    `log_value` is log R, `log_mass` the logarithm of the pair mass ``sum |g' w l'|``, and
+    `pull` is the pull divided by the mass: the pull of the winners of all pairs sums to 1.
+    """
+
+    scores: Floats
+    log_value: float
+    log_mass: float
+    pull: Floats
+    parts: Any = field(default=None, repr=False)
+
+
+class BoundRisk:
+    """A risk bound to an arrangement: what the boosting loop works with.
+
+    Subclasses define `state`, and `curvature` and `masses` where they have them; nothing here
+    asks for a loss. Risks that have one are `BoundLossRisk`.
+    """
+
+    # Whether the risk may be flat from some step on rather than fall for ever.
+    flattens: bool = False
+    # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
+    decay: float = 1.0
+    # Share of the first slope below which a line is not followed further; none by default.
+    negligible: float = -1.0
+
+    def __init__(self, arrangement: Arrangement, workers: Workers | None):
+        self.arrangement = arrangement
+        self.workers = workers or Workers(1)
+        queries = arrangement.query_start.size - 1
+        # Of all machines; of a query whose levels they share all of them know.
+        self.queries = queries
+        if not arrangement.shared:
+            self.queries = self.workers.together(lambda: queries, sum)
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores (one per place)."""
+        raise NotImplementedError(f"{type(self).__name__} must define state(scores)")
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative, divided by the pair mass."""
+        raise NotImplementedError(f"{type(self).__name__} must define curvature(state)")
+
+    def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
+        """Diagonal matrix above the Hessian for a factor of 2, divided by the pair mass."""
+        return factor * self.curvature(state)
+
+    def terms(self) -> Floats:
+        """How many terms of the risk every row takes part in, an item of weight 2 being two items.
+
+        Divided by it, the sum of the gradients of a row's pairs becomes their average, "the
+        average gradient values as the target value for each distinct x" (Zheng et al. 2007,
+        section 3), and the weight of the row that of one pair.
+        """
+        return pair_totals(self.arrangement) / self.arrangement.weight
+
+    def offset(self, state: State) -> float:  # noqa: ARG002
+        """What to add to all scores before the first round; pairs do not ask for anything."""
+        return 0.0
+
+    def factors(self, state: State) -> Any:  # noqa: ARG002
+        """What a search by largest decrease needs; None where there is no such search."""
+        return None
+
+    def pull_of(self, state: State) -> Pull:
+        """What a search for rankers is shown of this risk: its negative gradient, and a model."""
+
+        def curvature(kind: str) -> Floats | None:
+            try:
+                if kind == "newton":
+                    return self.curvature(state)
+                return self.curvature_bound(state, 2.0 if kind == "bound" else 1.0)
+            except NotImplementedError:
+                return None
+
+        return Pull(state.pull, self.arrangement.weight, curvature, self.terms, self.workers)
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
+        raise NotImplementedError(f"{type(self).__name__} must define masses(state, values)")
+
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk."""
+        return self.state(scores).log_value
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the risk on the scale that `history_` shows; as it is if none is known."""
+        return log_value
+
+    def edge(self, state: State, values: NDArray) -> float:
+        """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
+        return exact_sum(state.pull * values, self.workers)
+
+    @property
+    def ghost(self) -> float:
+        """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
+        return ghost_mass(self.arrangement)
+
+    def least_margin(self, values: NDArray) -> float:
+        """Least margin that the values alone give to any term of the risk: O(n)."""
+        return least_margin(self.arrangement, values, self.workers)
+
+    def falls_for_ever(self, values: NDArray) -> bool:  # noqa: ARG002
+        """Whether the risk is known to keep falling along the values, however long the step."""
+        return False
+
+    def growth(self, state: State) -> float:
+        """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
+        return float(np.exp(state.log_mass - state.log_value))
+
+    def smoothed_step(
+        self, state: State, right: float, wrong: float, *, width: float = 1.0,
+        ghost: float | None = None,
+    ) -> float:  # fmt: skip
+        """Give a finite step along a ranker that reverses no pair, or puts none in order.
+
+        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
+        and e is the mass of a *ghost* pair, half a pair. The ghost in order decays at the rate
+        ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
+        does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
+        the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
+        ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
+        for any loss and price.
+        """
+        ghost = self.ghost if ghost is None else ghost
+        logarithm = float(np.log((right + ghost) / (wrong + ghost)))
+        size = logarithm / (self.decay + self.growth(state))
+        # Values of the smallest numbers there are would need a step beyond the largest.
+        return (
+            size / width if abs(size) < LARGEST_STEP * width else math.copysign(LARGEST_STEP, size)
+        )
+
+    def exact_step(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """Step along `values` at which the risk is least, and whether it was smoothed.
+
+        A closed form where a risk has one; otherwise `search_line`.
+        """
+        return self.search_line(state, values)
+
+    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """As `line_search`, on fewer points where a risk knows how."""
+        return self.line_search(state, values)
+
+    def line_search(
+        self, state: State, values: NDArray, *, ghost: float | None = None
+    ) -> tuple[float, bool]:
+        """Find the step along `values` at which the risk is least, and whether it was smoothed.
+
+        The derivative along the line is followed outwards until its sign changes, then
+        bracketed (Brent). Where the values reverse no pair the least is at infinity, and the
+        step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
+        so little that no change of sign is found.
+        """
+        edge, width = self.edge(state, values), self.width(values)
+        if edge == 0 or width == 0:  # a constant moves no margin, whatever rounding leaves
+            return 0.0, False
+        sign = 1.0 if edge > 0 else -1.0
+
+        def falling(step: float) -> float:
+            at = self.state(state.scores + sign * step * values)
+            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
+
+        size = None
+        if not self.falls_for_ever(sign * values):
+            with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
+                size = _zero_beyond(
+                    falling, 1.0 / width, self.negligible * abs(edge), flat_is_least=self.flattens
+                )
+        if size is None:
+            masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
+            return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
+        # On kinks a derivative is worth its sign at best: never end higher than the start.
+        step = sign * size
+        for _ in range(60):
+            if self.log_value(state.scores + step * values) <= state.log_value:
+                return step, False
+            step /= 2
+        return 0.0, False
+
+    def width(self, values: NDArray) -> float:
+        """Greatest less least of the values of a ranker."""
+        ends = self.workers.together(
+            lambda: np.array([values.max(), -float(values.min())], np.float64), greatest
+        )
+        return float(ends[0] + ends[1])
+
+    def to_rows(self, per_place: Floats) -> Floats:
+        """Spread numbers per place over the user's rows; rows without a pair get 0."""
+        rows = np.zeros(self.arrangement.n_rows)
+        rows[self.arrangement.order] = per_place
+        return rows
+
+
+class BoundLossRisk(BoundRisk):
+    """A bound risk made of a loss of margins and a price."""
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
+    ):
+        if arrangement.pair_margin is not None and not loss.gap:
+            raise ValueError(
+                f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
+                "use; use QBRank(margin='gap'), or loss=SquaredHinge('gap') or Hinge('gap') where "
+                "there is a choice of losses, or leave pair_margin out"
+            )
+        super().__init__(arrangement, workers)
+        self.loss = loss
+        self.price = cost
+        self.decay, self.flattens = decay_rate(loss)
+        self._scale: tuple[float, float] | None = None
+
+    def falls_for_ever(self, values: NDArray) -> bool:
+        """Whether the risk keeps falling along the values, which reverse no pair: O(n).
+
+        Decided by comparing the values of every pair, never by a slope that vanishes. Losses
+        that end, such as hinges, stop falling at a finite step.
+        """
+        return not self.flattens and self.least_margin(values) >= 0
+
+    def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
+        """From the largest curvature of the loss, at all scores; without one, at these scores."""
+        if self.loss.most_curvature is None or self.price.power != 1:
+            return factor * self.curvature(state)
+        most = self.loss.most_curvature
+        return factor * most * pair_totals(self.arrangement) * np.exp(-state.log_mass)
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the risk on the scale of a single pair; no price makes it overflow.
+
+        The payment that, made by all losers alike, would cost as much as what they pay, over
+        the same for a loss of 1 a pair: ``g⁻¹(sum v_k g(u_k) / sum v_k)`` divided by
+        ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k the weight of those above k. For ``g(u) = u``
+        it is the mean loss of a pair; for ``u^p``, the exponential loss and two classes it is
+        R05's ``F_p^(1/p) / (I K^(1/p))``.
+        """
+        if self.price.power == 1:
+            return log_value - float(np.log(self.arrangement.total))
+        log_losers, log_unit = self.payment_scale()
+        return self.price.log_inverse(log_value - log_losers) - log_unit
+
+    def payment_scale(self) -> tuple[float, float]:
+        """Logarithms of the weight of all losers, and of their mean payment for a loss of 1."""
+        if self._scale is None:
+            above = self.arrangement.weight_above()
+            losers = above > 0
+            log_outer = np.log(self.arrangement.outer[losers])
+            log_price = self.price.log_value(np.log(above[losers])) + log_outer
+            log_losers, log_value = log_totals([log_outer, log_price], self.workers)
+            self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
+        return self._scale
+
+
+def pair_totals(arrangement: Arrangement) -> Floats:
+    """Total weight of the pairs that every place takes part in: O(n + listed pairs).
+
+    >>> from precede import Judgments
+    >>> pair_totals(Judgments.bipartite([1, 0, 0]).arrange())
+    array([1., 1., 2.])
+    """
+    count = arrangement.n_graded
+    total = np.zeros(arrangement.n_places)
+    if count:
+        start, levels = arrangement.level_start[:-1], arrangement.level_start.size - 1
+        level = np.repeat(np.arange(levels), np.diff(arrangement.level_start))
+        weight, outer = arrangement.weight[:count], arrangement.outer[:count]
+        of_level = np.add.reduceat(outer, start), np.add.reduceat(weight, start)
+        below, above = np.zeros(levels), np.zeros(levels)
+        for first, last in zip(arrangement.query_start, arrangement.query_start[1:], strict=False):
+            below[first + 1 : last] = np.cumsum(of_level[0][first : last - 1])
+            above[first : last - 1] = np.cumsum(of_level[1][first + 1 : last][::-1])[::-1]
+        total[:count] = weight * below[level] + outer * above[level]
+    winner, loser = arrangement.winner, arrangement.loser
+    listed = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
+    for side in (winner, loser):
+        total += np.bincount(side, listed, minlength=total.size)
+    return total
+
+
+def ghost_mass(arrangement: Arrangement) -> float:
+    """Mass of the ghost pairs that keep a step finite: half a pair.
+
+    Pairs are counted by weight, so that a row of weight 2 is two rows. Halting, an infinite
+    weight and a large constant all break the theory (C19 appendix B).
+    """
+    return 0.5 / arrangement.pair_count
+
+
+def decay_rate(loss: PairLoss) -> tuple[float, bool]:
+    """Rate ``-l'(0) / l(0)`` of a loss, 1 where that is undefined, and whether the loss ends.
+
+    A loss *ends* when it is flat beyond some margin, as hinges are.
+
+    >>> from precede.losses import Exponential, Hinge
+    >>> decay_rate(Exponential()), decay_rate(Hinge(2.0))
+    ((1.0, False), (0.5, True))
+    """
+    value, slope = float(loss.value(np.zeros(1))[0]), float(loss.slope(np.zeros(1))[0])
+    if not (value > 0 and slope < 0):
+        return 1.0, True
+    rate = -slope / value
+    if isinstance(loss.form, Polynomial | Spline):
+        return rate, True
+    return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
+
+
+def least_margin(
+    arrangement: Arrangement, scores: NDArray, workers: Workers | None = None
+) -> float:
+    """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
+
+    >>> import numpy as np
+    >>> from precede import Judgments
+    >>> least_margin(Judgments([0, 2, 1]).arrange(), np.array([0.0, 0.5, 2.0]))
+    0.5
+    """
+    workers = workers or Workers(1)
+    if arrangement.shared:
+        low, high = ends_of_levels(arrangement, scores, workers)
+        return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
+    return -float(
+        workers.together(
+            lambda: -_least_margin(
+                arrangement.level_start, arrangement.query_start, arrangement.winner,
+                arrangement.loser, scores,
+            ),
+            greatest,
+        )
+    )  # fmt: skip
+
+
+def ends_of_levels(
+    arrangement: Arrangement, values: NDArray, workers: Workers
+) -> tuple[Floats, Floats]:
+    """Least and greatest value of every level that several machines share.
+
+    >>> import numpy as np
+    >>> from precede import Judgments
+    >>> ends_of_levels(Judgments([0, 1, 1]).arrange(), np.array([0.5, 1.0, 3.0]), Workers(1))
+    (array([0.5, 1. ]), array([0.5, 3. ]))
+    """
+
+    def ends() -> Floats:
+        runs = [
+            values[first:last] for first, last in pairwise(arrangement.level_start)
+        ]  # some may be empty here
+        return np.array([[run.max(initial=-np.inf), -run.min(initial=np.inf)] for run in runs])
+
+    found = workers.together(ends, greatest)
+    return -found[:, 1], found[:, 0].copy()
+
+
+def _zero_beyond(
+    falling: Callable[[float], float], reach: float, least: float, *, flat_is_least: bool = False
+) -> float | None:
+    """Where a falling function, positive at 0, crosses zero; None if nowhere in reach.
+
+    The search goes no further than where the function is `least` or less in size.
+    """
+    for _ in range(DOUBLINGS):
+        here = falling(reach)
+        if here < -1e-15:
+            return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
+        if abs(here) <= 1e-15 and flat_is_least:  # nothing is left to gain
+            return reach
+        if abs(here) <= least:
+            return None
+        reach *= 2
+    return None
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _least_margin(level_start, query_start, winner, loser, scores):
+    """Least difference over crucial pairs: every level against the best of those below."""
+    least = np.inf
+    for query in range(query_start.size - 1):
+        highest = -np.inf
+        for level in range(query_start[query], query_start[query + 1]):
+            low, high = np.inf, -np.inf
+            for place in range(level_start[level], level_start[level + 1]):
+                low = min(low, scores[place])
+                high = max(high, scores[place])
+            least = min(least, low - highest)
+            highest = max(highest, high)
+    for pair in range(winner.size):
+        least = min(least, scores[winner[pair]] - scores[loser[pair]])
+    return least

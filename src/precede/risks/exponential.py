@@ -1,0 +1,553 @@
+"""The exponential loss with a power as price: linear time, no pair is ever listed.
+
+Sums that cross the boundaries of runs, threads or machines are sums of integers (see
+`precede.engine.exact`): they do not depend on the order or the number of the parts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import added, exact_sums, greatest, log_total
+from precede.engine.pull import decreases
+from precede.engine.workers import Workers
+from precede.losses import PairLoss, Power, Price, Separable
+from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.exponential_line import PushLine
+
+__all__ = ["Factors", "SeparableParts", "SeparableRisk"]
+
+Floats = NDArray[np.float64]
+
+# A run of equal grade is cut into pieces of at most this many places, so that one query of
+# a million rows keeps every thread busy.
+PIECE = 1 << 15
+# Below this many places a second thread costs more than it brings.
+SMALL = 1 << 14
+
+
+@dataclass(frozen=True)
+class SeparableParts:
+    """Sums by level behind a `State` of `SeparableRisk`.
+
+    Attributes
+    ----------
+    terms : ``weight·exp(-s)`` (row 0, as winner) and ``weight·exp(p·s)`` (row 1, as loser) of
+        every graded place, relative to the largest of its level
+    levels : six numbers for every level: the sums of the two terms (rows 0 and 1); the share
+        of the pair mass that the level has as winners and as losers (2 and 3); and how the
+        losers below are mixed (4 and 5): a share x of the losers below level l is
+        ``levels[4, l]·x(below l-1) + levels[5, l]·x(level l-1)``
+    limbs : the integers behind rows 0 and 1 of `levels`
+    pair_mass : share of the pair mass of every listed pair
+    ends : least ``s - log(weight)`` and greatest ``p·s + log(weight)`` of every level, to which
+        the terms are relative
+    """
+
+    terms: Floats
+    levels: Floats
+    limbs: NDArray
+    pair_mass: Floats
+    ends: Floats
+
+
+class SeparableRisk(BoundLossRisk):
+    """Exponential loss, price ``u^p``: O(n) time, no pair is ever listed.
+
+    Inside a query let ``a_i = exp(-s_i)`` and ``b_k = exp(s_k)``. With ``A(l)`` the sum of a
+    over the grades above level l, a loser of level l pays ``u_k = b_k A(l)``, so
+
+        R = sum_l A(l)^p · sum_{k in l} b_k^p.
+
+    Winner and loser masses follow from the same sums by level. Listed pairs are added one by
+    one, for p = 1 (for other prices `GeneralRisk` adds the two before the price is taken).
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        if not isinstance(loss.form, Separable) or not isinstance(cost, Power):
+            raise ValueError("SeparableRisk needs a separable loss and a power as price")
+        self.rate = loss.form.rate
+        self.power = cost.power
+        self.pieces = _Pieces.cut(arrangement)
+        self.small = arrangement.n_graded < SMALL
+        weight = arrangement.weight[: arrangement.n_graded]
+        # Weights join the exponents: a light item with a large term loses no digit to a
+        # heavy one with a small term.
+        even = self.workers.together(lambda: bool((weight == 1.0).all()), all)
+        self.log_weight = np.zeros(0) if even else np.log(weight)
+        first = arrangement.level_start[arrangement.query_start[:-1]]
+        levels = np.diff(arrangement.query_start)
+        self._level_query = np.repeat(np.arange(levels.size), levels)
+        self.log_balance = np.zeros(1)  # levels are shared in a single query only, unbalanced
+        # Sums over queries cross machines, unless all of them know the same query.
+        self.across = None if arrangement.shared else self.workers
+        if not arrangement.shared:
+            self.log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
+        pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
+        with np.errstate(divide="ignore"):
+            self._log_pair = np.log(pair_weight * arrangement.outer[arrangement.loser])
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores, in two passes over the places."""
+        margin = self.rate * scores
+        parts, log_value = self._parts(margin)
+        pull = np.zeros(self.arrangement.n_places)
+        pieces = self.pieces
+        self.workers.run(
+            _pull_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
+            pull, small=self.small,
+        )  # fmt: skip
+        if parts.pair_mass.size:
+            integers = np.zeros(pull.size, np.int64)
+            mass = np.rint(parts.pair_mass * 2.0**61).astype(np.int64)
+            np.add.at(integers, self.arrangement.winner, mass)
+            np.subtract.at(integers, self.arrangement.loser, mass)
+            pull += integers * 2.0**-61
+        log_mass = log_value + math.log(self.power * self.rate)
+        return State(scores, log_value, log_mass, pull, parts)
+
+    def growth(self, state: State) -> float:  # noqa: ARG002
+        """Pair mass over risk, which is the same at all scores."""
+        return self.power * self.rate
+
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk, without the pull."""
+        return self._parts(self.rate * scores)[1]
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass: O(n).
+
+        An item has ``winner mass + p · loser mass`` (for p = 1 the sum of its pair masses) and,
+        since a loser pays for all of its winners together,
+        ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
+        """
+        parts, pieces = state.parts, self.pieces
+        bow = np.zeros(parts.levels.shape[1])
+        if self.power != 1:
+            self.workers.run(
+                _bows_of_queries, self.log_balance.size, self.arrangement.query_start,
+                parts.levels, *parts.ends, self.power, self.log_balance, state.log_value, bow,
+                small=self.small,
+            )  # fmt: skip
+        bend = np.zeros(self.arrangement.n_places)
+        self.workers.run(
+            _bend_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
+            bow, self.power, bend, small=self.small,
+        )  # fmt: skip
+        for side in (self.arrangement.winner, self.arrangement.loser):
+            bend += np.bincount(side, parts.pair_mass, minlength=bend.size)
+        return self.rate * bend
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
+        parts = state.parts
+        right, wrong = self._query_masses(parts, self.split(state, values))
+        if parts.pair_mass.size:
+            winner, loser = self.arrangement.winner, self.arrangement.loser
+            listed = values[winner].astype(np.int8) - values[loser]
+            right = np.append(right, parts.pair_mass[listed > 0])
+            wrong = np.append(wrong, parts.pair_mass[listed < 0])
+        in_order, reversed_ = exact_sums([right, wrong], self.across, few=True)
+        return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
+
+    def split(self, state: State, values: NDArray[np.uint8]) -> NDArray:
+        """Sums of the terms over the places where a ranker is 1, by level, as integers."""
+        pieces = self.pieces
+        limbs = np.zeros((pieces.count, 4), np.int64)
+        self.workers.run(
+            _split_of_pieces, pieces.count, pieces.start, state.parts.terms, values, limbs,
+            small=self.small,
+        )  # fmt: skip
+        return self.sums_of_levels(limbs)
+
+    def sums_of_levels(self, by_piece: NDArray) -> NDArray:
+        """Integers summed over the pieces of every level, whoever holds them."""
+        sums = self.pieces.by_level(np.add, by_piece, 0)
+        return self.workers.together(lambda: sums, added) if self.arrangement.shared else sums
+
+    def greatest_of_levels(self, by_piece: Floats) -> Floats:
+        """Greatest over the pieces of every level, whoever holds them."""
+        most = self.pieces.by_level(np.maximum, by_piece, -np.inf)
+        return self.workers.together(lambda: most, greatest) if self.arrangement.shared else most
+
+    def factors(self, state: State) -> Factors | None:
+        """The masses behind the pull; with a push there is no search by largest decrease."""
+        return Factors(self, state) if self.power == 1 else None
+
+    def exact_step(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """For values 0 and 1 a closed form, or a search on the masses of levels."""
+        if values.dtype != np.uint8:
+            return self.search_line(state, values)
+        masses = self.masses(state, values)
+        right, wrong = masses.right, masses.wrong
+        if self.power > 1:
+            line = PushLine(self, state, values, masses)
+            if line.bounded:
+                return line.least(), False
+            right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
+        if min(right, wrong) > 0:
+            return float(np.log(right / wrong)) / (1 + self.power) / self.rate, False
+        return self.smoothed_step(state, right, wrong), True
+
+    def _query_masses(self, parts: SeparableParts, limbs: NDArray) -> tuple[Floats, Floats]:
+        queries = self.arrangement.query_start.size - 1
+        right, wrong = np.zeros(queries), np.zeros(queries)
+        self.workers.run(
+            _masses_of_queries, queries, self.arrangement.query_start, limbs, parts.limbs,
+            parts.levels, right, wrong, small=self.small,
+        )  # fmt: skip
+        return right, wrong
+
+    def _parts(self, margin: Floats) -> tuple[SeparableParts, float]:
+        pieces, run, power = self.pieces, self.workers.run, self.power
+        ends_of_pieces = np.zeros((pieces.count, 2))
+        run(
+            _ends_of_pieces, pieces.count, pieces.start, margin, self.log_weight, power,
+            ends_of_pieces, small=self.small,
+        )  # fmt: skip
+        ends = self.greatest_of_levels(ends_of_pieces)
+        low, high = -ends[:, 0], np.ascontiguousarray(ends[:, 1])
+        graded = self.arrangement.n_graded
+        terms = np.empty((2, graded))
+        limbs = np.zeros((pieces.count, 4), np.int64)
+        self.workers.run(
+            lambda first, last: self._fill(first, last, margin, low, high, terms, limbs),
+            pieces.count,
+            small=self.small,
+        )
+        limbs = self.sums_of_levels(limbs)
+        queries = self.log_balance.size
+        levels = np.zeros((6, low.size))
+        log_query = np.zeros(queries)
+        run(
+            _levels_of_queries, queries, self.arrangement.query_start, limbs, low, high, power,
+            self.log_balance, levels, log_query, small=self.small,
+        )  # fmt: skip
+        log_all, log_pair = log_query, self._log_pair
+        if log_pair.size:
+            winner, loser = self.arrangement.winner, self.arrangement.loser
+            log_pair = log_pair - (margin[winner] - margin[loser])
+            log_all = np.append(log_query, log_pair)
+        log_value = log_total(log_all, self.across)
+        levels[2:4] *= np.exp(log_query - log_value)[self._level_query]
+        ends = np.stack([low, high])
+        parts = SeparableParts(terms, levels, limbs, np.exp(log_pair - log_value), ends)
+        return parts, log_value
+
+    def _fill(  # the arguments are what one thread reads and writes
+        self, first: int, last: int, margin: Floats, low: Floats, high: Floats, terms: Floats,
+        limbs: NDArray,
+    ) -> None:  # fmt: skip
+        """Terms of the pieces first..last and their sums.
+
+        NumPy takes the exponentials: it does several at a time, which compiled loops do not.
+        """
+        pieces, power = self.pieces, self.power
+        begin, end = pieces.start[first], pieces.start[last]
+        up, down = terms[0, begin:end], terms[1, begin:end]
+        where = (first, last, pieces.start, pieces.level)
+        _exponents(*where, margin, self.log_weight, -1.0, low, terms[0])
+        np.exp(up, out=up)
+        if power == 1 and not self.log_weight.size:
+            _complements(*where, margin, low, high, terms)
+        else:
+            _exponents(*where, margin, self.log_weight, power, high, terms[1])
+            np.exp(down, out=down)
+        _sums_of_pieces(first, last, pieces.start, terms, limbs)
+
+
+class Factors:
+    """Masses by level and pair, from which a family finds the largest decrease (RS09 eq. 5).
+
+    Attributes
+    ----------
+    level_start, query_start : the runs of the arrangement
+    terms, levels, pair_mass : see `SeparableParts`
+    pairs : places of the winners (row 0) and losers (row 1) of the listed pairs
+    ghost : mass of a ghost pair, by which steps are smoothed
+    """
+
+    def __init__(self, risk: SeparableRisk, state: State):
+        self._risk, self._state = risk, state
+        self.level_start = risk.arrangement.level_start
+        self.query_start = risk.arrangement.query_start
+        self.pairs = np.stack([risk.arrangement.winner, risk.arrangement.loser])
+        self.terms = state.parts.terms
+        self.levels = state.parts.levels
+        self.pair_mass = state.parts.pair_mass
+        self.ghost = risk.ghost
+
+    def decrease(self, values: NDArray) -> tuple[float, float]:
+        """Edge of a ranker, and the share by which its step (`ExactStep`) lowers the risk."""
+        if values.dtype == np.uint8:
+            masses = self._risk.masses(self._state, values)
+            return masses.edge, float(decreases(masses.right, masses.wrong, self.ghost))
+        edge = self._risk.edge(self._state, values)
+        if edge == 0:
+            return 0.0, 0.0
+        step, _ = self._risk.line_search(self._state, values)
+        after = self._risk.log_value(self._state.scores + step * values)
+        return edge, float(-np.expm1(after - self._state.log_value))
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Levels cut into short runs: ``first[l]`` is the first piece of level l."""
+
+    start: NDArray
+    level: NDArray
+    first: NDArray
+    single: bool  # whether every level is one piece
+
+    @property
+    def count(self) -> int:
+        return int(self.level.size)
+
+    @classmethod
+    def cut(cls, arrangement: Arrangement) -> _Pieces:
+        sizes = np.diff(arrangement.level_start)
+        per_level = -(-sizes // PIECE)
+        first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)
+        level = np.repeat(np.arange(sizes.size), per_level)
+        within = np.arange(level.size) - first[level]
+        start = np.append(arrangement.level_start[level] + within * PIECE, arrangement.n_graded)
+        single = bool((per_level == 1).all())
+        return cls(start.astype(np.int64), level.astype(np.int64), first, single)
+
+    def by_level(self, combine: np.ufunc, by_piece: NDArray, nothing: float) -> NDArray:
+        """Rows of an array combined over the pieces of every level; `nothing` for no piece."""
+        if self.single:  # the usual case
+            return by_piece
+        size = np.diff(self.first)
+        result = np.full((size.size, by_piece.shape[1]), nothing, by_piece.dtype)
+        if self.count:
+            result[size > 0] = combine.reduceat(by_piece, self.first[:-1][size > 0], axis=0)
+        return result
+
+
+# -- kernels ---------------------------------------------------------------------------------
+#
+# A number x in [-1, 1] as two integers, multiples of 2^-31 and of 2^-62: 2^31 such terms add
+# up without overflow.
+
+
+@njit(cache=True, nogil=True)
+def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
+    """Greatest of log(weight·exp(-s)) and of log(weight·exp(p·s)) in every piece."""
+    weighted = log_weight.size > 0
+    for piece in range(low, high):
+        least, most = np.inf, -np.inf
+        if weighted:
+            for place in range(start[piece], start[piece + 1]):
+                least = min(least, margin[place] - log_weight[place])
+                most = max(most, power * margin[place] + log_weight[place])
+        else:
+            for place in range(start[piece], start[piece + 1]):
+                least = min(least, margin[place])
+                most = max(most, margin[place])
+            most *= power
+        ends[piece, 0] = -least
+        ends[piece, 1] = most
+
+
+@njit(cache=True, nogil=True)
+def _exponents(first, last, start, level, margin, log_weight, factor, ends, out):
+    """factor·s + log(weight) of every place, relative to the greatest of its level."""
+    weighted = log_weight.size > 0
+    for piece in range(first, last):
+        most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
+        for place in range(start[piece], start[piece + 1]):
+            out[place] = factor * margin[place] - most
+        if weighted:
+            for place in range(start[piece], start[piece + 1]):
+                out[place] += log_weight[place]
+
+
+@njit(cache=True, nogil=True)
+def _complements(first, last, start, level, margin, low, high, terms):
+    """Loser terms from winner terms: their product is the same for a whole level.
+
+    That saves half of the exponentials, unless the product is too small to divide by. The
+    choice is made level by level, so that it does not depend on who works on which.
+    """
+    for piece in range(first, last):
+        top = high[level[piece]]
+        product = np.exp(low[level[piece]] - top)
+        if product > 1e-280:
+            for place in range(start[piece], start[piece + 1]):
+                terms[1, place] = min(product / terms[0, place], 1.0)
+        else:
+            for place in range(start[piece], start[piece + 1]):
+                terms[1, place] = np.exp(margin[place] - top)
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_pieces(first, last, start, terms, limbs):
+    """Sums of winner and loser terms, as integers.
+
+    Adding and subtracting 1.5·2^21 rounds a term to a multiple of 2^-31, 1.5·2^-10 what is
+    left to a multiple of 2^-62. Sums of up to 2^21 such multiples are exact, so their order
+    does not matter; it is twice as fast as turning every term into integers.
+    """
+    for piece in range(first, last):
+        for side in range(2):
+            high, low = 0.0, 0.0
+            for place in range(start[piece], start[piece + 1]):
+                term = terms[side, place]
+                coarse = (term + 3145728.0) - 3145728.0
+                high += coarse
+                low += ((term - coarse) + 0.00146484375) - 0.00146484375
+            limbs[piece, 2 * side] = np.int64(high * 2.0**31)
+            limbs[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+
+
+@njit(cache=True, nogil=True)
+def _sum_of_level(limbs, level, column):
+    return limbs[level, column] * 2.0**-31 + limbs[level, column + 1] * 2.0**-62
+
+
+@njit(cache=True, nogil=True)
+def _log_add(a, b):
+    if a < b:
+        a, b = b, a
+    if b == -np.inf:
+        return a
+    return a + np.log1p(np.exp(b - a))
+
+
+@njit(cache=True, nogil=True)
+def _levels_of_queries(
+    begin, end, query_start, limbs, low, high, power, log_balance, by_level, log_query
+):
+    """Masses of the levels as shares of their query, whose logarithm goes to log_query.
+
+    Rows of by_level: winner_sum, loser_sum, winner_mass, loser_mass, carry, fresh.
+    """
+    for query in range(begin, end):
+        bottom, top = query_start[query], query_start[query + 1]
+        levels = top - bottom
+        log_winner = np.empty(levels)
+        above = np.full(levels + 1, -np.inf)  # log of a summed over the levels above
+        for j in range(levels - 1, -1, -1):
+            level = bottom + j
+            by_level[0, level] = _sum_of_level(limbs, level, 0)
+            by_level[1, level] = _sum_of_level(limbs, level, 2)
+            log_winner[j] = np.log(by_level[0, level]) - low[level]
+            above[j] = _log_add(above[j + 1], log_winner[j])
+        below = -np.inf  # log of the taxed b summed over the levels below
+        total = -np.inf
+        for j in range(levels):
+            level = bottom + j
+            log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
+            by_level[2, level] = log_winner[j] + below
+            by_level[3, level] = power * above[j + 1] + log_loser
+            total = _log_add(total, by_level[2, level])
+            if j < levels - 1:
+                tax = log_loser
+                if power != 1.0:
+                    tax += (power - 1.0) * above[j + 1]
+                grown = _log_add(below, tax)
+                by_level[4, level + 1] = np.exp(below - grown)
+                by_level[5, level + 1] = np.exp(tax - grown)
+                below = grown
+        for level in range(bottom, top):
+            by_level[2, level] = np.exp(by_level[2, level] - total)
+            by_level[3, level] = np.exp(by_level[3, level] - total)
+        log_query[query] = total
+
+
+@njit(cache=True, nogil=True)
+def _pull_of_pieces(first, last, start, level, terms, levels, pull):
+    for piece in range(first, last):
+        here = level[piece]
+        up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
+        for place in range(start[piece], start[piece + 1]):
+            pull[place] = terms[0, place] * up - terms[1, place] * down
+
+
+@njit(cache=True, nogil=True)
+def _bows_of_queries(
+    begin, end, query_start, by_level, low, high, power, log_balance, log_value, bow
+):
+    """``(p - 1) a² C / R`` of every level: a and C summed over it and over the losers below.
+
+    What its winners add to the second derivative because the price bends. Never above p - 1:
+    a loser pays at least what it owes to one level.
+    """
+    for query in range(begin, end):
+        bottom, top = query_start[query], query_start[query + 1]
+        above = np.full(top - bottom + 1, -np.inf)  # log of a summed over the levels above
+        for j in range(top - bottom - 1, -1, -1):
+            log_winner = np.log(by_level[0, bottom + j]) - low[bottom + j]
+            above[j] = _log_add(above[j + 1], log_winner)
+        below = -np.inf
+        for j in range(top - bottom):
+            level = bottom + j
+            log_winner = np.log(by_level[0, level]) - low[level]
+            bow[level] = (power - 1.0) * np.exp(2.0 * log_winner + below - log_value)
+            if j < top - bottom - 1:
+                log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
+                below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
+
+
+@njit(cache=True, nogil=True)
+def _bend_of_pieces(first, last, start, level, terms, levels, bow, power, bend):
+    for piece in range(first, last):
+        here = level[piece]
+        up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
+        bent = bow[here] / (levels[0, here] * levels[0, here])
+        for place in range(start[piece], start[piece + 1]):
+            bend[place] = (
+                terms[0, place] * (up + bent * terms[0, place]) + power * down * terms[1, place]
+            )
+
+
+@njit(cache=True, nogil=True)
+def _split_of_pieces(first, last, start, terms, values, limbs):
+    """The same sums over the places where the ranker is 1; see `_sums_of_pieces`."""
+    for piece in range(first, last):
+        for side in range(2):
+            high, low = 0.0, 0.0
+            for place in range(start[piece], start[piece + 1]):
+                term = terms[side, place] * values[place]
+                coarse = (term + 3145728.0) - 3145728.0
+                high += coarse
+                low += ((term - coarse) + 0.00146484375) - 0.00146484375
+            limbs[piece, 2 * side] = np.int64(high * 2.0**31)
+            limbs[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+
+
+@njit(cache=True, nogil=True)
+def _masses_of_queries(begin, end, query_start, ones, limbs, levels, right, wrong):
+    """Masses of the pairs (ranker 1 above 0) and (0 above 1) in every query.
+
+    The part where the ranker is 0 is the difference of integers: no digit is lost when
+    almost everything is on one side.
+    """
+    zeros = limbs - ones
+    winner_mass, carry, fresh = levels[2], levels[4], levels[5]
+    for query in range(begin, end):
+        bottom, top = query_start[query], query_start[query + 1]
+        low_zero, low_one = 0.0, 0.0  # shares of the losers below where the ranker is 0, 1
+        in_order, reversed_ = 0.0, 0.0
+        for level in range(bottom, top):
+            if level > bottom:
+                one = _sum_of_level(ones, level - 1, 2)
+                zero = _sum_of_level(zeros, level - 1, 2)
+                low_one = carry[level] * low_one + fresh[level] * one / (one + zero)
+                low_zero = carry[level] * low_zero + fresh[level] * zero / (one + zero)
+            one = _sum_of_level(ones, level, 0)
+            zero = _sum_of_level(zeros, level, 0)
+            in_order += winner_mass[level] * one / (one + zero) * low_zero
+            reversed_ += winner_mass[level] * zero / (one + zero) * low_one
+        right[query] = in_order
+        wrong[query] = reversed_

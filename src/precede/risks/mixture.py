@@ -1,0 +1,113 @@
+"""Pairs and absolute labels in one risk: squared hinges over pairs, squares over labels.
+
+``R(h) = w/2 · sum max(0, h(y) - h(x) + margin)² + (1 - w)/2 · sum (l - h(z))²`` (Zheng et al.
+2007, section 3), with its pull, its second derivative and the paper's bound of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
+from precede.losses import SquaredHinge
+from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
+from precede.risks.pair_risk import PairRisk
+
+__all__ = ["MixtureRisk", "QuadraticMixture"]
+
+Floats = NDArray[np.float64]
+
+# A row that only pairs of weight 0 know has no terms at all.
+LEAST_TERMS = 1e-300
+
+
+@dataclass(frozen=True)
+class QuadraticMixture:
+    """R of `QBRank`: squared hinges over pairs and squares over labels."""
+
+    margin: float | str
+    weight: float
+    balance: str
+
+    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> MixtureRisk:
+        """Prepare the risk for one set of judgments."""
+        return MixtureRisk(self, arrangement, workers)
+
+
+class MixtureRisk(BoundLossRisk):
+    """`QuadraticMixture` on the places of an arrangement; its mass is that of the pulls."""
+
+    def __init__(
+        self, mixture: QuadraticMixture, arrangement: Arrangement, workers: Workers | None = None
+    ):
+        self._pairs = PairRisk(SquaredHinge(mixture.margin), balance=mixture.balance).bind(
+            arrangement, workers
+        )
+        super().__init__(arrangement, self._pairs.loss, self._pairs.price, workers)
+        label = arrangement.label
+        label = np.full(arrangement.n_places, np.nan) if label is None else label
+        known = ~np.isnan(label)
+        self._label = np.where(known, label, 0.0)
+        self._of_labels = (1 - mixture.weight) * np.where(known, arrangement.weight, 0.0)
+        self._known = known
+        self._weight = mixture.weight
+        self._totals = pair_totals(arrangement)
+        terms = mixture.weight * arrangement.total + exact_sum(self._of_labels)
+        if terms <= 0:
+            raise ValueError(
+                f"weight={mixture.weight:g} leaves nothing to learn from: there are "
+                f"{'no pairs' if arrangement.total <= 0 else 'no labels'} of positive weight"
+            )
+        self._log_terms = float(np.log(terms))
+
+    def state(self, scores: Floats) -> State:
+        """Risk, pull and curvature at these scores."""
+        pairs = self._pairs.state(scores)
+        short = np.where(self._known, self._label - scores, 0.0)
+        pair_mass = 0.5 * self._weight * np.exp(pairs.log_mass)
+        pull = pair_mass * pairs.pull + self._of_labels * short
+        value = 0.5 * self._weight * np.exp(pairs.log_value)
+        value += 0.5 * exact_sum(self._of_labels * short**2)
+        mass = 0.5 * exact_sum(np.abs(pull))
+        log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
+        return State(scores, log_value, log_mass, pull / mass if mass > 0 else pull, pairs)
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """R over the weight of all its terms."""
+        return log_value - self._log_terms
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative: pairs within their margin, and labels."""
+        pairs = state.parts
+        bend = self._of_labels.copy()
+        if pairs.log_mass > -np.inf:
+            bend += 0.5 * self._weight * np.exp(pairs.log_mass) * self._pairs.curvature(pairs)
+        return bend * np.exp(-state.log_mass)
+
+    def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
+        """``factor·w`` for every pair, within its margin or not, and ``1 - w`` for a label.
+
+        With 2 it is the paper's ``diag(2, 2)``, above the second derivative; with 1 they are
+        the weights of algorithm 2.
+        """
+        return (factor * self._weight * self._totals + self._of_labels) * np.exp(-state.log_mass)
+
+    def terms(self) -> Floats:
+        """Pairs of a place, and one more for its label; an item of weight 2 is two items."""
+        return np.maximum(self._totals / self.arrangement.weight + self._known, LEAST_TERMS)
+
+    def offset(self, state: State) -> float:
+        """What to add to all scores so that the labels are met on average."""
+        total = exact_sum(self._of_labels)
+        if total <= 0:
+            return 0.0
+        return exact_sum(self._of_labels * (self._label - state.scores)) / total
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:  # noqa: ARG002
+        """Not known: labels have no order."""
+        raise ValueError("QBRank knows no masses; use rankers='trees'")

@@ -1,0 +1,132 @@
+"""The risk of a ranking and the pull on every item, exact and without listing a pair.
+
+``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. The *pull* of an item is
+``-dR/ds_i``; for any weak ranker h the slope of R along h is ``-sum_i pull_i h(x_i)``, so
+the search for weak rankers needs the pull and nothing else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.workers import Workers
+from precede.judgments import Judgments
+from precede.losses import PairLoss, Price, Separable, pair_loss, price
+from precede.risks.base import BoundLossRisk, Masses
+from precede.risks.exponential import SeparableRisk
+from precede.risks.pair_sums import GeneralRisk
+from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
+
+__all__ = ["PairRisk", "check_scores"]
+
+Floats = NDArray[np.float64]
+
+
+def check_scores(scores: ArrayLike, rows: int) -> Floats:
+    """Scores as an array of finite numbers, one for each row.
+
+    >>> check_scores([1, 2], rows=2)
+    array([1., 2.])
+    """
+    try:
+        values = np.asarray(scores, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"scores must be numbers, but {error}") from error
+    if values.shape != (rows,):
+        raise ValueError(
+            f"scores has shape {values.shape}; give one score for each of the {rows} rows"
+        )
+    if not np.isfinite(values).all():
+        row = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise ValueError(f"scores[{row}] is {values[row]}; scores must be finite")
+    return values
+
+
+class PairRisk:
+    """A pair loss, a price and a balance of queries: the objective of an algorithm.
+
+    Parameters
+    ----------
+    loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
+    price : number p for ``u^p``, "linear", "exp" or Price
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same, or every query, or every item: a query then weighs
+        as much as it has items.
+
+    Notes
+    -----
+    Time by the form of the loss, for n items: separable O(n), polynomial O(n log n), smooth
+    about 15 n, others O(n²) in bounded memory. `bind` is for loops; the methods here arrange
+    the judgments at every call.
+
+    Examples
+    --------
+    >>> from precede import Judgments, PairRisk
+    >>> judgments = Judgments.bipartite([1, 0, 0])
+    >>> risk = PairRisk("exponential")
+    >>> float(risk.value(judgments, [0.0, 0.0, 0.0]))
+    2.0
+    >>> risk.pull(judgments, [0.0, 0.0, 0.0])
+    array([ 2., -1., -1.])
+    """
+
+    def __init__(
+        self,
+        loss: str | PairLoss = "exponential",
+        price: str | float | Price = "linear",
+        *,
+        balance: str = "pairs",
+    ):
+        self.loss = loss
+        self.price = price
+        self.balance = balance
+
+    def bind(
+        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+    ) -> BoundLossRisk:
+        """Prepare the risk for one set of judgments, in the order of its places."""
+        if isinstance(judgments, Judgments):
+            judgments = judgments.arrange(self.balance)
+        loss, cost = pair_loss(self.loss), price(self.price)
+        power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.winner.size)
+        if isinstance(loss.form, Separable) and power_of_sum and not loss.gap:
+            return SeparableRisk(judgments, loss, cost, workers)
+        if worth_enumerating(judgments, loss, cost, workers):
+            return EnumeratedRisk(judgments, loss, cost, workers)
+        return GeneralRisk(judgments, loss, cost, workers)
+
+    def value(self, judgments: Judgments, scores: ArrayLike) -> float:
+        """Sum the price of every loser: R."""
+        bound, places = self._at(judgments, scores)
+        return float(np.exp(bound.log_value(places)))
+
+    def pull(self, judgments: Judgments, scores: ArrayLike) -> Floats:
+        """``-dR/ds`` for every row, in the order of the rows."""
+        bound, places = self._at(judgments, scores)
+        state = bound.state(places)
+        return bound.to_rows(state.pull * np.exp(state.log_mass))
+
+    def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
+        """``d²R/ds²``, the diagonal of the second derivative, in the order of the rows."""
+        bound, places = self._at(judgments, scores)
+        state = bound.state(places)
+        return bound.to_rows(bound.curvature(state) * np.exp(state.log_mass))
+
+    def masses(self, judgments: Judgments, scores: ArrayLike, ranker: ArrayLike) -> Masses:
+        """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
+        bound, places = self._at(judgments, scores)
+        values = np.asarray(ranker)
+        if values.shape != (len(judgments),) or not np.isin(values, (0, 1)).all():
+            raise ValueError("ranker must be 0 or 1 for every row; masses are for such rankers")
+        at = values[bound.arrangement.order].astype(np.uint8)
+        return bound.masses(bound.state(places), at)
+
+    def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
+        values = check_scores(scores, len(judgments))
+        bound = self.bind(judgments)
+        return bound, values[bound.arrangement.order]
+
+    def __repr__(self) -> str:
+        return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r})"

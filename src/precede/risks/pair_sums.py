@@ -1,0 +1,203 @@
+"""Any loss with any price, by two sweeps of pair sums."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import exact_sums, greatest, log_total, log_totals
+from precede.engine.workers import Workers
+from precede.losses import PairLoss, Price, logarithm
+from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.smooth_line import SmoothLine
+from precede.risks.sweeps import PairSums
+
+__all__ = ["GeneralRisk"]
+
+Floats = NDArray[np.float64]
+
+# Below this many places a second thread costs more than it brings.
+SMALL = 1 << 14
+BLOCK = 1 << 15
+
+
+class GeneralRisk(BoundLossRisk):
+    """Any loss and any price, by two sweeps of pair sums (see `precede.risks.sweeps`).
+
+    First the inner sums ``u_k``, then the weights ``v_k g'(u_k)`` on the losers, then the
+    sums for the winners. All in logarithms, so that ``u^64`` and ``exp(u)`` stay finite.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        self._sums = PairSums(arrangement, loss, self.workers)
+        with np.errstate(divide="ignore"):
+            self._log_weight = np.log(arrangement.weight)
+            self._log_outer = np.log(arrangement.outer)
+        self._heaviest = float(
+            self.workers.together(lambda: arrangement.weight.max(initial=0.0), greatest)
+        )
+        self.share = arrangement.weight / self._heaviest
+        self.outer_share = arrangement.outer / arrangement.outer.max(initial=1e-300)
+        self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
+        self._linear_taxes: tuple[Floats, float, Floats] | None = None
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        if self._sums.by_levels_only:
+            return self._state_of_levels(scores)
+        log_paid, log_slope = self._sums.over_winners(scores, self._log_weight, ("value", "slope"))
+        involved = self._sums.is_loser
+        log_price = np.full(scores.size, -np.inf)
+        log_price[involved] = self.price.log_value(log_paid[involved])
+        log_tax = np.full(scores.size, -np.inf)
+        log_tax[involved] = self.price.log_slope(log_paid[involved])
+        log_tax += self._log_outer
+        (log_won,) = self._sums.over_losers(scores, log_tax, ("slope",))
+        log_loss, log_win = log_tax + log_slope, log_won + self._log_weight
+        log_value, log_mass = log_totals([log_price + self._log_outer, log_loss], self.workers)
+        if log_mass == -np.inf:  # every pair is beyond its margin: nothing pulls
+            return State(scores, log_value, log_mass, np.zeros(scores.size))
+        pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
+        return State(scores, log_value, log_mass, pull, (log_paid, log_tax))
+
+    def _state_of_levels(self, scores: Floats) -> State:
+        """The same without listed pairs, in plain numbers relative to the largest.
+
+        It spares the logarithms of sums that are turned back at once.
+        """
+        sums, unit = self._sums, np.log(self._heaviest)
+        paid, slope = sums.linear(scores, self.share, ("value", "slope"), winners=True)
+        log_tax, most, tax = self._taxes(paid)
+        if most == -np.inf:  # nobody pays anything
+            return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
+        (won,) = sums.linear(scores, tax, ("slope",), winners=False)
+        mass, costs = self._weigh(tax, slope, paid)
+        loss = slope
+        if self.price.power is not None:  # u^p is its slope times u / p
+            log_value = float(logarithm(costs / self.price.power)) + most + unit
+        else:
+            log_price = self.price.log_value(logarithm(paid) + unit) + self._log_outer_of_losers
+            log_value = log_total(log_price, self.workers)
+        if mass == 0:  # every pair is beyond its margin: nothing pulls
+            return State(scores, log_value, -np.inf, np.zeros(scores.size))
+        self.workers.run(
+            _pull_of_places, won.size, won, self.share, loss, mass, small=won.size < SMALL
+        )
+        return State(scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_tax))
+
+    def _weigh(self, tax: Floats, slope: Floats, paid: Floats) -> tuple[float, float]:
+        """Sums of ``tax·slope`` (which takes the place of the slopes) and of ``tax·paid``."""
+        costs = np.empty_like(paid)
+        self.workers.run(_weighed, tax.size, tax, slope, paid, costs, small=tax.size < SMALL)
+        mass, total = exact_sums([slope, costs], self.workers)
+        return mass, total
+
+    def _taxes(self, paid: Floats) -> tuple[Floats, float, Floats]:
+        """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere; its greatest; and relative to it.
+
+        With a linear price they are the same at all scores.
+        """
+        linear = self.price.power == 1
+        if linear and self._linear_taxes is not None:
+            return self._linear_taxes
+        log_tax = self._log_outer_of_losers if linear else self._log_taxes(paid)
+        most = float(self.workers.together(lambda: log_tax.max(initial=-np.inf), greatest))
+        found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
+        if linear:
+            self._linear_taxes = found
+        return found
+
+    def _log_taxes(self, paid: Floats) -> Floats:
+        log_tax = np.empty_like(paid)
+        unit = np.log(self._heaviest)
+
+        def chunk(first: int, last: int) -> None:
+            part = logarithm(paid[first:last]) + unit
+            log_tax[first:last] = self.price.log_slope(part) + self._log_outer_of_losers[first:last]
+
+        self.workers.run(chunk, paid.size, small=paid.size < SMALL)
+        return log_tax
+
+    def _exp(self, values: Floats, most: float) -> Floats:
+        result = np.empty_like(values)
+
+        def chunk(first: int, last: int) -> None:
+            np.exp(values[first:last] - most, out=result[first:last])
+
+        self.workers.run(chunk, values.size, small=values.size < SMALL)
+        return result
+
+    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """On a few points that stand for many rows where that is possible and worth it."""
+        if values.dtype == np.uint8 and SmoothLine.fits(self, state):
+            sign = 1.0 if self.edge(state, values) > 0 else -1.0
+            if not self.falls_for_ever(sign * values):
+                least = SmoothLine(self, state, values).least()
+                if least is not None:
+                    return least, False
+        return self.line_search(state, values)
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass, by the same sweeps.
+
+        For a loser ``g''(u) (sum w l')² + g'(u) sum w l''``; for a winner the sum over its
+        losers of ``g''(u_k) (w l')² + g'(u_k) w l''``.
+        """
+        scores, sums, weight = state.scores, self._sums, self._log_weight
+        if state.log_mass == -np.inf:  # every pair is beyond its margin
+            return np.zeros(scores.size)
+        log_paid, log_slope, log_bend = sums.over_winners(
+            scores, weight, ("value", "slope", "curvature")
+        )
+        involved = sums.is_loser
+        log_tax = np.full(scores.size, -np.inf)
+        log_bow = np.full(scores.size, -np.inf)
+        log_tax[involved] = self.price.log_slope(log_paid[involved])
+        log_bow[involved] = self.price.log_curvature(log_paid[involved])
+        log_tax += self._log_outer
+        log_bow += self._log_outer
+        (won_bend,) = sums.over_losers(scores, log_tax, ("curvature",))
+        won_bow = sums.squared_slopes(scores, log_bow)
+        terms = (
+            log_tax + log_bend,
+            log_bow + 2 * log_slope,
+            won_bend + weight,
+            won_bow + 2 * weight,
+        )
+        return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        if state.parts is None:
+            return Masses(0.0, 0.0, 0.0)
+        _, log_tax = state.parts
+        above = np.where(values == 1, self._log_weight, -np.inf)
+        below = np.where(values == 0, self._log_weight, -np.inf)
+        (up,) = self._sums.over_winners(state.scores, above, ("slope",))
+        (down,) = self._sums.over_winners(state.scores, below, ("slope",))
+        paid_up, paid_down = log_tax + up - state.log_mass, log_tax + down - state.log_mass
+        right, wrong = exact_sums(
+            [np.exp(paid_up[values == 0]), np.exp(paid_down[values == 1])], self.workers
+        )
+        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _weighed(low, high, tax, slope, paid, costs):
+    for place in range(low, high):
+        slope[place] *= tax[place]
+        costs[place] = tax[place] * paid[place]
+
+
+@njit(cache=True, nogil=True)
+def _pull_of_places(begin, end, won, share, loss, mass):
+    for place in range(begin, end):
+        won[place] = (won[place] * share[place] - loss[place]) / mass

@@ -1,0 +1,136 @@
+"""The risk of a classifier: one exponential loss for each row instead of each pair.
+
+``R(s) = sum_i w_i exp(-y_i s_i)`` over rows of two classes, y = 1 for the second of them and
+-1 for the first: what AdaBoost minimises. With ``F+ = sum over y = 1`` and ``F- = sum over
+y = -1`` it is ``F+ + F-``, where `PairRisk` with the same loss is ``F+ · F-`` (RS09 section 5).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import exact_sum, log_total
+from precede.engine.workers import Workers
+from precede.judgments import Judgments
+from precede.losses import Exponential, Power
+from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.pair_risk import PairRisk, check_scores
+
+__all__ = ["BoundPointRisk", "PointRisk"]
+
+Floats = NDArray[np.float64]
+
+
+class PointRisk(PairRisk):
+    """AdaBoost's objective: the sum of ``exp(-y f(x))`` over the rows of two classes.
+
+    Notes
+    -----
+    O(n) time. Row weights multiply the losses. Judgments must have two grades, one list and
+    no listed pairs; the higher grade is y = 1.
+
+    References
+    ----------
+    Rudin & Schapire, JMLR 10 (2009), section 5.
+
+    Examples
+    --------
+    >>> from precede import Judgments, PointRisk
+    >>> judgments = Judgments.bipartite([1, 0, 0])
+    >>> round(PointRisk().value(judgments, [0.0, 0.0, 0.0]), 9)
+    3.0
+    >>> PointRisk().pull(judgments, [0.0, 0.0, 0.0])
+    array([ 1., -1., -1.])
+    """
+
+    def __init__(self) -> None:
+        super().__init__("exponential", "linear", balance="pairs")
+
+    def bind(
+        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+    ) -> BoundPointRisk:
+        """Prepare the risk for one set of judgments, in the order of its places."""
+        if isinstance(judgments, Judgments):
+            judgments = judgments.arrange("pairs")
+        return BoundPointRisk(judgments, workers)
+
+    def skew(self, judgments: Judgments, scores: ArrayLike) -> float:
+        """F-skew, ``F+ - F-``: what is left when the classes do not weigh the same (RS09 eq. 15).
+
+        >>> from precede import Judgments, PointRisk
+        >>> PointRisk().skew(Judgments.bipartite([1, 0, 0]), [0.0, 0.0, 0.0])
+        -1.0
+        """
+        bound = self.bind(judgments)
+        at = check_scores(scores, len(judgments))[bound.arrangement.order]
+        return bound.skew(bound.state(at))
+
+    def __repr__(self) -> str:
+        return "PointRisk()"
+
+
+class BoundPointRisk(BoundLossRisk):
+    """`PointRisk` bound to an arrangement.
+
+    The pull of a row is ``y_i w_i exp(-y_i s_i)``; divided by the risk, its absolute values
+    are AdaBoost's weights of the rows.
+    """
+
+    def __init__(self, arrangement: Arrangement, workers: Workers | None = None):
+        super().__init__(arrangement, Exponential(), Power(1), workers)
+        if arrangement.level_start.size != 3 or arrangement.winner.size:
+            raise ValueError(
+                "PointRisk needs two classes in one list, and no listed pairs; use PairRisk for "
+                "grades, queries and pairs"
+            )
+        self._sign = np.where(np.arange(arrangement.n_places) < arrangement.level_start[1], -1, 1)
+        self._log_weight = np.log(arrangement.weight)
+        self._log_rows = math.log(math.fsum(np.sort(arrangement.weight)))
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        log_terms = self._log_weight - self._sign * scores
+        log_value = log_total(log_terms)
+        return State(scores, log_value, log_value, self._sign * np.exp(log_terms - log_value))
+
+    def curvature(self, state: State) -> Floats:
+        """Share of the risk that each row has."""
+        return np.abs(state.pull)
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the risk where a ranker is 1 and right, 1 and wrong, and 0 (no opinion)."""
+        voted = state.pull[values == 1]
+        right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
+        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+
+    @property
+    def ghost(self) -> float:
+        """Half a row's share of the weight, a row of weight 2 being two rows."""
+        weight = self.arrangement.weight
+        return 0.5 / max(exact_sum(weight), weight.size)
+
+    def least_margin(self, values: NDArray) -> float:
+        """Least margin ``y_i h(x_i)`` of a row: O(n)."""
+        return float((self._sign * values).min())
+
+    def width(self, values: NDArray) -> float:
+        """Greatest absolute value: by so much a step of 1 moves a margin at most."""
+        return float(np.abs(values).max())
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the mean loss of a row."""
+        return log_value - self._log_rows
+
+    def skew(self, state: State) -> float:
+        """``F+ - F-``."""
+        return math.exp(state.log_value) * exact_sum(state.pull)
+
+    def error(self, state: State) -> float:
+        """Share of the weight of the rows on the wrong side of 0; a score of 0 is wrong."""
+        weight = self.arrangement.weight
+        wrong = self._sign * state.scores <= 0
+        return exact_sum(weight[wrong]) / exact_sum(weight)

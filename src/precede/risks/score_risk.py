@@ -1,0 +1,108 @@
+"""A risk of the user's own: any function of the scores with a derivative."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
+from precede.judgments import Judgments
+from precede.risks.base import BoundRisk, Masses, State
+
+__all__ = ["BoundScoreRisk", "ScoreRisk", "places_of"]
+
+Floats = NDArray[np.float64]
+
+
+class ScoreRisk:
+    """A risk written by hand: any function of the scores with a derivative.
+
+    Subclasses write `value` and `pull`, and `curvature` if they have one. They are shown
+    `judgments` whose rows are the ones that take part in a comparison, in an order of the
+    library's own, so anything known about the rows must come from there (grade, qid, pairs,
+    weight).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import BoostedRanker, ScoreRisk
+    >>> class Squares(ScoreRisk):
+    ...     '''Squared distance from the grades.'''
+    ...     def value(self, judgments, scores):
+    ...         return 0.5 * np.sum((judgments.grade - scores) ** 2)
+    ...     def pull(self, judgments, scores):
+    ...         return judgments.grade - scores
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = BoostedRanker(loss=Squares(), n_estimators=20)
+    >>> risk = model.fit(sample.X, sample.y, qid=sample.qid).history_["risk"]
+    >>> bool(risk[-1] < 0.8 * risk[0])
+    True
+    """
+
+    def value(self, judgments: Judgments, scores: Floats) -> float:
+        """Give the risk; never negative."""
+        raise NotImplementedError(f"{type(self).__name__} must define value(judgments, scores)")
+
+    def pull(self, judgments: Judgments, scores: Floats) -> Floats:
+        """Give minus the derivative of the risk by every score."""
+        raise NotImplementedError(f"{type(self).__name__} must define pull(judgments, scores)")
+
+    def curvature(self, judgments: Judgments, scores: Floats) -> Floats:
+        """Give the diagonal of the second derivative, or numbers above it; optional."""
+        raise NotImplementedError(f"{type(self).__name__} has no curvature(judgments, scores)")
+
+    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundScoreRisk:
+        """Prepare the risk for the loop."""
+        return BoundScoreRisk(self, arrangement, workers)
+
+
+class BoundScoreRisk(BoundRisk):
+    """A `ScoreRisk` on the places of an arrangement; half the sum of absolute pulls is its mass."""
+
+    # How a risk written by hand behaves far away is not known: it need not even be defined there.
+    negligible = 1e-12
+
+    def __init__(self, risk: ScoreRisk, arrangement: Arrangement, workers: Workers | None = None):
+        super().__init__(arrangement, workers)
+        self.risk = risk
+        self._judgments = places_of(arrangement)
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        value = float(self.risk.value(self._judgments, scores))
+        pull = np.asarray(self.risk.pull(self._judgments, scores), np.float64)
+        if not value >= 0 or pull.shape != scores.shape or not np.isfinite(pull).all():
+            raise ValueError(
+                f"{type(self.risk).__name__} gave a value of {value:g} and pulls of shape "
+                f"{pull.shape}; a risk is not negative and has one finite pull for each row"
+            )
+        mass = 0.5 * exact_sum(np.abs(pull))
+        log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
+        return State(scores, log_value, log_mass, pull / mass if mass > 0 else np.zeros_like(pull))
+
+    def curvature(self, state: State) -> Floats:
+        """Divide the user's curvature by the mass."""
+        bend = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
+        return bend * np.exp(-state.log_mass)
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:  # noqa: ARG002
+        """Not known: a risk written by hand says nothing about pairs."""
+        raise ValueError(f"{type(self.risk).__name__} knows no masses; use rankers='trees'")
+
+
+def places_of(arrangement: Arrangement) -> Judgments:
+    """The places of an arrangement as judgments of their own, rows in the order of places."""
+    first = arrangement.level_start[arrangement.query_start]
+    query = np.repeat(np.arange(first.size - 1), np.diff(first))
+    alone = np.arange(arrangement.n_places - query.size) + first.size
+    return Judgments(
+        arrangement.grade,
+        np.concatenate([query, alone]),
+        pairs=np.stack([arrangement.winner, arrangement.loser], axis=1),
+        pair_weight=arrangement.pair_weight,
+        pair_margin=arrangement.pair_margin,
+        weight=arrangement.weight,
+    )

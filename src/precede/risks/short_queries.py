@@ -1,0 +1,290 @@
+"""Logistic and squared hinge risk of many short queries: every pair once, nothing twice.
+
+For lists of some hundred items it is quicker to go through the pairs, without storing one,
+than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
+of a query stand by rising grade, so the losers of a winner are the places before its level:
+the inner loop runs over neighbours and the processor takes several at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.exact import added, exact_sums
+from precede.engine.workers import Workers
+from precede.losses import Logistic, PairLoss, Price, SquaredHinge
+from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.pair_sums import GeneralRisk
+
+__all__ = ["EnumeratedRisk", "worth_enumerating"]
+
+Floats = NDArray[np.float64]
+
+# Up to so many pairs for each place enumeration is quicker than the sums by the loss's form
+# (measured: the hinge is sorted, the logistic loss interpolated).
+MOST_PAIRS = {Logistic: 2000, SquaredHinge: 300}
+SMALL = 1 << 12
+
+
+def worth_enumerating(
+    arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+) -> bool:
+    """Whether `EnumeratedRisk` has the loss, and is quicker than sums by the form of the loss.
+
+    >>> from precede import Judgments, Linear, Logistic
+    >>> worth_enumerating(Judgments.bipartite([1, 0, 0]).arrange(), Logistic(), Linear())
+    True
+    """
+    most = MOST_PAIRS.get(type(loss), 0)
+    if most == 0 or cost.power != 1 or arrangement.shared:
+        return False
+    # All machines must come to the same decision.
+    count = np.array([arrangement.count_graded_pairs(), arrangement.n_places], np.float64)
+    pairs, rows = count if workers is None else workers.together(lambda: count, added)
+    return bool(pairs <= most * rows)
+
+
+class EnumeratedRisk(BoundLossRisk):
+    """Logistic or squared hinge loss, linear price: O(pairs) time, O(n) memory.
+
+    `State.parts` holds the curvature, divided by the mass as the pull is.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        self._queries = arrangement.query_start.size - 1
+        sizes = np.diff(arrangement.level_start[arrangement.query_start])
+        self._longest = int(sizes.max(initial=0))
+        self._logistic = isinstance(loss, Logistic)
+        self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
+        winner, loser = arrangement.winner, arrangement.loser
+        self._pair_weight = (
+            arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
+        )
+
+    def state(self, scores: Floats) -> State:
+        """Risk, pull and curvature at these scores, in one pass."""
+        places = self.arrangement
+        pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
+        sums = np.zeros((self._queries, 2))
+        at = scores[: places.n_graded]
+        if self.loss.gap:
+            at = at - places.grade[: places.n_graded]
+        self.workers.run(
+            _pairs_of_queries, self._queries, places.level_start, places.query_start,
+            self._longest, self._logistic, self._knot, at, places.weight, places.outer, pull,
+            bend, sums, small=places.n_graded < SMALL,
+        )  # fmt: skip
+        listed = self._listed(scores, pull, bend)
+        value, mass = exact_sums([np.append(sums[:, j], listed[j]) for j in range(2)], self.workers)
+        if mass <= 0:  # every pair is beyond its margin: nothing pulls
+            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(bend))
+        log_value = float(np.log(value)) if value > 0 else -np.inf
+        return State(scores, log_value, float(np.log(mass)), pull / mass, bend / mass)
+
+    def _listed(self, scores: Floats, pull: Floats, bend: Floats) -> tuple[Floats, Floats]:
+        """Add the listed pairs; gives their values and masses."""
+        winner, loser, weight = self.arrangement.winner, self.arrangement.loser, self._pair_weight
+        if not winner.size:
+            return np.zeros(0), np.zeros(0)
+        margin = self.arrangement.listed_margin(scores, gap=self.loss.gap)
+        mass = -weight * self.loss.slope(margin)
+        curve = weight * self.loss.curvature(margin)
+        for side, sign in ((winner, 1.0), (loser, -1.0)):
+            pull += sign * np.bincount(side, mass, minlength=pull.size)
+            bend += np.bincount(side, curve, minlength=bend.size)
+        return weight * self.loss.value(margin), mass
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass: known with the state."""
+        return state.parts
+
+    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)
+        return general.masses(general.state(state.scores), values)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+#
+# Hinges: short loops over few arrays each; the compiler then takes several pairs at a time,
+# which it does not dare in one long loop, nor with a division that could raise.
+
+
+@njit(cache=True, nogil=True)
+def _pairs_of_queries(
+    low, high, level_start, query_start, longest, logistic, knot, scores, weight, outer, pull,
+    bend, sums,
+):  # fmt: skip
+    """Value and mass of every query into `sums`; pull and curvature of its places."""
+    at = np.empty(longest)
+    # What a loser gathers from its winners: slope, curvature and loss.
+    gathered = np.empty((3, longest))
+    terms = np.empty((2, longest))
+    for query in range(low, high):
+        bottom, top = query_start[query], query_start[query + 1]
+        first, last = level_start[bottom], level_start[top]
+        size = last - first
+        here, share = scores[first:last], outer[first:last]
+        wide = here.max() - here.min()
+        middle = 0.5 * (here.max() + here.min())
+        narrow = logistic and wide < 80.0
+        for k in range(size):
+            at[k] = np.exp(here[k] - middle) if narrow else here[k]
+            gathered[0, k] = 0.0
+            gathered[1, k] = 0.0
+            gathered[2, k] = 1.0 if narrow else 0.0
+        if narrow:
+            value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered,
+                                  pull, bend)  # fmt: skip
+        else:
+            value = _plain_query(at, logistic, knot, level_start, bottom, top, weight, share,
+                                 gathered, terms, pull, bend)  # fmt: skip
+        mass = 0.0
+        for k in range(size):
+            mass += share[k] * gathered[0, k]
+            pull[first + k] -= share[k] * gathered[0, k]
+            bend[first + k] += share[k] * gathered[1, k]
+        sums[query, 0], sums[query, 1] = value, mass
+
+
+@njit(cache=True, nogil=True)
+def _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull, bend):
+    """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
+
+    ``log(1 + exp(-m))`` of many winners is the logarithm of a product: `most` of them stay
+    within the range of a float. Winners of the same weight go two by two.
+    """
+    first = level_start[bottom]
+    most = int(690.0 / (wide + 0.7)) - 1
+    value, waiting = 0.0, 0
+    for level in range(bottom + 1, top):
+        losers, last = level_start[level] - first, level_start[level + 1]
+        place = level_start[level]
+        while place < last:
+            own = weight[place]
+            if waiting >= most or (waiting > 0 and own != weight[place - 1]):
+                value += weight[place - 1] * _logs(gathered[2], share, level_start[top] - first)
+                waiting = 0
+            two = place + 1 < last and weight[place + 1] == own
+            other = at[place + 1 - first] if two else np.inf
+            up, curved, other_up, other_curved = _two_winners(
+                at, losers, at[place - first], other, own, share, gathered
+            )
+            pull[place] += own * up
+            bend[place] += own * curved
+            if two:
+                pull[place + 1] += own * other_up
+                bend[place + 1] += own * other_curved
+            place += 1 + two
+            waiting += 1 + two
+    last = level_start[top] - 1
+    return value + weight[last] * _logs(gathered[2], share, last + 1 - first)
+
+
+@njit(cache=True, nogil=True)
+def _logs(product, share, count):
+    """Sum of share·log(product), and products of nothing for what comes next."""
+    total = 0.0
+    for k in range(count):
+        if product[k] != 1.0:
+            total += share[k] * np.log(product[k])
+            product[k] = 1.0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _two_winners(at, losers, one_at, other_at, own, share, gathered):
+    """Two winners of one weight and their losers; the second is not there if at infinity."""
+    down, curve, product = gathered[0], gathered[1], gathered[2]
+    one, other = 1.0 / one_at, 1.0 / other_at
+    up, curved, other_up, other_curved = 0.0, 0.0, 0.0, 0.0
+    for k in range(losers):
+        wrong, other_wrong = at[k] * one, at[k] * other
+        odds, other_odds = 1.0 + wrong, 1.0 + other_wrong
+        both = odds * other_odds
+        product[k] *= both
+        inverse = np.divide(1.0, both)
+        right, other_right = inverse * other_odds, inverse * odds  # chances of the right order
+        wrong, other_wrong = wrong * right, other_wrong * other_right
+        bent, other_bent = wrong * right, other_wrong * other_right
+        down[k] += own * (wrong + other_wrong)
+        curve[k] += own * (bent + other_bent)
+        up += share[k] * wrong
+        curved += share[k] * bent
+        other_up += share[k] * other_wrong
+        other_curved += share[k] * other_bent
+    return up, curved, other_up, other_curved
+
+
+@njit(cache=True, nogil=True)
+def _plain_query(
+    at, logistic, knot, level_start, bottom, top, weight, share, gathered, terms, pull, bend
+):  # fmt: skip
+    """Hinge pairs of a query, or logistic ones too far apart for plain exponentials."""
+    first = level_start[bottom]
+    down, curve, paid = gathered[0], gathered[1], gathered[2]
+    for level in range(bottom + 1, top):
+        losers = level_start[level] - first
+        for place in range(level_start[level], level_start[level + 1]):
+            own, own_at = weight[place], at[place - first]
+            if logistic:
+                _wide_pairs(at, losers, own_at, own, down, curve, paid, terms)
+            else:
+                _hinge_pairs(at, losers, knot - own_at, own, down, curve, paid, terms)
+            pull[place] += own * _weighted_total(terms[0], share, losers)
+            bend[place] += own * _weighted_total(terms[1], share, losers)
+    return _weighted_total(paid, share, level_start[top] - first)
+
+
+@njit(cache=True, nogil=True)
+def _hinge_pairs(at, losers, reach, own, down, curve, paid, terms):
+    slope, bent = terms[0], terms[1]
+    for k in range(losers):
+        short = 2.0 * (reach + at[k])
+        slope[k] = short if short > 0.0 else 0.0
+    for k in range(losers):
+        bent[k] = 2.0 if slope[k] > 0.0 else 0.0
+    for k in range(losers):
+        paid[k] += 0.25 * own * slope[k] * slope[k]
+    for k in range(losers):
+        down[k] += own * slope[k]
+    for k in range(losers):
+        curve[k] += own * bent[k]
+
+
+@njit(cache=True, nogil=True)
+def _wide_pairs(at, losers, own_at, own, down, curve, paid, terms):
+    for k in range(losers):
+        margin = own_at - at[k]
+        small = np.exp(-abs(margin))
+        chance = (small if margin > 0 else 1.0) / (1.0 + small)
+        bent = small / ((1.0 + small) * (1.0 + small))
+        paid[k] += own * (np.log1p(small) + max(-margin, 0.0))
+        down[k] += own * chance
+        curve[k] += own * bent
+        terms[0, k], terms[1, k] = chance, bent
+
+
+@njit(cache=True, nogil=True)
+def _weighted_total(values, share, count):
+    """Sum of share·value in eight strands, which do not wait for each other."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    whole = count - count % 8
+    for k in range(0, whole, 8):
+        a += share[k] * values[k]
+        b += share[k + 1] * values[k + 1]
+        c += share[k + 2] * values[k + 2]
+        d += share[k + 3] * values[k + 3]
+        e += share[k + 4] * values[k + 4]
+        f += share[k + 5] * values[k + 5]
+        g += share[k + 6] * values[k + 6]
+        h += share[k + 7] * values[k + 7]
+    for k in range(whole, count):
+        a += share[k] * values[k]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))

@@ -32,7 +32,7 @@ from precede.rankers.stumps import Stump
 from precede.rankers.votes import Vote, Votes, voting
 from precede.testing import check_algorithm
 
-PIMA = Path(__file__).parents[2] / "shared" / "data" / "pima"
+PIMA = Path(__file__).parents[3] / "shared" / "data" / "pima"
 # Few stumps, so that both algorithms come to their limits; no two classes are separable by them.
 COARSE = {"max_bins": 4, "n_jobs": 1}
 ROUNDS = 4000

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import format_readers as read
+from explain.test_contributions import as_tree
+from explain.test_shapley import trees
 from precede import RankBoost, Ranker, Stump, Stumps, export, load
 from precede.datasets import search_results
 from precede.exports.onnx_graph import onnx_bytes
@@ -26,9 +28,7 @@ from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature, Features
 from precede.rankers.trees import Tree
-from test_explain import as_tree
 from test_model import ensembles, some_rows
-from test_shapley import trees
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

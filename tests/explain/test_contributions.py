@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from explain.test_shapley import trees
 from naive_explain import mixed, shapley
 from precede import RankBoost, Ranker, Stump, Stumps
 from precede.datasets import search_results
@@ -20,7 +21,6 @@ from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature, Features
 from precede.rankers.trees import Tree
 from test_model import ensembles, some_rows
-from test_shapley import trees
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

@@ -465,7 +465,7 @@ def test_names_with_blanks_do_not_fit_into_trec_files(tmp_path):
 def test_the_published_files_are_read_as_they_are():
     from pathlib import Path
 
-    folder = Path(__file__).parents[1] / ".." / "shared" / "data" / "mq2008"
+    folder = Path(__file__).parents[3] / "shared" / "data" / "mq2008"
     if not folder.exists():
         pytest.skip("no data beside the repository")
     stored = np.load(folder / "mq2008.npz", allow_pickle=True)

@@ -22,7 +22,7 @@ from precede.cli.options import Reading
 from precede.datasets import search_results
 from precede.files.tables import Data, read, write
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMANDS = (
     "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "predict",
     "report", "tune",

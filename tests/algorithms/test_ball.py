@@ -352,7 +352,7 @@ def test_cost_is_a_deprecated_name_of_loss():
 
 
 def test_models_saved_with_the_old_parameter_can_be_loaded_and_fitted():
-    model = load(Path(__file__).parent / "models" / "ConvexRisk_v1.json")
+    model = load(Path(__file__).parents[1] / "models" / "ConvexRisk_v1.json")
     assert model.cost == "logistic"
     with pytest.warns(FutureWarning, match="cost"):
         model.fit(*small_problem())

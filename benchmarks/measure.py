@@ -2,11 +2,15 @@
 
 import ast
 import hashlib
+import io
 import json
 import os
 import platform
 import subprocess
 import sys
+import tarfile
+import tempfile
+from contextlib import contextmanager
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -69,6 +73,18 @@ def in_a_process(code, **environment):
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout
+
+
+@contextmanager
+def source_at(commit):
+    """The folder `src` as it was at a commit, for PYTHONPATH; removed afterwards."""
+    done = subprocess.run(
+        ["git", "archive", commit, "src"], check=True, capture_output=True, cwd=ROOT
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+            archive.extractall(folder, filter="data")
+        yield Path(folder) / "src"
 
 
 def append(name, row):

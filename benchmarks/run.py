@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 
-import kernels
 import problems
 from measure import about, append, in_a_process, last
 from precede.metrics import Evaluator
+from speed import kernels
 
 HERE = Path(__file__).parent
 THREADS = 2

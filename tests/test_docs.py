@@ -224,8 +224,7 @@ def test_names_that_page_may_use(name):
 RESULTS = sorted(ROOT.glob("benchmarks/results/*.md"))
 # Pages from before pages were sealed. Run the script and strike the page out.
 NOT_YET_SEALED = {
-    "benchmarks.md", "coverage.md", "foundation.md", "gaps.md", "metrics.md",
-    "push.md", "readers.md", "scale.md", "trees.md",
+    "benchmarks.md", "coverage.md", "metrics.md", "push.md", "readers.md", "scale.md",
 }  # fmt: skip
 
 
@@ -282,12 +281,12 @@ def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
     """The text changed, a digit of a table too; the line removed; the script changed or another."""
     measure = runpy.run_path(str(ROOT / "benchmarks" / "measure.py"))
     measure["write_page"].__globals__["RESULTS"] = tmp_path
-    script = ROOT / "benchmarks" / "push.py"
+    script = ROOT / "benchmarks" / "speed" / "push.py"
     measure["write_page"](script, "a.md", "# A\n\n| 1.5 |\n")
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert measure["read_page"]("a.md").rstrip() == "# A\n\n| 1.5 |"
 
-    def fault(text, scripts=("benchmarks/push.py",)):
+    def fault(text, scripts=("benchmarks/speed/push.py",)):
         return fault_of_page(text, scripts, measure)
 
     assert fault(text) is None
@@ -295,7 +294,7 @@ def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
     assert "text was changed" in fault(text.replace("\n\n<!--", "\n\nmore\n\n<!--"))
     assert "does not end" in fault(text.split("\n\n<!--")[0])
     assert "does not end" in fault(text + "more\n")
-    assert "does not write it" in fault(text, ["benchmarks/trees.py"])
+    assert "does not write it" in fault(text, ["benchmarks/speed/scale.py"])
     code = measure["code_digest"](script)
     assert "has changed since" in fault(text.replace(code, code[::-1]))
     source = script.read_text(encoding="utf-8")
@@ -310,15 +309,15 @@ def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
 
 
 def test_files_shown_on_pages_are_those_that_run():
-    shown = re.findall(r'--8<-- "(.*?)"', "".join(map(text_of, ROOT.glob("docs/*.md"))))
+    shown = re.findall(r'--8<-- "(.*?)[:\d]*"', "".join(map(text_of, ROOT.glob("docs/*.md"))))
     assert {"examples/add_a_loss.py", "examples/add_a_ranker.py"} < set(shown)
     run = {f"examples/{path.name}" for path in ROOT.glob("examples/*.py")}
-    assert set(shown) <= run
+    assert set(shown) <= run | {f"benchmarks/results/{path.name}" for path in RESULTS}
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("material") is None,
-    reason="needs mkdocs-material: pip install -e .[docs], or make docs",
+    not all(map(importlib.util.find_spec, ("material", "mkdocstrings"))),
+    reason="needs mkdocs-material and mkdocstrings: pip install -e .[docs], or make docs",
 )
 def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
     built = subprocess.run(
@@ -336,8 +335,14 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         text = page.read_text(encoding="utf-8")
         assert not fetched.search(text), page
         assert "--8&lt;--" not in text, page
-    # The files that pages show are on the page.
+    # The files that pages show are on the page, docstrings in the reference, and links lead there.
     assert "SmoothHinge" in (tmp_path / "extend.html").read_text(encoding="utf-8")
+    reference = (tmp_path / "reference" / "algorithms.rankboost.html").read_text(encoding="utf-8")
+    assert 'id="precede.algorithms.rankboost.RankBoost"' in reference
+    overview = (tmp_path / "api.html").read_text(encoding="utf-8")
+    assert "algorithms.rankboost.html#precede.algorithms.rankboost.RankBoost" in overview
+    architecture = (tmp_path / "architecture.html").read_text(encoding="utf-8")
+    assert "<td><code>risks</code></td>" in architecture
 
 
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")

@@ -1,4 +1,4 @@
-"""Draw the figures of docs/explain.md; run from the root: python benchmarks/figures_explain.py."""
+"""Draw the figures of docs/explain.md; run from the root: python benchmarks/figures/explain.py."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from precede.plots import (
     shape_info,
 )
 
-FOLDER = Path(__file__).parents[1] / "docs" / "figures"
+FOLDER = Path(__file__).parents[2] / "docs" / "figures"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Draw the figure of README.md; run from the root: python benchmarks/figures_readme.py."""
+"""Draw the figure of README.md; run from the root: python benchmarks/figures/readme.py."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 from precede import RankBoost
 from precede.plots import draw_shape, shape_info
 
-PATH = Path(__file__).parents[1] / "docs" / "figures" / "readme.png"
+PATH = Path(__file__).parents[2] / "docs" / "figures" / "readme.png"
 SHOWN = 7  # terms of the pair
 
 

@@ -1,6 +1,6 @@
 """Readers of LETOR files beside scikit-learn's, and how long help takes.
 
-    python benchmarks/readers.py [--bytes 1e9] [--folder /tmp]
+    python benchmarks/speed/readers.py [--bytes 1e9] [--folder /tmp]
 
 Every reading runs in a process of its own, after a small file has been read (so that kernels
 are compiled); memory is the peak of that process less its peak before.
@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
 
@@ -118,7 +120,7 @@ def main():
     table = "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *rows])
     text = f"""# Readers
 
-`python benchmarks/readers.py` writes LETOR files of {options.bytes / 1e9:g} GB (136 features,
+`python benchmarks/speed/readers.py` writes LETOR files of {options.bytes / 1e9:g} GB (136 features,
 half whole numbers, half with the number of decimals shown, queries of 120, document names) and
 reads each in a process of its own. {machine}; load of the machine at the end {load:.1f}.
 

@@ -1,15 +1,11 @@
-"""Named problems. Real data stay where they are; nothing here is shipped or committed."""
+"""Real data, read from where they are; nothing is shipped or committed."""
 
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from precede.datasets import search_results
-
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 FOLDS = {  # train parts, validation part, test part of MQ2008
     1: ((1, 2, 3), 4, 5),
     2: ((2, 3, 4), 5, 1),
@@ -19,52 +15,7 @@ FOLDS = {  # train parts, validation part, test part of MQ2008
 }
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Rows to learn from and rows to judge on: (X, y, qid) each, qid None for one list."""
-
-    name: str
-    train: Any
-    test: Any
-
-    def __str__(self):
-        rows, features = self.train[0].shape
-        return f"{self.name} ({rows:,} × {features})"
-
-
-def named(name):
-    """The problem of that name; None where its data are absent."""
-    parts = NAMED[name]()
-    return None if parts is None else Problem(name, *parts)
-
-
-def web10k(queries=10_000, features=136):
-    """Synthetic, shaped like MSLR-WEB10K: 10,000 queries are about 1.2 million rows."""
-    return search_results(queries, features=features, random_state=0)
-
-
-def one_query(rows, features=30):
-    """Two classes and no queries."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((rows, features), dtype=np.float32)
-    score = np.tanh(X[:, :10]) @ rng.normal(0, 1, 10)
-    return X, (score + rng.standard_normal(rows) > 0.8).astype(np.int64)
-
-
-def _web10k_parts(queries, judged=300):
-    """The last queries judge, all others train."""
-    sample = web10k(queries + judged)
-    last = sample.qid >= queries
-    columns = sample.X, sample.y, sample.qid
-    return tuple(tuple(each[rows] for each in columns) for rows in (~last, last))
-
-
-def _one_query_parts(rows, judged=50_000):
-    X, y = one_query(rows + judged)
-    return (X[:rows], y[:rows], None), (X[rows:], y[rows:], None)
-
-
-def _mq2008_parts():
+def mq2008_parts():
     found = mq2008(1)
     if found is None:
         return None
@@ -86,7 +37,7 @@ def credit():
     return data[:, 2:], data[:, 1].astype(np.int64)
 
 
-def _credit_parts():
+def credit_parts():
     """A random half to learn from, the other to judge on."""
     found = credit()
     if found is None:
@@ -174,13 +125,3 @@ def _movie_features(user, item, rating, genres, past):
     columns = [of_item[i], np.log1p(seen.sum(0))[i], spread[i], of_user[u], seen.sum(1)[u]]
     columns += [(taste[u] * genres[i]).sum(1), neighbours[u, i], factors[u, i]]
     return np.column_stack([*columns, right[:8].T[i] * sizes[:8], genres[i], taste[u] * genres[i]])
-
-
-NAMED = {
-    "web10k small": lambda: _web10k_parts(300),
-    "web10k medium": lambda: _web10k_parts(2_000),
-    "web10k": lambda: _web10k_parts(10_000),
-    "MQ2008": _mq2008_parts,
-    "fraud": _credit_parts,
-    "one query": lambda: _one_query_parts(1_000_000),
-}

@@ -1,6 +1,6 @@
 """Time precede.metrics against its peers on one table, and check that the values agree.
 
-Run ``python benchmarks/bench_metrics.py``; it rewrites ``benchmarks/results/metrics.md``.
+Run ``python benchmarks/speed/metrics.py``; it rewrites ``benchmarks/results/metrics.md``.
 Contestants take turns, so that other work on the machine disturbs all of them alike, and each is
 given by its best turn, in wall-clock and in processor seconds. The first call, which compiles, is
 a column of its own; compiled code of precede goes to a fresh directory, so that it is a cold one.
@@ -9,16 +9,20 @@ a column of its own; compiled code of precede goes to a fresh directory, so that
 import argparse
 import os
 import platform
+import sys
 import tempfile
 import time
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
 from precede.metrics import Evaluator, evaluate

@@ -1,6 +1,6 @@
 """What a push adds to a round of boosting: a million rows in one query.
 
-    python benchmarks/push.py [--rows 1000000] [--rounds 40] [--repeats 5]
+    python benchmarks/speed/push.py [--rows 1000000] [--rounds 40] [--repeats 5]
 
 Fits take turns in one process; a round is the median of the rounds of a fit after the first
 three, the table shows the median over the repetitions and their spread.
@@ -15,7 +15,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """The same fit from memory, from disk and on Dask workers: seconds, memory, equality.
 
-    python benchmarks/scale.py            # some five minutes on two quiet cores
-    python benchmarks/scale.py --quick    # small, to see that it runs
+    python benchmarks/speed/scale.py            # some five minutes on two quiet cores
+    python benchmarks/speed/scale.py --quick    # small, to see that it runs
 
 Every line is a process of its own. Memory is the greatest resident set of that process
 (``VmHWM``) less what it was after the imports and a tiny fit that compiles everything. Blocks of
@@ -21,6 +21,8 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
 
@@ -154,8 +156,9 @@ def table(lines):
     text = [
         "# The same fit from memory, from disk and on Dask workers",
         "",
-        f"`python benchmarks/scale.py`, {date.today()}: {FEATURES} features as float32, queries of "
-        f"25 rows, {ROUNDS} rounds of `RankBoost()`. All models of one size are equal to the bit.",
+        f"`python benchmarks/speed/scale.py`, {date.today()}: {FEATURES} features as float32, "
+        f"queries of 25 rows, {ROUNDS} rounds of `RankBoost()`. All models of one size are "
+        "equal to the bit.",
         'Memory is the greatest resident set of the process less that after the imports; "a row" '
         "is that by the number of rows. On Dask it is that of the workers and not shown.",
         "",

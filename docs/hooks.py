@@ -4,8 +4,13 @@ Results, examples and the pages at the root stay where they are and are linked t
 the repository, so that links work there too. Here they become pages of the site, and the links
 to them lead there. A link to any other file of the repository becomes the plain text of the link:
 the site does not have that file. A link to nothing stays, and fails the build.
+
+The reference is made here too: one page for each module that api.md names or that holds a public
+name, filled by mkdocstrings from the docstrings. Names in the tables of api.md lead to it. The
+matrix of imports on architecture.md is the one that tests/test_conventions.py enforces.
 """
 
+import ast
 import posixpath
 import re
 from pathlib import Path
@@ -40,19 +45,62 @@ def places() -> dict[str, str]:
     return found
 
 
+def public_names() -> dict[str, str]:
+    """The module of every public name, as `precede/__init__.py` lists them."""
+    tree = ast.parse((ROOT / "src/precede/__init__.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        if any(getattr(target, "id", "") == "_HOME" for target in targets):
+            return ast.literal_eval(node.value)
+    raise ValueError("precede/__init__.py lists no names")
+
+
+def documented_modules() -> list[str]:
+    """Modules that the second table of api.md names, those of packages one by one."""
+    text = (ROOT / "docs/api.md").read_text(encoding="utf-8").partition("## Modules")[2]
+    found = []
+    for name in re.findall(r"^\| `precede\.([\w.]+)`", text, re.M):
+        path = ROOT / "src/precede" / name.replace(".", "/")
+        inside = sorted(each.stem for each in path.glob("*.py")) if path.is_dir() else []
+        found += [f"{name}.{each}" for each in inside if each[0] != "_"] or [name]
+    moved = {"trec": "files.trec"}
+    return [moved.get(name, name) for name in found if not name.startswith("cli.")]
+
+
+def reference() -> dict[str, str]:
+    """The pages of the reference: their place and their text."""
+    names = public_names()
+    modules = sorted({*names.values(), *documented_modules()})
+    return {f"reference/{module}.md": f"# precede.{module}\n\n::: precede.{module}\n"
+            for module in modules}  # fmt: skip
+
+
+def import_matrix() -> str:
+    """A table of what each folder may import."""
+    tree = ast.parse((ROOT / "tests/test_conventions.py").read_text(encoding="utf-8"))
+    sets = [node for node in tree.body if isinstance(node, ast.Assign)
+            and node.targets[0].id in ("BASE", "CORE", "MAY_IMPORT")]  # fmt: skip
+    found: dict = {}
+    exec(compile(ast.Module(sets, []), "test_conventions", "exec"), found)
+    rows = [f"| `{name}` | {', '.join(f'`{each}`' for each in sorted(allowed)) or 'none of ours'} |"
+            for name, allowed in found["MAY_IMPORT"].items()]  # fmt: skip
+    return "\n".join(["| this | may import |", "|---|---|", *rows])
+
+
 def on_config(config):
-    """Write out `results/*.md` in the navigation."""
+    """Write out `results/*.md` and `reference/*.md` in the navigation."""
     results = [place for place in places().values() if place.startswith("results/")]
-    config.nav = [_spelt_out(entry, results) for entry in config.nav]
+    patterns = {"results/*.md": results, "reference/*.md": list(reference())}
+    config.nav = [_spelt_out(entry, patterns) for entry in config.nav]
     return config
 
 
-def _spelt_out(entry, results):
+def _spelt_out(entry, patterns):
     if not isinstance(entry, dict):
         return entry
     [(title, content)] = entry.items()
     if isinstance(content, list):
-        content = [x for e in content for x in (results if e == "results/*.md" else [e])]
+        content = [x for e in content for x in patterns.get(str(e), [e])]
     return {title: content}
 
 
@@ -67,6 +115,8 @@ def on_files(files, config):
             if path.endswith(".py"):
                 added.inclusion = added.inclusion.NOT_IN_NAV
             files.append(added)
+    for place, text in reference().items():
+        files.append(File.generated(config, place, content=text))
     return files
 
 
@@ -74,6 +124,12 @@ def on_page_markdown(markdown, page, config, files):
     """Let links lead to where files stand on the site; mark Python sessions as such."""
     known = places()
     here = page.file.src_uri
+    if here.startswith("reference/"):
+        return markdown
+    if here == "api.md":
+        markdown = _with_references(markdown)
+    if here == "architecture.md":
+        markdown = re.sub("<!-- the matrix of imports.*?-->", import_matrix(), markdown)
     origin = {place: path for path, place in known.items() if path != "README.md"}[here]
 
     def lead(match):
@@ -85,3 +141,20 @@ def on_page_markdown(markdown, page, config, files):
         return text if (ROOT / path).exists() else match[0]
 
     return LINK.sub(lead, FENCE.sub(r"\1pycon\n", markdown))
+
+
+def _with_references(markdown):
+    """Let names in the first column of the tables lead to their docstrings."""
+    names = public_names()
+    pages = reference()
+
+    def lead(match):
+        name = match[1]
+        if name in names:
+            return f"[`{name}`][precede.{names[name]}.{name}]"
+        module = name.removeprefix("precede.")
+        return f"[`{name}`]({page})" if (page := f"reference/{module}.md") in pages else match[0]
+
+    return re.sub(
+        r"^\|[^|]*", lambda cell: re.sub(r"`([\w.]+)`", lead, cell[0]), markdown, flags=re.M
+    )

@@ -4,8 +4,7 @@ An algorithm is four choices: a risk, a family of rankers, a step, and when to s
 """
 
 from precede import PairRisk
-from precede.boosting.loop import Plan
-from precede.boosting.steps import LineSearch
+from precede.boosting import LineSearch, Plan
 from precede.datasets import search_results
 from precede.estimator import BaseRanker
 from precede.rankers.base import family

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, wraps
 from reprlib import repr as shown
 from types import MappingProxyType
@@ -26,8 +26,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boosting.callbacks import Listeners
 from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
-from precede.boosting.loop import Plan, Result, run
+from precede.boosting.loop import Result, drive
+from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
 from precede.engine.exact import exact_sum, greatest
@@ -250,25 +252,31 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if watch is not None and self.early_stopping_rounds is not None:
             stop = stop | watch
         ensemble, history = self._before(task.checkpoint)
+        return self._drive(self._method(task, stop, ensemble, history), task, history)
+
+    def _method(
+        self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Method:
+        """What happens in a round: coordinate descent by `_plan`, unless an algorithm says else."""
         plan = self._plan(stop)
         for _ in range(len(history)):  # random draws go on where the last fit ended
             plan.draw()
+        monitors = [monitor for monitor, _ in task.monitors]
+        method = CoordinateDescent(plan, task.training, ensemble, history, monitors)
+        if task.checkpoint is not None:
+            method.check_history(history)
+        return method
+
+    def _drive(self, method: Method, task: Task, history: History) -> Result:
+        """Run the loop in sight of the user: callbacks, progress bar, checkpoint."""
         name, done = type(self).__name__, len(history)
         saved = [] if task.checkpoint is None else [task.checkpoint]
         try:
             with ProgressBar(
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
-                return run(
-                    replace(
-                        plan, callbacks=[*bar.callbacks(self.callbacks), *saved, *task.listening()]
-                    ),
-                    task.training,
-                    ensemble=ensemble,
-                    history=history,
-                    monitors=[monitor for monitor, _ in task.monitors],
-                    resumed=bool(saved),
-                )
+                told: list[Callable] = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
+                return drive(method, history, told)
         finally:
             for checkpoint in saved:
                 checkpoint.finish()

@@ -14,11 +14,10 @@ import strategies as some
 from precede import Columns, Features, Judgments, PairRisk, PointRisk, PushRanker, Stump, Stumps
 from precede.algorithms.adaboost import VoteStep
 from precede.algorithms.smooth_margin import SmoothMarginStep
-from precede.boosting.loop import Found
 from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
 from precede.engine.table import Table
 from precede.losses import PairLoss
-from precede.rankers.base import TIE_OF_DECREASES
+from precede.rankers.base import TIE_OF_DECREASES, Found
 from precede.risks.base import decay_rate
 
 # Losses that fall for ever, and losses that are flat beyond some margin.

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags
 
 from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import History, Stop
-from precede.boosting.loop import Plan, Result
+from precede.boosting.loop import Result
 from precede.boosting.steps import LineSearch, Step, StepRule
 from precede.engine.exact import exact_sum
 from precede.engine.training import Training

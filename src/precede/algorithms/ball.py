@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.optimize
@@ -18,10 +17,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.folds import folds
-from precede.boosting.history import History, Monitor, Progress
-from precede.boosting.loop import Result
+from precede.boosting.history import History, Monitor, Rounds
+from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.method import Method, Round
 from precede.boosting.monitors import pairs_in_order
-from precede.boosting.progress import ProgressBar
 from precede.engine.exact import added, exact_sum, exact_sums, greatest
 from precede.engine.table import MISSING, SCALE, to_integers
 from precede.engine.training import Training
@@ -46,6 +45,7 @@ UNSET = "deprecated"
 # parts, because its cost grows with the cube of their number.
 CORRECT_EVERY = 15
 MOST_CORRECTED = 150
+WITHIN_TOLERANCE = "the gap is within the tolerance"
 ROUNDS_USED_UP = "the rounds are used up"
 NO_STEP = "the step is below rounding"
 # A share of the radius below this is nothing.
@@ -177,30 +177,31 @@ class ConvexRisk(BaseRanker):
             errors = [step["error"] for step in self.path_]
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
-        solver = _Solver(self, task.training, [monitor for monitor, _ in task.monitors])
-        name, rounds = type(self).__name__, self.n_estimators
-        try:
-            for radius in radii[:-1]:
-                solver.solve(radius, self.tolerance, ())
-            with ProgressBar(name, rounds=rounds, verbose=self.verbose) as bar:
-                told = [*bar.callbacks(self.callbacks), *task.listening()]
-                solver.solve(radii[-1], self.tolerance, told)
-        except KeyboardInterrupt:
-            solver.interrupt(radii[-1])
-        self.gap_ = solver.gap
-        self._tell(solver, task.training.workers)
-        return Result(solver.ensemble(), solver.history, solver.state, solver.reason)
+        monitors = [monitor for monitor, _ in task.monitors]
+        method = _ConditionalGradient(self, task.training, self.radius_, monitors)
+        result = self._descend(method, task, radii)
+        self.gap_ = method.gap
+        self._tell(result, task.training.workers)
+        return result
 
-    def _tell(self, solver: _Solver, workers: Workers) -> None:
+    def _descend(self, method: _ConditionalGradient, task: Task, radii: list[float]) -> Result:
+        """Follow the radii, each from the solution for the one before; the last is in sight."""
+        for radius in radii[:-1]:
+            result = drive(method.within(radius, self.tolerance))
+            if result.reason == INTERRUPTED:
+                return result
+        return self._drive(method.within(radii[-1], self.tolerance), task, History())
+
+    def _tell(self, result: Result, workers: Workers) -> None:
         """Warn if the tolerance was not reached, and say why."""
         cure = {
             ROUNDS_USED_UP: "raise n_estimators or tolerance",
             NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tolerance, "
             "or smooth the loss",
-        }.get(solver.reason)
-        if cure is not None and solver.gap > self.tolerance:
+        }.get(result.reason)
+        if cure is not None and self.gap_ > self.tolerance:
             workers.warn(
-                f"the gap is {solver.gap:.3g} after {len(solver.history)} rounds, above the "
+                f"the gap is {self.gap_:.3g} after {len(result.history)} rounds, above the "
                 f"tolerance {self.tolerance:g}; {cure}",
                 ConvergenceWarning,
             )
@@ -257,12 +258,12 @@ class ConvexRisk(BaseRanker):
                 training = Training.prepare(
                     X[train], inside, balance=self.balance, max_bins=self.max_bins, workers=workers
                 )
-                solver = _Solver(self, training, [])
+                method = _ConditionalGradient(self, training, radii[-1], [])
                 row = []
                 for radius in radii:
-                    solver.solve(radius, 10 * self.tolerance, ())
-                    scores = solver.ensemble().predict(X[test])
-                    row.append(1 - pairs_in_order(outside, scores))
+                    method.within(radius, 10 * self.tolerance)
+                    ensemble = drive(method, interruptible=False).ensemble
+                    row.append(1 - pairs_in_order(outside, ensemble.predict(X[test])))
             errors.append(row)
         if not errors:
             raise ValueError(
@@ -305,16 +306,21 @@ class _Part:
     weight: float
 
 
-class _Solver:
+class _ConditionalGradient(Method):
     """Conditional gradient with pairwise steps, continued from radius to radius.
 
     The model is a point of the ball: weights ``w_h`` and a slack ``radius - sum |w_h|``,
-    which is the weight of the ranker that is 0 everywhere.
+    which is the weight of the ranker that is 0 everywhere. `gap` is the certificate of the last
+    point that was searched from; a round begins with a search, so the fit ends there once the
+    gap is within the tolerance. `full` is the radius of the last ball on the path.
     """
 
-    def __init__(self, settings: ConvexRisk, training: Training, monitors: list[Monitor]):
-        self._training, self._monitors = training, monitors
+    def __init__(
+        self, settings: ConvexRisk, training: Training, full: float, monitors: Sequence[Monitor]
+    ):
+        self._training, self.monitors, self.workers = training, monitors, training.workers
         self._most = settings.n_estimators
+        self.stop = Rounds(self._most)
         self._loss = settings._chosen_loss()
         # The margin of a hinge, whose kink is rounded off; None for losses taken as they are.
         hinge = isinstance(self._loss, Hinge) and self._loss.degree == 1
@@ -325,14 +331,22 @@ class _Solver:
         self._true = PairRisk(self._loss).bind(training.arrangement, training.workers)
         self._unit = 1.0 / (value_at_zero(self._loss) * training.arrangement.total)
         self._weights: dict[Ranker, float] = {}
+        self._whole: dict[Ranker, float] = {}  # the weights after the last whole round
         self._scores = np.zeros(training.table.n_places)
-        self.history = History()
         self._exchanges = 0
-        self.gap, self.reason, self._radius = np.inf, "", 0.0
+        self._full = full
+        self.gap = np.inf
+        self.within(full, settings.tolerance)
         self.state = self._risk.state(self._scores)
 
-    def ensemble(self) -> Ensemble:
-        """The model: rankers with a weight, in the order in which they came."""
+    def within(self, radius: float, tolerance: float) -> Self:
+        """Go on in the ball of another radius, until the gap is within the tolerance."""
+        self._radius, self._tolerance, self._tries = radius, tolerance, 0
+        self.ensemble = self._model()
+        return self
+
+    def _model(self) -> Ensemble:
+        """Rankers with a weight, in the order in which they came."""
         kept = {ranker: weight for ranker, weight in self._weights.items() if weight != 0}
         norm = math.fsum(map(abs, kept.values()))
         # Rounding must not leave the ball, not even by the last bit, in whatever order the
@@ -342,46 +356,52 @@ class _Solver:
         weights = [shrink * weight for weight in kept.values()]
         return Ensemble(list(kept), weights, self._training.table.n_features)
 
-    def solve(self, radius: float, tolerance: float, callbacks: Sequence[Callable]) -> None:
-        """Go on until the gap is certified to be below the tolerance."""
-        self._radius = radius
-        self.history = History()
-        self.reason = ROUNDS_USED_UP
-        for _ in range(self._most):
-            began = time.perf_counter()
+    def advance(self) -> Round | None:
+        """Search, certify the gap, and move if it is not within the tolerance."""
+        while self._tries < self._most:
+            self._tries += 1
             found = self._search.best(self.state.pull)
-            self._certify(found, radius)
-            if self.gap <= tolerance or (found is None and self._smoothing is None):
-                self.reason = "the gap is within the tolerance"
-                return
-            if found is None:  # solved for this rounding of the kink, which was now halved
-                continue
-            moved = self._move(found, radius)
-            self.state = self._risk.state(self._scores)
-            self._record(found, moved, time.perf_counter() - began)
-            progress = Progress(len(self.history), self.history, self.ensemble())
-            if any([callback(progress) is True for callback in callbacks]):
-                self.reason = "a callback said so"
-                return
-            if moved == 0.0 and self._smoothing is None:
-                self.reason = NO_STEP
-                return
-        self._certify(self._search.best(self.state.pull), radius)
-        if self.gap <= tolerance:
-            self.reason = "the gap is within the tolerance"
+            self._certify(found, self._radius)
+            if self.gap <= self._tolerance or (found is None and self._smoothing is None):
+                self.exhausted = WITHIN_TOLERANCE
+                return None
+            if found is not None:
+                return self._round(found)
+            # Solved for this rounding of the kink, which was now halved.
+        self.exhausted = self.finish(ROUNDS_USED_UP)
+        return None
 
-    def interrupt(self, radius: float) -> None:
-        """Keep the weights of the last whole round and certify them for the full ball."""
-        self.reason, self._radius = "interrupted", radius
-        rankers = list(self._weights)
+    def finish(self, reason: str) -> str:  # noqa: ARG002
+        """Certify the point that the last round has come to."""
+        self._certify(self._search.best(self.state.pull), self._radius)
+        return WITHIN_TOLERANCE if self.gap <= self._tolerance else ROUNDS_USED_UP
+
+    def interrupt(self, history: History) -> str:  # noqa: ARG002
+        """Go back to the weights of the last whole round and certify them for the full ball."""
+        self._radius, self._weights = self._full, dict(self._whole)
         self._scores = np.zeros(self._scores.size)
-        for ranker in rankers:
-            self._scores += self._weights[ranker] * ranker.on(self._training.table)
+        for ranker, weight in self._weights.items():
+            self._scores += weight * ranker.on(self._training.table)
         self.state = self._risk.state(self._scores)
-        self._certify(self._search.best(self.state.pull), radius)
-        self._training.workers.warn(
-            f"interrupted: the model is certified to a gap of {self.gap:.3g}"
-        )
+        self._certify(self._search.best(self.state.pull), self._radius)
+        self.ensemble = self._model()
+        return f"the model is certified to a gap of {self.gap:.3g}"
+
+    def _round(self, found: Found) -> Round:
+        moved = self._move(found, self._radius)
+        self.state = self._risk.state(self._scores)
+        self._whole, self.ensemble = dict(self._weights), self._model()
+        cost = self._mean_cost()
+        columns = {
+            "risk": cost,
+            "log_risk": float(np.log(cost)) if cost > 0 else -np.inf,
+            "gap": self.gap,
+            "edge": found.edge,
+            "step": moved,
+            "norm": math.fsum(map(abs, self._weights.values())),
+            "active": len(self._weights),
+        }
+        return Round(columns, last=NO_STEP if moved == 0.0 and self._smoothing is None else "")
 
     def _bind(self) -> None:
         loss = self._loss
@@ -495,7 +515,7 @@ class _Solver:
         direction = radius * self._values(vertex) - self._scores
         share = self._line_search(direction, 1.0)
         self._weights = {ranker: (1 - share) * old for ranker, old in self._weights.items()}
-        for monitor in self._monitors:
+        for monitor in self.monitors:
             monitor.shrink(1 - share)
         self._scores *= 1 - share
         self._add(vertex, share * radius)
@@ -539,25 +559,8 @@ class _Solver:
             return
         signed = part.sign * weight
         self._weights[part.ranker] = self._weights.get(part.ranker, 0.0) + signed
-        for monitor in self._monitors:
+        for monitor in self.monitors:
             monitor.advance(part.ranker, signed)
-
-    def _record(self, found: Found, moved: float, seconds: float) -> None:
-        cost = self._mean_cost()
-        seen: dict[str, float] = {}
-        for monitor in self._monitors:
-            seen |= monitor.look()
-        self.history.append(
-            risk=cost,
-            log_risk=float(np.log(cost)) if cost > 0 else -np.inf,
-            gap=self.gap,
-            edge=found.edge,
-            step=moved,
-            norm=math.fsum(map(abs, self._weights.values())),
-            active=len(self._weights),
-            seconds=seconds,
-            **seen,
-        )
 
 
 def _is_positive(radius: Any) -> bool:

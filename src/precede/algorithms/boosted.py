@@ -8,8 +8,8 @@ from typing import Any
 
 from sklearn.utils import check_random_state
 
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
-from precede.boosting.loop import Plan
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.pull import HESSIANS
 from precede.estimator import BaseRanker

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
-from precede.boosting.loop import Plan, Result
+from precede.boosting.loop import Result
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.exact import log_total

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.folds import folds
 from precede.boosting.history import Stop
-from precede.boosting.loop import Plan, Result
+from precede.boosting.loop import Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.steps import ExactStep

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from precede.algorithms.boosted import TreeLearner
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
-from precede.boosting.loop import Plan
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
-from precede.boosting.loop import Plan
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.estimator import BaseRanker
 from precede.inputs import true_or_false

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,9 +14,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from precede.boosting.checkpoint import Checkpoint
-from precede.boosting.history import History, Progress, Rounds, Stop
-from precede.boosting.loop import Result, advance
-from precede.boosting.progress import ProgressBar
+from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
+from precede.boosting.history import History, Stop
+from precede.boosting.loop import Result
+from precede.boosting.method import PERFECT, Method, Round
 from precede.estimator import BaseRanker, Task
 from precede.inputs import whole_number
 from precede.model import Ensemble
@@ -170,27 +169,12 @@ class RankBoostPlus(BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
-    def _boost(self, task: Task) -> Result:
-        stop: Stop = Rounds(self.n_estimators)
-        watch = self._worsening(task)
-        if watch is not None and self.early_stopping_rounds is not None:
-            stop = stop | watch
-        ensemble, history = self._before(task.checkpoint)
-        saved = [] if task.checkpoint is None else [task.checkpoint]
-        loop = _Loop(self, task, ensemble, history)
-        name, done = type(self).__name__, len(history)
-        try:
-            with ProgressBar(
-                name, rounds=self.n_estimators, done=done, verbose=self.verbose
-            ) as bar:
-                loop.run(stop, [*bar.callbacks(self.callbacks), *saved, *task.listening()])
-        except KeyboardInterrupt:
-            loop.interrupt()
-        finally:
-            for checkpoint in saved:
-                checkpoint.finish()
-        self.memory_ = loop.memory
-        return Result(loop.ensemble, loop.history, loop.state, loop.reason)
+    def _method(
+        self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Method:
+        method = _Descent(self, task, stop, ensemble, history)
+        self.memory_ = method.memory
+        return method
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         if checkpoint is not None:
@@ -348,15 +332,21 @@ class _Combinations:
     parts: list[Floats] = field(default_factory=list)
 
 
-class _Loop:
-    """Coordinate descent on E2, round by round."""
+class _Descent(Method):
+    """Coordinate descent on E2 over linearly independent rankers."""
 
     def __init__(
-        self, settings: RankBoostPlus, task: Task, ensemble: Ensemble | None, history: History
+        self,
+        settings: RankBoostPlus,
+        task: Task,
+        stop: Stop,
+        ensemble: Ensemble | None,
+        history: History,
     ):
         training = task.training
         self._settings, self._training = settings, training
-        self._monitors = [monitor for monitor, _ in task.monitors]
+        self.stop, self.workers = stop, training.workers
+        self.monitors = [monitor for monitor, _ in task.monitors]
         arrangement, table, workers = training.arrangement, training.table, training.workers
         self._candidates = Candidates(table, arrangement, family(settings.rankers), workers)
         self.memory = settings._predict_memory(task, len(self._candidates))
@@ -369,8 +359,7 @@ class _Loop:
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
         self._scores = np.zeros(table.n_places)
         self.ensemble = Ensemble([], [], table.n_features)
-        self.history = History(history)
-        self.reason = ""
+        self._bound = float(history[-1]["bound"]) if len(history) else 1.0
         self._combinations = None
         if settings.search == "optimal":
             vectors = [self._rest(j) for j in range(len(self._candidates))]
@@ -379,7 +368,7 @@ class _Loop:
             self._replay(ensemble)
             # Without a seed the coins of the estimate fall otherwise.
             if settings.memory_limit != "estimate" or task.checkpoint is not None:
-                self._check_history()
+                self._check_history(history)
         self.state = self._e1.state(self._scores)
 
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
@@ -405,50 +394,39 @@ class _Loop:
                 self._enter(number, self._rest(number))
             self._add(self._place[number], weight)
 
-    def _check_history(self) -> None:
+    def _check_history(self, history: History) -> None:
         """Refuse rounds that were learnt from other data."""
         now = self._weights.log_risk
-        was = self.history[-1]["log_risk"] if len(self.history) else 0.0
+        was = history[-1]["log_risk"] if len(history) else 0.0
         if was != now:
             raise ValueError(
                 f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
                 f"here and was {np.exp(was):.6g}; go on with the same data, or fit anew"
             )
 
-    # -- the loop --------------------------------------------------------------------------
+    # -- rounds ----------------------------------------------------------------------------
 
-    def run(self, stop: Stop, callbacks: Sequence[Callable]) -> None:
-        """Go on until something says stop."""
-        if len(self.history) and self.history[-1]["perfect"]:
-            self.reason = "one ranker puts every pair in order"
-            return
-        while not (reason := stop.reason(self.history)):
-            began = time.perf_counter()
-            move = self._choose()
-            if abs(move.edge) <= SETTLED:
-                self.reason = "no weak ranker improves the risk"
-                return
-            step, perfect = self._take(move)
-            self.state = self._e1.state(self._scores)
-            self._record(move, step, perfect, time.perf_counter() - began)
-            progress = Progress(len(self.history), self.history, self.ensemble)
-            if any([callback(progress) is True for callback in callbacks]):
-                self.reason = "a callback said so"
-                return
-            if perfect:
-                self.reason = "one ranker puts every pair in order"
-                return
-        self.reason = reason
+    def advance(self) -> Round | None:
+        """Step along the ranker, or the combination of rankers, of the steepest slope."""
+        move = self._choose()
+        if abs(move.edge) <= SETTLED:
+            self.exhausted = NOTHING_LEFT
+            return None
+        step, perfect = self._take(move)
+        self.state = self._e1.state(self._scores)
+        return self._round(move, step, perfect)
 
-    def interrupt(self) -> None:
-        """Keep whole rounds only."""
-        rounds = len(self.history)
-        parts = int(self.history[-1]["parts"]) if rounds else 0
+    def interrupt(self, history: History) -> str:
+        """Leave out the rankers of a round that was not finished."""
+        parts = int(history[-1]["parts"]) if len(history) else 0
         self.ensemble = self.ensemble.first(parts)
-        self.reason = "interrupted"
-        warnings.warn(f"interrupted: the model has the {rounds} rounds done so far", stacklevel=5)
+        self._scores = np.zeros(self._scores.size)
+        for ranker, weight in zip(self.ensemble.rankers, self.ensemble.weights, strict=True):
+            self._scores += weight * ranker.on(self._training.table)
+        self.state = self._e1.state(self._scores)
+        return super().interrupt(history)
 
-    def _record(self, move: _Move, step: float, perfect: bool, seconds: float) -> None:
+    def _round(self, move: _Move, step: float, perfect: bool) -> Round:
         log_total = float(np.log(self._training.arrangement.total))
         # Theorem 2 speaks of full steps along one ranker, and of slopes that are exact.
         sure = (
@@ -456,23 +434,19 @@ class _Loop:
             and self._settings.learning_rate == 1
             and isinstance(self._weights, PairWeights)
         )
-        before = self.history[-1]["bound"] if len(self.history) else 1.0
-        seen: dict[str, float] = {}
-        for monitor in self._monitors:
-            seen |= monitor.look()
-        self.history.append(
-            risk=float(np.exp(self._weights.log_risk)),
-            log_risk=self._weights.log_risk,
-            e1=float(np.exp(self.state.log_value - log_total)),
-            edge=move.edge,
-            step=step,
-            bound=before * float(np.exp(-0.5 * move.edge**2)) if sure else np.nan,
-            rankers=len(self._used),
-            parts=len(self.ensemble),
-            perfect=perfect,
-            seconds=seconds,
-            **seen,
-        )
+        self._bound = self._bound * float(np.exp(-0.5 * move.edge**2)) if sure else np.nan
+        columns = {
+            "risk": float(np.exp(self._weights.log_risk)),
+            "log_risk": self._weights.log_risk,
+            "e1": float(np.exp(self.state.log_value - log_total)),
+            "edge": move.edge,
+            "step": step,
+            "bound": self._bound,
+            "rankers": len(self._used),
+            "parts": len(self.ensemble),
+            "perfect": perfect,
+        }
+        return Round(columns, last=PERFECT if perfect else "")
 
     # -- choosing --------------------------------------------------------------------------
 
@@ -597,7 +571,7 @@ class _Loop:
         self._used.eta[place] += step
         ranker = self._candidates.ranker(number)
         advance(0, self._scores.size, self._scores, values, step)
-        for monitor in self._monitors:
+        for monitor in self.monitors:
             monitor.advance(ranker, step)
         self.ensemble.append(ranker, step)
 

@@ -13,8 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
 from precede.boosting.history import History, Stop
-from precede.boosting.loop import NOTHING_LEFT, Plan, Result
+from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrangement import Arrangement
 from precede.engine.workers import Workers

@@ -6,6 +6,7 @@ from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from precede.boosting.checkpoint import Checkpoint
+    from precede.boosting.coordinate_descent import CoordinateDescent, Plan, advance
     from precede.boosting.history import (
         History,
         Monitor,
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
         Stop,
         Worsening,
     )
-    from precede.boosting.loop import Plan, Result, advance, run
+    from precede.boosting.loop import Result, drive, run
+    from precede.boosting.method import Method, Round
     from precede.boosting.monitors import (
         check_metric_names,
         defined_metrics,
@@ -40,17 +42,20 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "BoundStep": "steps",
         "Checkpoint": "checkpoint",
+        "CoordinateDescent": "coordinate_descent",
         "ExactStep": "steps",
         "History": "history",
         "LineSearch": "steps",
+        "Method": "method",
         "Monitor": "history",
         "NoProgress": "history",
         "NormalizedStep": "steps",
-        "Plan": "loop",
+        "Plan": "coordinate_descent",
         "Progress": "history",
         "ProgressBar": "progress",
         "QuadraticStep": "steps",
         "Result": "loop",
+        "Round": "method",
         "Rounds": "history",
         "SecantStep": "steps",
         "SmoothedStepWarning": "steps",
@@ -58,9 +63,10 @@ __getattr__, __dir__, __all__ = lazily(
         "StepRule": "steps",
         "Stop": "history",
         "Worsening": "history",
-        "advance": "loop",
+        "advance": "coordinate_descent",
         "check_metric_names": "monitors",
         "defined_metrics": "monitors",
+        "drive": "loop",
         "monitored_metrics": "monitors",
         "pairs_in_order": "monitors",
         "run": "loop",

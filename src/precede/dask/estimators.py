@@ -25,6 +25,7 @@ from precede.algorithms.push import PushRanker
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
 from precede.boosting.history import History, Monitor, Progress
+from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
 from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
 from precede.dask.conversation import Conversation, Peers, Station
@@ -341,8 +342,7 @@ class _Leader:
             self._ensemble = ensemble
         elif added_ is not None:
             self._ensemble.append(*added_)
-        progress = Progress(len(self._history), self._history, self._ensemble)
-        return any([callback(progress) is True for callback in self._callbacks])
+        return told_to_stop(self._callbacks, self._history, self._ensemble)
 
 
 class _Placement:

@@ -1,0 +1,225 @@
+"""Coordinate descent: pull, search, step. What a round of most algorithms does.
+
+An algorithm is a `Plan`: a risk, a family of rankers, a way to choose among them, a rule for
+the step. Nothing here knows which loss it minimises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.boosting.history import History, Monitor, Progress, Stop
+from precede.boosting.method import PERFECT, Method, Round
+from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
+from precede.engine.training import Training
+from precede.model import Ensemble
+from precede.rankers.base import Family, Found, Search
+from precede.rankers.columns import Constant
+from precede.risks.pair_risk import PairRisk
+
+__all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
+
+Floats = NDArray[np.float64]
+
+# Below this many places a second thread costs more than it brings.
+SMALL = 1 << 16
+# Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
+NOTHING_LEFT = "no weak ranker improves the risk"
+NOTHING_FOUND = "the search found no weak ranker that improves the risk"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An algorithm: what to minimise, with which rankers, chosen how, by which step.
+
+    `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
+    RS09 eq. 5). `draw` gives the features allowed in a round, or None for all. `nonnegative`
+    allows only rankers of a positive edge, so that every step and every weight is positive.
+    """
+
+    risk: PairRisk
+    rankers: Family
+    step: StepRule
+    stop: Stop
+    select: str = "slope"
+    learning_rate: float = 1.0
+    draw: Callable[[], NDArray[np.bool_] | None] = lambda: None
+    nonnegative: bool = False
+    callbacks: Sequence[Callable[[Progress], Any]] = ()
+
+
+class CoordinateDescent(Method):
+    """Every round one ranker is chosen by the pull and added with a step along it.
+
+    `ensemble` and `history` are rounds of an earlier fit to go on from.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        training: Training,
+        ensemble: Ensemble | None = None,
+        history: History | None = None,
+        monitors: Sequence[Monitor] = (),
+    ):
+        self.plan, self.training, self.monitors = plan, training, monitors
+        self.stop, self.workers = plan.stop, training.workers
+        self.risk = plan.risk.bind(training.arrangement, training.workers)
+        self.search: Search = plan.rankers.start(training.table, training.workers)
+        if plan.nonnegative:
+            self.search = self.search.rising()
+            _check_nonnegative(ensemble)
+        self.ensemble = Ensemble([], [], training.table.n_features)
+        self.scores = np.zeros(training.table.n_places)
+        self._warned = False
+        self._moving = False  # whether a round has been begun to be added to the scores
+        plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
+        for ranker, weight in zip(*_parts(ensemble), strict=True):
+            plan.step.again(self.risk, self.scores, ranker, weight)
+            self._add(ranker, weight, ranker.on(training.table))
+        self.state = self.risk.state(self.scores)
+
+    def advance(self) -> Round | None:
+        """Choose a ranker and add it."""
+        found = self._choose()
+        if found is None:
+            sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf
+            self.exhausted = NOTHING_LEFT if sure else NOTHING_FOUND
+            return None
+        values = found.values
+        if values is None:
+            values = found.ranker.on(self.training.table)
+        step = self._step(found, values)
+        self._warn(step, found)
+        weight = step.size if step.whole else self.plan.learning_rate * step.size
+        if self.plan.nonnegative and weight <= 0:  # the edge was nothing but rounding
+            self.exhausted = NOTHING_LEFT
+            return None
+        self._moving = True
+        self._add(found.ranker, weight, values)
+        self.state = self.risk.state(self.scores)
+        self._moving = False
+        return self._round(found, weight, step)
+
+    def interrupt(self, history: History) -> str:
+        """Leave out a ranker whose round was not finished."""
+        if self._moving or len(self.ensemble) > len(history):
+            self.ensemble = self.ensemble.first(len(history))
+            self.scores = np.zeros(self.scores.size)
+            for ranker, weight in zip(*_parts(self.ensemble), strict=True):
+                self._move(ranker.on(self.training.table), weight)
+            self.state = self.risk.state(self.scores)
+        return super().interrupt(history)
+
+    def check_history(self, history: History) -> None:
+        """Refuse a history that is not the one of these data."""
+        if not len(history):
+            return
+        was, now = history[-1].get("log_risk"), self._log_risk()
+        if was != now:
+            raise ValueError(
+                f"after {len(history)} rounds the logarithm of the risk is {now!r} here and "
+                f"{was!r} in the checkpoint: it was made from other data; remove it or give "
+                "another path"
+            )
+
+    def _step(self, found: Found, values: NDArray) -> Step:
+        if not self.state.scores.any() and (offset := self.risk.offset(self.state)) != 0:
+            return Step(offset, whole=True)
+        return self.plan.step.step(self.risk, self.state, found, values)
+
+    def _log_risk(self) -> float:
+        return self.risk.log_mean_payment(self.state.log_value)
+
+    def _choose(self) -> Found | None:
+        if self.state.log_mass == -np.inf:  # every pair is beyond its margin
+            return None
+        allowed = self.plan.draw()
+        if (offset := self._offset()) is not None:
+            return offset
+        found = self._best(allowed)
+        if found is None and allowed is not None:  # none of those drawn is of any use
+            found = self._best(None)
+        return found
+
+    def _offset(self) -> Found | None:
+        """The constant, as the first ranker of all, where the risk asks for one."""
+        if self.state.scores.any() or self.risk.offset(self.state) == 0:
+            return None
+        ones = np.ones(self.state.scores.size)
+        return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
+
+    def _best(self, allowed: NDArray[np.bool_] | None) -> Found | None:
+        if self.plan.select == "decrease":
+            factors = self.risk.factors(self.state)
+            if factors is None:
+                raise ValueError(
+                    "select='decrease' is for the exponential loss without a push; "
+                    "use select='slope'"
+                )
+            return self.search.best_decrease(factors, allowed)
+        return self.search.best_for(self.risk.pull_of(self.state), allowed)
+
+    def _move(self, values: NDArray, weight: float) -> None:
+        self.workers.run(
+            advance, self.scores.size, self.scores, values, weight, small=self.scores.size < SMALL
+        )
+
+    def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
+        self._move(values, weight)
+        for monitor in self.monitors:
+            monitor.advance(ranker, weight)
+        self.ensemble.append(ranker, weight)
+
+    def _round(self, found: Found, weight: float, step: Step) -> Round:
+        log_risk = self._log_risk()
+        columns = {
+            "risk": float(np.exp(log_risk)),
+            "log_risk": log_risk,
+            "edge": found.edge,
+            "step": weight,
+            "smoothed": step.smoothed,
+            "perfect": step.perfect,
+        }
+        more = self.plan.step.seen(self.risk, self.state)
+        return Round(columns, more, PERFECT if step.perfect else "")
+
+    def _warn(self, step: Step, found: Found) -> None:
+        if step.smoothed and self.plan.step.warns and not self._warned:
+            self._warned = True
+            self.training.workers.warn(
+                f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
+                "infinite; it was made finite by half a pair on each side (said once; see "
+                "history_['smoothed'])",
+                SmoothedStepWarning,
+            )
+
+
+def _check_nonnegative(ensemble: Ensemble | None) -> None:
+    """Refuse to continue a model with negative weights under the promise of none."""
+    least = min(_parts(ensemble)[1], default=0.0)
+    if least < 0:
+        raise ValueError(
+            f"nonnegative=True, but the model to go on with has a weight of {least:g}; set "
+            "warm_start=False or nonnegative=False"
+        )
+
+
+def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
+    return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def advance(low, high, scores, values, weight):
+    """Add ``weight·values`` to the scores of the places low..high."""
+    for place in range(low, high):
+        scores[place] += weight * values[place]

@@ -10,19 +10,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import naive_metrics as naive
-from precede import Judgments
-from precede.inference import mean_metric
+from precede import Judgments, RankBoost, Report
+from precede.cli.commands import app
+from precede.inference import compare, mean_metric
 from precede.metrics import (
     PRESETS,
+    REGISTRY,
     Evaluator,
     Interval,
     Metric,
     Policy,
+    default_metrics,
     evaluate,
+    list_metrics,
+    listed_metrics,
     metric,
     precision_at_percent,
+    register_metric,
 )
 
 NAMES = [
@@ -400,22 +407,25 @@ GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
     [
         ({"scores": [1.0, math.nan, 2.0]}, r"scores\[1\] is nan"),
         ({"scores": [1.0, 2.0, math.inf]}, r"scores\[2\] is inf"),
-        ({"scores": [1.0, 2.0]}, r"scores has 2 rows, y has 3"),
-        ({"scores": ["a", "b", "c"]}, r"scores must hold numbers only.*'a'.*map text"),
-        ({"y": ["low", "high", "low"]}, r"y must hold numbers only.*'low'"),
-        ({"sample_weight": ["a", "b", "c"]}, r"sample_weight must hold numbers only"),
-        ({"gains": ["a"]}, r"gains must hold numbers only"),
-        ({"scores": [[1.0], [2.0], [3.0]]}, r"scores has shape \(3, 1\)"),
+        ({"scores": [1.0, 2.0]}, r"scores has 2 values for 3 rows"),
+        ({"scores": ["a", "b", "c"]}, r"scores must be numbers.*'a'.*map text"),
+        ({"y": ["low", "high", "low"]}, r"y must be numbers.*'low'"),
+        ({"sample_weight": ["a", "b", "c"]}, r"sample_weight must be numbers"),
+        ({"gains": ["a"]}, r"gains must be numbers"),
+        ({"scores": [[1.0, 2.0]] * 3}, r"scores has shape \(3, 2\)"),
         ({"y": [0, math.nan, 1]}, r"y\[1\] is nan"),
         ({"y": []}, r"y has shape \(0,\)"),
-        ({"qid": [1, 2]}, r"qid has 2 rows, y has 3"),
+        ({"qid": [1, 2]}, r"qid has 2 values for 3 rows"),
         ({"qid": [1.0, math.nan, 1.0]}, r"qid\[1\] is nan"),
         ({"qid": ["a", None, "a"]}, r"qid\[1\] is None"),
         ({"qid": np.array(["2020-01-01", "NaT", "NaT"], "M8[D]")}, r"qid\[1\] is NaT"),
         ({"qid": [[1, 2], [1, 2], [1, 3]]}, r"qid has shape \(3, 2\)"),
         ({"sample_weight": [1, -1, 1]}, r"sample_weight\[1\] is -1"),
-        ({"sample_weight": [1, 1]}, r"sample_weight has 2 rows, y has 3"),
-        ({"sample_weight": [0, 0, 0]}, r"sample_weight\[0\] is 0, .* more than 0 to some row"),
+        ({"sample_weight": [1, 1]}, r"sample_weight has 2 values for 3 rows"),
+        (
+            {"sample_weight": [0, 0, 0]},
+            r"sample_weight is 0 in every row",
+        ),
         ({"sample_weight": [0, 0, 1]}, r"no query of positive weight"),
         ({"metrics": []}, r"metrics is empty"),
         ({"ties": "best"}, r"ties='best' is not one of"),
@@ -536,7 +546,7 @@ def test_judgments_bring_grades_queries_and_weights():
         (Judgments(qid=[1, 1, 1]), {}, r"without grades: .*Judgments\(grade\)"),
         (Judgments([0, 1, 2]), {"qid": [1, 1, 1]}, r"qid is given beside a Judgments"),
         (Judgments([0, 1, 2]), {"sample_weight": [1, 1, 1]}, r"sample_weight is given beside"),
-        (Judgments([0, math.nan, 2]), {}, r"y\[1\] is nan: drop the row"),
+        (Judgments([0, math.nan, 2]), {}, r"y\[1\] is nan; drop the row"),
         (Judgments([0, 1, 2], weight=[0, 0, 0]), {}, r"more than 0 to some row"),
     ],
 )
@@ -814,3 +824,86 @@ def test_doctests():
     results = doctest.testmod(metrics)
     assert results.attempted >= 7
     assert results.failed == 0
+
+
+def mean_of_top(grades, depth):
+    return float(np.mean(grades[:depth]))
+
+
+@pytest.fixture
+def toy():
+    """A metric registered for one test, of which less is better."""
+    yield register_metric(
+        "shame", lambda grades, depth: -mean_of_top(grades, depth), needs="pair",
+        greater_is_better=False, meaning="minus the mean grade at the top", default="shame@3",
+        uses=("evaluate", "by_query", "compare", "list"),
+    )  # fmt: skip
+    del REGISTRY["shame"]
+
+
+def test_a_registered_metric_is_known_everywhere(toy):
+    y, scores, qid = example()
+    found = evaluate(y, scores, qid)
+    for number, query in enumerate(found.queries):
+        mine = y[qid == query][np.argsort(-scores[qid == query])]
+        expected = -mean_of_top(mine, 3) if np.ptp(mine) else math.nan
+        assert found.per_query["shame@3"][number] == pytest.approx(expected, nan_ok=True)
+    half = evaluate(y, scores, qid, metrics="shame@50%")
+    assert half.mean["shame@50%"] == found.mean["shame@3"]
+    paired = compare(y, scores, -scores, qid, metric="shame@3")
+    assert paired.difference == pytest.approx(
+        found.mean["shame@3"] - evaluate(y, -scores, qid).mean["shame@3"]
+    )
+    X = np.column_stack([scores, y + scores])
+    model = RankBoost(n_estimators=6, eval_metric="shame@3", early_stopping_rounds=2)
+    model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    watched = model.evals_result_["valid_0"]["shame@3"]
+    assert model.best_score_ == min(watched)
+    facts = Report(model, X, y, qid=qid).facts
+    assert "shame@3" in [row["metric"] for row in facts["quality"]["metrics"]]
+    assert "shame@3" in facts["queries"]["columns"]
+    alone = Report(RankBoost(n_estimators=2).fit(X, y), X, y).facts
+    assert "shame@3" in [row["metric"] for row in alone["quality"]["metrics"]]
+    told = CliRunner().invoke(app, ["metrics", "--json"]).stdout.splitlines()
+    row = next(row for row in map(json.loads, told) if row["metric"] == "shame")
+    assert (row["better"], row["default"]) == ("less", "shame@3")
+    assert row["written"] == "shame, shame@10 or shame@5%"
+
+
+def test_every_list_of_metrics_comes_from_the_registry():
+    assert default_metrics() == (
+        "ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
+        "precision_at_percent@10",
+    )  # fmt: skip
+    assert default_metrics("by_query") == ("ndcg@10", "map", "mrr", "pair_error")
+    assert default_metrics("compare") == ("ndcg@10", "pair_error")
+    assert listed_metrics() == ("pairwise_accuracy", "pair_error")
+    assert (list_metrics(2), list_metrics(5)) == (("auc", "pair_error"), ("pair_error",))
+    for name, defined in REGISTRY.items():
+        assert defined.name == name
+        assert defined.meaning
+        assert defined.default is None or metric(defined.default).name == name
+    worse = [name for name, defined in REGISTRY.items() if not defined.greater_is_better]
+    assert worse == ["pair_error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"name": "NDCG"}, "name='NDCG'; give a word in lower case"),
+        ({"name": "ndcg"}, "ndcg is a metric already"),
+        ({"function": 3}, "function=3; give a function"),
+        ({"needs": "luck"}, "needs='luck'; choose one of relevant, pair, nothing"),
+        ({"default": "ndcg@10"}, "default='ndcg@10' is another metric than 'mine'"),
+    ],
+)
+def test_what_is_no_metric_is_not_registered(change, told):
+    before = dict(REGISTRY)
+    with pytest.raises(ValueError, match=told):
+        register_metric(**{"name": "mine", "function": mean_of_top} | change)
+    assert before == REGISTRY
+
+
+def test_a_registered_metric_has_no_closed_form_of_ties(toy):
+    with pytest.raises(ValueError, match=r"shame@3 is no mean over the orders.*ties='worst'"):
+        evaluate([0, 1], [1, 1], metrics="shame@3", ties="average")

@@ -94,7 +94,7 @@ def test_printed_and_plain():
         (([1, 1], [1, 2]), {}, "1 classes"),
         (([0, 1, 2], [1, 2, 3]), {}, "3 classes"),
         (([0, 1], [1, np.nan]), {}, "finite"),
-        (([0, 1], [1, 2, 3]), {}, "shape"),
+        (([0, 1], [1, 2, 3]), {}, "scores has 3 values for 2 rows"),
         (([0, 1], [1, 2]), {"count": [0]}, "count holds 0"),
         (([0, 1], [1, 2]), {"fraction": [2]}, "fraction holds 2"),
         (([0, 1], [1, 2]), {"power": [0.5]}, "power holds 0.5"),

@@ -18,12 +18,12 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, xlogy
 
+from precede.engine.parameters import check_choice
 from precede.engine.table import Table
-from precede.inference import check_choice, read_sample
+from precede.judgments import check_column, read_sample, to_numbers
 from precede.losses import Exponential, Hinge, Logistic, PairLoss, pair_loss, value_at_zero
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (lives on here)
-from precede.metrics import finite_column, to_numbers
 from precede.rankers.stumps import Stumps
 
 __all__ = [
@@ -483,7 +483,7 @@ def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "
     """
     check_choice("kind", kind, ("rankboost", "rankboost_plus"))
     check_choice("given", given, ("edges", "normalisers"))
-    rounds, plus = finite_column(values, "values"), kind == "rankboost_plus"
+    rounds, plus = check_column(values, "values"), kind == "rankboost_plus"
     low, high = (-1 - 1e-12, 1 + 1e-12) if given == "edges" else (0.0, math.inf)
     if rounds.min() < low or rounds.max() > high:
         found = f"{given} from {rounds.min():g} to {rounds.max():g}"
@@ -548,7 +548,7 @@ def convergence_bound(
       + 0.3864  length and inexactness of the steps
       Zheng et al. (2007), theorem 1
     """
-    taken = finite_column(steps, "steps")
+    taken = check_column(steps, "steps")
     slack = np.broadcast_to(to_numbers(tolerances, "tolerances"), taken.shape)
     _check_risks(target_norm, start_risk, target_risk, curvature)
     if taken.min() < 0 or not (slack >= 0).all():
@@ -871,8 +871,8 @@ def _grid_sentence(tried: int) -> str:
 
 
 def _labelled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    labels = finite_column(y, "y")
-    return labels, finite_column(scores, "scores", len(labels))
+    labels = check_column(y, "y")
+    return labels, check_column(scores, "scores", len(labels))
 
 
 def _check_open(name: str, given: float) -> None:

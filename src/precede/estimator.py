@@ -33,6 +33,8 @@ from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
 from precede.engine.exact import exact_sum, greatest
+from precede.engine.frames import check_categories, refuse_text
+from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
@@ -46,20 +48,7 @@ from precede.explain.contributions import (
     shape_function,
 )
 from precede.files.disk import DiskTable
-from precede.inputs import (
-    check_categories,
-    evaluation_sets,
-    grades_of,
-    in_range,
-    one_for_each,
-    qid_of_groups,
-    refuse_text,
-    sample_weights,
-    two_grades,
-    weighted,
-    whole_number,
-)
-from precede.judgments import Judgments
+from precede.judgments import Judgments, judgments_to_fit
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import Family, family
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
@@ -569,30 +558,15 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
         Gives also the two classes, if it is two classes in one list.
         """
-        if isinstance(y, Judgments):
-            given = {"qid": qid, "group": group, "pairs": pairs, "pair_weight": pair_weight}
-            extra = [name for name, value in given.items() if value is not None]
-            if extra:
-                raise ValueError(
-                    f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
-                )
-            judgments = weighted(y, sample_weights(sample_weight, n), n)
-            return judgments, two_grades(judgments, judgments.grade)
         if y is None and pairs is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
-        if group is not None:
-            qid = qid_of_groups(group, qid, n)
-        grade, labels = (None, None) if y is None else grades_of(y)
-        if grade is not None and grade.size != n:
-            raise ValueError(f"y has {grade.size} values and X has {n} rows; give one per row")
-        weight = sample_weights(sample_weight, n)
-        judgments = Judgments(
-            grade, qid, pairs=pairs, pair_weight=pair_weight, weight=weight, n=n
+        return judgments_to_fit(
+            n, y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
+            sample_weight=sample_weight,
         )  # fmt: skip
-        return judgments, two_grades(judgments, labels)
 
     def _check_parameters(self) -> None:
         whole_number("n_estimators", self.n_estimators, least=1)
@@ -638,9 +612,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     "watch; pass eval_set=(X, y)"
                 )
             return []
-        sets = evaluation_sets(eval_set)
-        qids = one_for_each(eval_qid, len(sets), "eval_qid")
-        groups = one_for_each(eval_group, len(sets), "eval_group")
+        sets = _evaluation_sets(eval_set)
+        qids = _one_for_each(eval_qid, len(sets), "eval_qid")
+        groups = _one_for_each(eval_group, len(sets), "eval_group")
         monitors = []
         for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
@@ -792,6 +766,28 @@ def _spelled(value: Any) -> Any:
     if value is not None and not isinstance(value, int | float):
         raise ValueError(f"{shown(value)} in the history of the model is not a number")
     return value
+
+
+def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+    """List of (X, y), from one or several."""
+    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
+    if not isinstance(sets, list) or not all(
+        isinstance(each, tuple | list) and len(each) == 2 for each in sets
+    ):
+        raise ValueError("eval_set must be (X, y) or a list of such pairs")
+    return [(X, y) for X, y in sets]
+
+
+def _one_for_each(values: Any, count: int, name: str) -> list:
+    """List with one entry for each evaluation set."""
+    if values is None:
+        return [None] * count
+    listed = list(values) if isinstance(values, list | tuple) else [values]
+    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
+        listed = [values]
+    if len(listed) != count:
+        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
+    return listed
 
 
 def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:

@@ -20,16 +20,17 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr, stdtrit
 
-from precede.judgments import Judgments, number_queries
-from precede.metrics import (
-    Interval,
+from precede.engine.parameters import check_choice, upper_tail
+from precede.judgments import (
+    Judgments,
+    check_column,
     check_within_queries,
-    evaluate,
-    query_numbers,
-    read_target,
+    number_queries,
+    read_sample,
+    refuse_weights,
     to_numbers,
-    upper_tail,
 )
+from precede.metrics import Interval, evaluate
 
 __all__ = [
     "Comparison",
@@ -41,6 +42,7 @@ __all__ = [
     "holm",
     "mean_metric",
     "nemenyi",
+    "of_one_list",
     "ranking_risk",
 ]
 
@@ -326,8 +328,21 @@ def auc(
         grades = int(sample.grade.max()) + 1
         raise ValueError(f"auc needs two classes, y has {grades}; use ranking_risk for grades")
     # Scores turned round err in exactly the pairs that are right, ties staying half.
-    ratio = sample.ratio(-_vector("scores", scores), "comparable", 0.5)
+    ratio = sample.ratio(-check_column(scores, "scores", infinite=True), "comparable", 0.5)
     return _estimate(ratio, method, random_state, quantity="AUC", scale=scale)
+
+
+def of_one_list(metric: str, y: ArrayLike, scores: ArrayLike) -> Estimate | None:
+    """Estimate a metric of a single list, the item being the unit; None where none is known.
+
+    >>> of_one_list("auc", [0, 1, 1], [1, 2, 3]).value, of_one_list("mrr", [0, 1], [1, 2])
+    (1.0, None)
+    """
+    if metric == "auc":
+        return auc(y, scores)
+    if RISK_METRICS.get(metric) == "comparable":
+        return ranking_risk(y, scores, pairs="comparable")
+    return None
 
 
 def mean_metric(
@@ -352,10 +367,10 @@ def mean_metric(
     mean 0.6500, 95 % interval 0.1553 to 1.1447
       standard error 0.1555, asymptotic; 4 queries, 1 skipped
     """
-    numbers = to_numbers(values, "values")
+    numbers = check_column(values, "values", missing=True)
     kept = numbers[~np.isnan(numbers)]
-    if numbers.ndim != 1 or not len(kept) or np.isinf(kept).any():
-        raise ValueError(f"{len(kept)} values of {numbers.shape}; give finite ones, not all NaN")
+    if not len(kept):
+        raise ValueError(f"0 values of {len(numbers)}; give finite ones, not all NaN")
     if method == "bernstein" and (kept.min() < 0 or kept.max() > 1):
         given = f"values from {kept.min():g} to {kept.max():g}"
         raise ValueError(f"{given}; method='bernstein' needs them in [0, 1], rescale them")
@@ -411,7 +426,10 @@ def compare(
     """
     check_choice("method", method, ("asymptotic", "randomization"))
     sample = _read(y, qid, groups)
-    scores = [_vector("scores_a", scores_a), _vector("scores_b", scores_b)]
+    scores = [
+        check_column(values, name, sample.n_rows, infinite=True)
+        for name, values in (("scores_a", scores_a), ("scores_b", scores_b))
+    ]
     if metric == "auc" and isinstance(sample, _Sample):
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
     elif metric in RISK_METRICS:
@@ -447,7 +465,7 @@ def holm(p_values: ArrayLike) -> np.ndarray:
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    raw = _vector("p_values", p_values)
+    raw = check_column(p_values, "p_values", empty=True)
     if ((raw < 0) | (raw > 1)).any():
         raise ValueError(f"p values from {raw.min():g} to {raw.max():g}; they must lie in [0, 1]")
     order = np.argsort(raw, kind="stable")
@@ -659,6 +677,10 @@ class _Sample:
     def unit(self) -> str:
         return "query" if self.queries else "item"
 
+    @property
+    def n_rows(self) -> int:
+        return len(self.grade)
+
     def wrong(self, ranks: np.ndarray) -> float:
         """Count the errors over ordered pairs, equal ranks half."""
         ones = np.ones(len(self.grade))
@@ -666,8 +688,8 @@ class _Sample:
 
     @classmethod
     def build(cls, y: ArrayLike, qid: ArrayLike | None) -> _Sample:
-        labels = _vector("y", y)
-        query = query_numbers(qid, len(labels))[0]
+        labels = check_column(y, "y", infinite=True, empty=True)
+        query = number_queries(qid, len(labels))[0]
         grade = np.unique(labels, return_inverse=True)[1]
         order = np.lexsort((grade, query))
         grade, query = grade[order], query[order]
@@ -683,9 +705,8 @@ class _Sample:
 
     def ranks(self, scores: ArrayLike) -> np.ndarray:
         """Dense ranks 1, 2, … of the scores within each query."""
-        values, size = _vector("scores", scores), len(self.grade)
-        if len(values) != size:
-            raise ValueError(f"{len(values)} scores for {size} labels; give one score per label")
+        size = len(self.grade)
+        values = check_column(scores, "scores", size, infinite=True)
         code = np.unique(values[self.order], return_inverse=True)[1]
         base = size * np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         distinct, place = np.unique(base + code, return_inverse=True)
@@ -759,10 +780,7 @@ class _ListedSample:
         if groups is not None:
             if y.qid is not None:
                 raise ValueError("groups given beside y.qid; give one of the two as the unit")
-            unit, number = "group", number_queries(groups)[0]
-            if number.size != len(sides):
-                told = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
-                raise ValueError(f"{told}; give one for each")
+            unit, number = "group", number_queries(groups, len(sides), "groups")[0]
         kept = weight > 0
         rows, items = np.unique(sides[kept], return_inverse=True)
         ties = np.concatenate(tied)[kept]
@@ -773,9 +791,7 @@ class _ListedSample:
 
     def ranks(self, scores: ArrayLike) -> np.ndarray:
         """Dense ranks 1, 2, … of the scores of the items."""
-        values = _vector("scores", scores)
-        if len(values) != self.n_rows:
-            raise ValueError(f"{len(values)} scores for {self.n_rows} rows; give one score per row")
+        values = check_column(scores, "scores", self.n_rows, infinite=True)
         return np.unique(values[self.rows], return_inverse=True)[1] + 1
 
     def errors(self, ranks: np.ndarray, tie: float) -> np.ndarray:
@@ -823,7 +839,7 @@ def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample
     """Labels, or the listed pairs of a `Judgments`, with their independent units."""
     held = (y.pairs, y.ties) if isinstance(y, Judgments) else ()
     if any(pairs is not None and len(pairs) for pairs in held):
-        _refuse_weights(y.weight)
+        refuse_weights(y.weight)
         if qid is not None:
             raise ValueError("qid is given beside a Judgments: put it inside")
         return _ListedSample.build(y, groups)
@@ -884,38 +900,6 @@ def _bernstein_ends(value: float, blocks: int, alpha: float) -> tuple[float, flo
     middle = [bound * (sign * (1 - 2 * value) + 1 / 3) for sign in (-1, 1)]
     down, up = ((half + math.sqrt(half**2 + square * constant)) / square for half in middle)
     return max(value - down, 0.0), min(value + up, 1.0)
-
-
-def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, Any]:
-    """Return labels and queries, which a `Judgments` may hold in one; refuse what would be lost.
-
-    `one_list` names a function that knows no queries.
-    """
-    labels, queries, weight = read_target(y, qid)
-    _refuse_weights(weight)
-    if one_list and queries is not None:
-        raise ValueError(f"y has queries, but {one_list} takes one list; pass y.grade to pool them")
-    return labels, queries
-
-
-def _refuse_weights(weight: np.ndarray | None) -> None:
-    if weight is not None and (weight != 1).any():
-        why = "y has item weights, but here items are independent draws that count alike"
-        raise ValueError(f"{why}; make the Judgments without them, or use precede.metrics")
-
-
-def _vector(name: str, values: ArrayLike) -> np.ndarray:
-    numbers = to_numbers(values, name)
-    if numbers.ndim != 1:
-        raise ValueError(f"{name} has shape {numbers.shape}; give one dimension")
-    if np.isnan(numbers).any():
-        raise ValueError(f"{name}[{np.isnan(numbers).argmax()}] is NaN; drop or fill such items")
-    return numbers
-
-
-def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
-    if given not in choices:
-        raise ValueError(f"{name}={given!r}; choose one of {', '.join(choices)}")
 
 
 # Items of a query stand by rising grade; a Fenwick tree adds up the scores seen so far.

@@ -3,11 +3,14 @@
 A `Judgments` is a target that scikit-learn can slice. `Judgments.arrange` turns it into an
 `Arrangement`: rows sorted by query and grade, so that every run of equal grade is a slice and
 the sums over pairs become sums over runs. Nothing here ever lists the pairs of graded labels.
+
+This is the only module that checks y, qid, group, pairs, weights, scores and feature names; every
+refusal names the value and the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,14 @@ from precede.engine.arrangement import (
     _arrange,
     check_balance,
 )
+from precede.engine.frames import is_missing
 
-__all__ = ["Judgments", "number_queries"]
+__all__ = [
+    "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
+    "column_numbers", "feature_names", "grades_of", "judgments_to_fit", "number_queries",
+    "numeric_grades", "qid_of_groups", "read_sample", "read_target", "refuse_weights",
+    "sample_weights", "to_numbers", "two_grades",
+]  # fmt: skip
 
 
 Floats = NDArray[np.float64]
@@ -95,9 +104,9 @@ class Judgments:
         label: ArrayLike | None = None,
         n: int | None = None,
     ):
-        self.grade = None if grade is None else _numbers(grade, "grade", allow_nan=True)
-        self.label = None if label is None else _numbers(label, "label", allow_nan=True)
-        self.weight = None if weight is None else _weights(weight, "weight")
+        self.grade = _given(grade, "grade")
+        self.label = _given(label, "label")
+        self.weight = None if weight is None else np.array(check_weights(weight, "weight"))
         self.qid = None if qid is None else _identifiers(qid)
         self._n = self._common_length(n)
         self.pairs = _check_pairs(pairs, self._n)
@@ -124,7 +133,7 @@ class Judgments:
         >>> Judgments.bipartite([True, False, False]).n_pairs
         2
         """
-        grade = _numbers(y, "y", allow_nan=False)
+        grade = check_column(y, "y", empty=True)
         distinct = np.unique(grade)
         if distinct.size > 2:
             raise ValueError(
@@ -351,25 +360,64 @@ class Judgments:
         return next(iter(lengths.values()))
 
 
-def _numbers(values: ArrayLike, name: str, *, allow_nan: bool) -> Floats:
-    array = _one_dimension(values, name)
+def _given(values: ArrayLike | None, name: str) -> Floats | None:
+    """Return grades or labels, NaN where a row has none, in an array of their own."""
+    if values is None:
+        return None
+    return np.array(check_column(values, name, missing=True, empty=True))
+
+
+# -- the checks that every public function uses ------------------------------------------------
+
+
+def to_numbers(values: Any, name: str) -> Floats:
+    """Return a float64 array of any shape, or say what is not a number.
+
+    >>> to_numbers([[1, True]], "X")
+    array([[1., 1.]])
+    """
     try:
-        if array.dtype.kind == "c":
+        if np.iscomplexobj(values):
             raise ValueError("some are complex")
-        array = array.astype(np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be numbers, but {error}; map text to numbers first"
         ) from error
-    bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
+
+
+def check_column(
+    values: Any,
+    name: str,
+    rows: int | None = None,
+    *,
+    missing: bool = False,
+    infinite: bool = False,
+    empty: bool = False,
+) -> Floats:
+    """Return one number per row, or say which value is wrong.
+
+    `missing` allows NaN, `infinite` infinities, `empty` no rows at all. A column vector of shape
+    (n, 1) is flattened.
+
+    >>> check_column([1, 2], "scores", rows=2)
+    array([1., 2.])
+    """
+    column = _flat(to_numbers(values, name), name)
+    if rows is not None and column.size != rows:
+        raise ValueError(f"{name} has {column.size} values for {rows} rows; give one per row")
+    if not column.size and not empty:
+        raise ValueError(f"{name} has shape {column.shape}; give at least one row")
+    bad = (np.isnan(column) & (not missing)) | (np.isinf(column) & (not infinite))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise ValueError(f"{name}[{row}] is {array[row]}; use finite numbers")
-    return array
+        raise ValueError(f"{name}[{row}] is {column[row]}; drop the row or give a finite number")
+    return column
 
 
-def _weights(values: ArrayLike, name: str) -> Floats:
-    array = _numbers(values, name, allow_nan=False)
+def check_weights(values: Any, name: str, rows: int | None = None) -> Floats:
+    """Return one weight per row: 0, or a number whose products and sums stay finite."""
+    array = check_column(values, name, rows, empty=True)
     if (array < 0).any():
         row = int(np.flatnonzero(array < 0)[0])
         raise ValueError(f"{name}[{row}] is {array[row]:g}; weights cannot be negative")
@@ -384,8 +432,16 @@ def _weights(values: ArrayLike, name: str) -> Floats:
     return array
 
 
-def _one_dimension(values: ArrayLike, name: str) -> NDArray:
-    array = _as_array(values, name)
+def sample_weights(sample_weight: Any, rows: int, name: str = "sample_weight") -> Floats | None:
+    """Weights of the rows; a single number stands for all of them."""
+    if sample_weight is None:
+        return None
+    if np.ndim(to_numbers(sample_weight, name)) == 0:
+        sample_weight = np.full(rows, float(sample_weight))
+    return check_weights(sample_weight, name, rows)
+
+
+def _flat(array: NDArray, name: str) -> NDArray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -400,17 +456,21 @@ def _as_array(values: ArrayLike, name: str) -> NDArray:
         raise ValueError(f"{name} is no array: {error}") from error
 
 
-def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
+def number_queries(
+    qid: Any, rows: int | None = None, name: str = "qid"
+) -> tuple[Integers, NDArray[Any]]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
     Gives the number of every row, and the identifier of every number: sorted, or in the order
     of their first row where they are objects other than text. Missing identifiers
-    (None, NaN, NaT) are refused. O(n log n).
+    (None, NaN, NaT) are refused. None stands for one query of all `rows`. O(n log n).
 
     >>> number_queries(["b", "a", "b"])
     (array([1, 0, 1]), array(['a', 'b'], dtype='<U1'))
     """
-    array = _identifiers(qid)
+    array = np.zeros(rows or 0, np.int64) if qid is None else _identifiers(qid, name)
+    if rows is not None and array.size != rows:
+        raise ValueError(f"{name} has {array.size} values for {rows} rows; give one per row")
     if array.dtype.kind != "O" or {type(value) for value in array} <= {str}:
         names, number = np.unique(array, return_inverse=True)
         return number.astype(np.int64), names
@@ -421,30 +481,21 @@ def number_queries(qid: ArrayLike) -> tuple[Integers, NDArray]:
     return number, names
 
 
-def _identifiers(values: ArrayLike) -> NDArray:
+def _identifiers(values: ArrayLike, name: str = "qid") -> NDArray:
     if isinstance(values, list | tuple) and len({type(value) for value in values}) > 1:
         array = np.empty(len(values), object)  # asarray would turn [1, "1"] into equal texts
         array[:] = values
     else:
-        array = _one_dimension(values, "qid")
+        array = _flat(_as_array(values, name), name)
     missing = np.zeros(array.size, bool)
     if array.dtype.kind in "fcmM":
         missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array)
     elif array.dtype.kind == "O":
-        missing = np.array([_is_missing(value) for value in array], bool)
+        missing = np.array([is_missing(value) for value in array], bool)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise ValueError(f"qid[{row}] is {array[row]}; every row needs a query identifier")
+        raise ValueError(f"{name}[{row}] is {array[row]}; every row needs a query identifier")
     return array
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)  # noqa: PLR0124  (only missing values differ from themselves)
-    except (TypeError, ValueError):  # pandas' NA has no truth value
-        return True
 
 
 def _count(number: int, noun: str) -> str:
@@ -498,9 +549,9 @@ def _check_of_pairs(
     if pairs is None:
         raise ValueError(f"{name} is given without {of}; give the {of} as well")
     if name.endswith("weight"):
-        array = _weights(given, name)
+        array = check_weights(given, name)
     else:
-        array = _numbers(given, name, allow_nan=False)
+        array = check_column(given, name, empty=True)
         if (array < 0).any():
             j = int(np.flatnonzero(array < 0)[0])
             raise ValueError(f"{name}[{j}] is {array[j]:g}; use 0 or more, or swap the pair")
@@ -511,4 +562,248 @@ def _check_of_pairs(
     return array
 
 
-# -- kernels ---------------------------------------------------------------------------------
+# -- what is given to fit and to metrics ----------------------------------------------------
+
+
+def grades_of(y: Any) -> tuple[Floats, NDArray]:
+    """Grades as numbers, and as they were given; two kinds of text are two grades.
+
+    An ordered categorical has its own order; other text is in alphabetical order.
+    """
+    from sklearn.utils import column_or_1d  # noqa: PLC0415  (slow to import)
+    from sklearn.utils.validation import assert_all_finite  # noqa: PLC0415
+
+    categories = getattr(y, "cat", y)  # of a pandas Series, or a Categorical itself
+    if getattr(getattr(y, "dtype", None), "ordered", False):
+        grade = np.asarray(categories.codes, np.float64)
+        if (grade < 0).any():
+            raise ValueError("y has missing values; remove those rows")
+        return grade, grade
+    try:
+        y = np.asarray(y) if isinstance(y, list | tuple) else y
+    except ValueError as error:
+        raise ValueError(f"y must hold one grade for each row of X, but {error}") from error
+    y = column_or_1d(y, warn=True)
+    if y.dtype.kind == "O" and any(map(is_missing, y)):
+        raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
+    if y.dtype.kind in "OUS":
+        names, codes = np.unique(y.astype(str), return_inverse=True)
+        if not _are_numbers(names):
+            if names.size > 2:
+                raise ValueError(
+                    f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
+                    "map grades to numbers, so that their order is known"
+                )
+            return codes.astype(np.float64), y.astype(str)
+    grade = y.astype(np.float64)
+    assert_all_finite(grade, input_name="y")
+    return grade, y
+
+
+def _are_numbers(names: NDArray) -> bool:
+    try:
+        names.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
+    """Grades of some of the rows; text is refused, whose order only all rows together know."""
+    if y is None:
+        raise ValueError(f"block {block} has no y; give the grade of every row")
+    if isinstance(y, Judgments):
+        raise ValueError(
+            f"y of block {block} is a Judgments; give its parts as (X, grade, qid, weight), and "
+            "pairs of all blocks as write_table(..., pairs=)"
+        )
+    if getattr(getattr(y, "dtype", None), "ordered", False):
+        raise ValueError(
+            f"y of block {block} is an ordered categorical, and other blocks may have other "
+            "categories; map grades to numbers"
+        )
+    kind = np.asarray(y).dtype.kind
+    if kind not in "biuf":
+        raise ValueError(f"y of block {block} is not made of numbers; map grades to numbers")
+    return grades_of(y)
+
+
+def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
+    """The two classes of a single list; None for anything else."""
+    listed = judgments.pairs is not None or judgments.ties is not None
+    if labels is None or judgments.qid is not None or listed:
+        return None
+    classes = np.unique(labels)
+    return classes if classes.size == 2 else None
+
+
+def judgments_to_fit(
+    rows: int,
+    y: Any,
+    *,
+    qid: ArrayLike | None = None,
+    group: ArrayLike | None = None,
+    pairs: ArrayLike | None = None,
+    pair_weight: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> tuple[Judgments, NDArray | None]:
+    """Bring every way to say what should precede what into one form.
+
+    Gives also the two classes, if it is two classes in one list.
+    """
+    weight = sample_weights(sample_weight, rows)
+    if isinstance(y, Judgments):
+        given = {"qid": qid, "group": group, "pairs": pairs, "pair_weight": pair_weight}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise ValueError(
+                f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
+            )
+        if len(y) != rows:
+            raise ValueError(f"the Judgments have {len(y)} rows and X has {rows}")
+        if weight is not None:
+            y = y._with(weight=weight if y.weight is None else weight * y.weight)
+        return y, two_grades(y, y.grade)
+    if group is not None:
+        qid = qid_of_groups(group, qid, rows)
+    grade, labels = (None, None) if y is None else grades_of(y)
+    if grade is not None and grade.size != rows:
+        raise ValueError(f"y has {grade.size} values and X has {rows} rows; give one per row")
+    judgments = Judgments(grade, qid, pairs=pairs, pair_weight=pair_weight, weight=weight, n=rows)
+    return judgments, two_grades(judgments, labels)
+
+
+def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
+    """Return `y` if it is a `Judgments`, or one made of grades, queries and pairs of the rows."""
+    if not isinstance(y, Judgments):
+        y = Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
+    elif qid is not None or pairs is not None:
+        raise ValueError("qid or pairs given beside Judgments; put everything inside")
+    if len(y) != rows:
+        raise ValueError(f"X has {rows} rows and y has {len(y)}; give one per row")
+    return y
+
+
+def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
+    """Query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
+    if qid is not None:
+        raise ValueError("both qid and group are given; give one of them")
+    sizes = np.asarray(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
+        raise ValueError("group must be the sizes of the queries: non-negative whole numbers")
+    if sizes.sum() != n:
+        raise ValueError(
+            f"the sizes in group add up to {sizes.sum()}, but X has {n} rows; "
+            "qid (one identifier per row) is harder to get wrong"
+        )
+    return np.repeat(np.arange(sizes.size), sizes)
+
+
+def read_target(y: Any, qid: Any, weight: Any = None, *, listed: bool = False) -> Any:
+    """Return grades, query ids and item weights, which a `Judgments` holds in one.
+
+    Listed pairs and ties are refused unless `listed`; then missing grades are all 0.
+    """
+    if not isinstance(y, Judgments):
+        return y, qid, weight
+    for name, given in {"qid": qid, "sample_weight": weight}.items():
+        if given is not None:
+            raise ValueError(f"{name} is given beside a Judgments: put it inside, or pass y.grade")
+    for name, rows in {"pairs": y.pairs, "ties": y.ties}.items():
+        if not listed and rows is not None and len(rows):
+            given = f"y lists {len(rows)} {name}, which would be ignored"
+            raise ValueError(f"{given}: use precede.pairs_in_order, or leave them out of y")
+    if y.grade is None and listed and y.pairs is not None and len(y.pairs):
+        return np.zeros(len(y)), y.qid, y.weight
+    if y.grade is None:
+        raise ValueError("y is a Judgments without grades: give it some, Judgments(grade)")
+    return y.grade, y.qid, y.weight
+
+
+def check_within_queries(y: Judgments, pairs: NDArray[np.int64], name: str) -> None:
+    """Refuse pairs that join two queries, which then are no longer units of their own."""
+    query = y._query()
+    crossing = np.flatnonzero(query[pairs[:, 0]] != query[pairs[:, 1]])
+    if crossing.size and y.qid is not None:
+        one, other = y.qid[pairs[crossing[0]]].tolist()
+        given = f"{name}[{crossing[0]}] joins the queries {one!r} and {other!r}"
+        raise ValueError(f"{given}: leave qid out of y, or use precede.pairs_in_order")
+
+
+def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, Any]:
+    """Return labels and queries, which a `Judgments` may hold in one; refuse what would be lost.
+
+    `one_list` names a function that knows no queries.
+    """
+    labels, queries, weight = read_target(y, qid)
+    refuse_weights(weight)
+    if one_list and queries is not None:
+        raise ValueError(f"y has queries, but {one_list} takes one list; pass y.grade to pool them")
+    return labels, queries
+
+
+def refuse_weights(weight: Floats | None) -> None:
+    """Refuse item weights where every item counts alike."""
+    if weight is not None and (weight != 1).any():
+        why = "y has item weights, but here items are independent draws that count alike"
+        raise ValueError(f"{why}; make the Judgments without them, or use precede.metrics")
+
+
+# -- features -------------------------------------------------------------------------------
+
+
+def feature_names(given: Any, count: int) -> list[str]:
+    """Names of the features as text: those given, or x0, x1, ...
+
+    >>> feature_names(None, 2), feature_names(("size", 7), 2)
+    (['x0', 'x1'], ['size', '7'])
+    """
+    if given is None:
+        return [f"x{feature}" for feature in range(count)]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"feature_names={given!r}: give one name for each feature")
+    names = [str(name) for name in given]
+    if len(names) != count:
+        raise ValueError(f"{len(names)} feature names for {count} features; give one for each")
+    return names
+
+
+def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
+    """Numbers of the columns in `categorical_features`, which gives numbers or names.
+
+    >>> column_numbers(["colour", 0], ["size", "colour"], 2)
+    [0, 1]
+    """
+    found = set()
+    for each in _listed_columns(given):
+        if isinstance(each, str):
+            if names is None:
+                raise ValueError(
+                    f"categorical_features names column {each!r}, but X has no column names; give "
+                    "the number of the column, or a data frame"
+                )
+            known = [str(name) for name in names]
+            if each not in known:
+                raise ValueError(
+                    f"categorical_features names column {each!r}; the columns are "
+                    f"{', '.join(map(repr, known[:5]))}{', ...' if len(known) > 5 else ''}"
+                )
+            found.add(known.index(each))
+        elif not 0 <= each < n_features:
+            raise ValueError(
+                f"categorical_features names column {each}, but there are {n_features}"
+            )
+        else:
+            found.add(int(each))
+    return sorted(found)
+
+
+def _listed_columns(given: Any) -> list[Any]:
+    listed = given.tolist() if isinstance(given, np.ndarray) else given
+    if listed is None:
+        return []
+    if not isinstance(listed, list | tuple | set | range) or not all(
+        isinstance(each, str | int | np.integer) and not isinstance(each, bool) for each in listed
+    ):
+        raise ValueError(f"categorical_features={given!r}: give a list of column numbers or names")
+    return list(listed)

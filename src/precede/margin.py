@@ -22,9 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrangement import Arrangement
 from precede.engine.training import Training
 from precede.engine.workers import Workers
-from precede.inference import read_sample
-from precede.judgments import Judgments
-from precede.metrics import finite_column, query_numbers, to_numbers
+from precede.judgments import (
+    Judgments,
+    as_judgments,
+    check_column,
+    number_queries,
+    read_sample,
+    to_numbers,
+)
 from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker, exactly_searched
 from precede.rankers.columns import Constant
@@ -169,11 +174,11 @@ def margin_distribution(
     -0.25
     """
     y, qid = read_sample(y, qid)
-    grades = finite_column(y, "y")
-    values = finite_column(scores, "scores", len(grades))
+    grades = check_column(y, "y")
+    values = check_column(scores, "scores", len(grades))
     if not norm > 0:
         raise ValueError(f"norm={norm!r}; give the positive sum of absolute weights")
-    query = query_numbers(qid, len(grades))[0]
+    query = number_queries(qid, len(grades))[0]
     return _distribution(Judgments(grades, query), values, float(norm))
 
 
@@ -301,8 +306,6 @@ def best_margin(
             f"X has shape {table.shape}; give one row per item, one column per feature"
         )
     judgments = _judgments(y, qid, pairs, len(table))
-    if len(judgments) != len(table):
-        raise ValueError(f"X has {len(table)} rows and y has {len(judgments)}; give one per row")
     weak = exactly_searched(rankers, "the best margin")
     with Workers(1) as workers:
         training = Training.prepare(
@@ -381,12 +384,9 @@ def progress_ratio(edge: float, smooth: float, tied: float) -> float:
 
 
 def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:
-    if not isinstance(y, Judgments):
-        return Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
-    if qid is not None or pairs is not None:
-        raise ValueError("qid or pairs given beside Judgments; put everything inside")
-    refuse_ties(y)
-    return y  # as it is: rows of no weight are left out
+    judgments = as_judgments(y, qid, pairs, rows)
+    refuse_ties(judgments)
+    return judgments  # as it is: rows of no weight are left out
 
 
 def refuse_ties(judgments: Judgments) -> None:

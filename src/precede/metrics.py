@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import html
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -22,19 +22,24 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from precede.judgments import Judgments, number_queries
+from precede.engine.parameters import check_choice, upper_tail
+from precede.judgments import (
+    Judgments,
+    check_column,
+    check_weights,
+    check_within_queries,
+    number_queries,
+    read_target,
+)
 
 __all__ = [
-    "PRESETS", "Evaluation", "Evaluator", "Interval", "Metric", "Policy", "evaluate", "metric",
-    "precision_at_percent",
+    "PRESETS", "REGISTRY", "Definition", "Evaluation", "Evaluator", "Interval", "Metric", "Policy",
+    "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics", "metric",
+    "precision_at_percent", "register_metric",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
-DEFAULT_METRICS = ("ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
-                   "precision_at_percent@10")  # fmt: skip
-LISTED_METRICS = ("pairwise_accuracy", "pair_error")  # those that listed pairs have
-
 # What the kernel computes: codes before _AUC read positions, the others compare items.
 _DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
 _AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
@@ -42,26 +47,208 @@ _AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
 _RANK, _GAIN, _CHANCE, _RELEVANT, _WEIGHT = range(5)
 _CODE, _K, _IS_PERCENT, _FILL = range(4)
 
-# Name: its code; which queries are degenerate ("relevant": no_relevant decides, "pair": always
-# skipped); and how it is written, {0} being the name.
+# How a metric is written, {0} being its name.
 _WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
-_KINDS = {
-    "auc": (_AUC, "pair", "{0}"),
-    "dcg": (_DCG, "never", _WHOLE),
-    "err": (_ERR, "relevant", _WHOLE),
-    "kendall_tau": (_TAU, "pair", "{0}"),
-    "map": (_AP, "relevant", _WHOLE),
-    "mrr": (_RR, "relevant", _WHOLE),
-    "ndcg": (_DCG, "relevant", _WHOLE),
-    "pair_error": (_WRONG, "pair", "{0}"),
-    "pairwise_accuracy": (_RIGHT, "pair", "{0}"),
-    "partial_auc": (_PARTIAL_AUC, "pair", "{0}@0.1, a fraction of at most 1"),
-    "positives_above_first_negative": (_TOP, "pair", "{0}"),
-    "precision": (_PRECISION, "relevant", _CUT),
-    "precision_at_percent": (_PERCENT, "pair", "{0}@10, a percentage of at most 100"),
-    "recall": (_HITS, "relevant", _CUT),
-}
-_POOLED = ("auc", "pair_error", "pairwise_accuracy")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """All that the package knows about a metric; `REGISTRY` holds one for each name.
+
+    Parameters
+    ----------
+    name : str
+    meaning : str
+        What it is, in a few words.
+    needs : "relevant", "pair" or "nothing"
+        What a query must hold for the metric to be defined: a relevant item (otherwise
+        ``Policy.no_relevant`` decides), a pair of different grades (otherwise it is skipped).
+    code : int
+        Which computation of the kernel it is.
+    written : str
+        How it is written, ``{0}`` being the name.
+    most : float, optional
+        The greatest cut-off, of metrics whose cut-off is no number of positions.
+    divisor : "ideal", "relevant", "one", "defined" or "tau"
+        What the sum over a query is divided by: its value in the ideal order, the number of
+        relevant items, 1, 1 where defined, or Kendall's √(comparable · all pairs).
+    greater_is_better : bool
+    default : str, optional
+        As it is written in lists of default metrics; without it, it is in none.
+    uses : tuple of "evaluate", "by_query", "compare", "list", "classes"
+        In which of these lists it is: what `evaluate` computes, the columns of a report's table
+        of queries, what the command line compares, what is computed for a single list, and what
+        for a single list of two classes only.
+    by_pairs : bool
+        Whether it is a share of pairs, so that it is pooled over queries as well.
+    of_listed_pairs : bool
+        Whether listed pairs have it.
+    function : callable, optional
+        ``function(grades, depth)`` of the grades of a query from the top and the cut-off in
+        positions, for metrics that the kernel does not compute.
+    """
+
+    name: str
+    meaning: str
+    needs: str
+    code: int
+    written: str = "{0}"
+    most: float | None = None
+    divisor: str = "ideal"
+    greater_is_better: bool = True
+    default: str | None = None
+    uses: tuple[str, ...] = ("evaluate",)
+    by_pairs: bool = False
+    of_listed_pairs: bool = False
+    function: Callable[[Floats, int], float] | None = None
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether a cut-off counts positions."""
+        return self.written in (_WHOLE, _CUT)
+
+
+# Lists of default metrics are in this order.
+REGISTRY = {
+    each.name: each
+    for each in (
+        Definition(
+            "ndcg", "discounted gain, as a share of the best order's", "relevant", _DCG, _WHOLE,
+            default="ndcg@10", uses=("evaluate", "by_query", "compare"),
+        ),
+        Definition(
+            "map", "average precision", "relevant", _AP, _WHOLE,
+            default="map", uses=("evaluate", "by_query"),
+        ),
+        Definition(
+            "mrr", "reciprocal rank of the first relevant item", "relevant", _RR, _WHOLE,
+            default="mrr", uses=("evaluate", "by_query"),
+        ),
+        Definition(
+            "err", "expected reciprocal rank", "relevant", _ERR, _WHOLE,
+            divisor="defined", default="err@10",
+        ),
+        Definition(
+            "precision", "share of relevant items at the top", "relevant", _PRECISION, _CUT,
+            divisor="defined", default="precision@5",
+        ),
+        Definition(
+            "auc", "area under the ROC curve", "pair", _AUC,
+            default="auc", uses=("evaluate", "list", "classes"), by_pairs=True,
+        ),
+        Definition(
+            "pair_error", "share of pairs in the wrong order", "pair", _WRONG,
+            greater_is_better=False, default="pair_error",
+            uses=("evaluate", "by_query", "compare", "list"), by_pairs=True, of_listed_pairs=True,
+        ),
+        Definition(
+            "precision_at_percent", "share in order of the pairs furthest apart", "pair", _PERCENT,
+            "{0}@10, a percentage of at most 100", 100, default="precision_at_percent@10",
+        ),
+        Definition("dcg", "discounted gain", "nothing", _DCG, _WHOLE, divisor="one"),
+        Definition("kendall_tau", "Kendall's tau-b", "pair", _TAU, divisor="tau"),
+        Definition(
+            "pairwise_accuracy", "share of pairs in order", "pair", _RIGHT,
+            by_pairs=True, of_listed_pairs=True,
+        ),
+        Definition(
+            "partial_auc", "area under the left end of the ROC curve", "pair", _PARTIAL_AUC,
+            "{0}@0.1, a fraction of at most 1", 1,
+        ),
+        Definition(
+            "positives_above_first_negative", "relevant items above the first other", "pair", _TOP,
+            divisor="defined",
+        ),
+        Definition(
+            "recall", "share of the relevant items found", "relevant", _HITS, _CUT,
+            divisor="relevant",
+        ),
+    )
+}  # fmt: skip
+
+
+def register_metric(
+    name: str,
+    function: Callable[[Floats, int], float],
+    *,
+    meaning: str = "",
+    needs: str = "relevant",
+    greater_is_better: bool = True,
+    cut_off: bool = True,
+    default: str | None = None,
+    uses: tuple[str, ...] = ("evaluate",),
+) -> Definition:
+    """Add a metric of your own, known by name wherever metrics are named.
+
+    That is `evaluate`, `precede.inference.compare`, ``eval_metric``, reports and the command
+    line's functions; with a `default` it is in the lists named in `uses` (see `Definition`).
+
+    Parameters
+    ----------
+    name : str
+        Lower case, as in ``name`` or ``name@10``.
+    function : callable
+        ``function(grades, depth)`` gives the value of a query from its grades, the top of the
+        list first, and the cut-off in positions (their number where there is none). Equal
+        scores are put in order first, so that ``ties="average"`` is refused.
+    needs : "relevant", "pair" or "nothing"
+        What a query must hold; the function is not asked about other queries.
+    cut_off : bool
+        Whether ``name@10`` and ``name@5%`` may be written.
+
+    Examples
+    --------
+    >>> top = register_metric("first_grade", lambda grades, depth: grades[0], needs="nothing",
+    ...                       cut_off=False, meaning="grade of the first item")
+    >>> evaluate([0, 2, 1], [0.1, 0.5, 0.9], metrics="first_grade").mean
+    {'first_grade': 1.0}
+    >>> del REGISTRY["first_grade"]
+    """
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise ValueError(f"name={name!r}; give a word in lower case, such as 'my_metric'")
+    if name in REGISTRY:
+        raise ValueError(f"{name} is a metric already; give it another name")
+    if not callable(function):
+        raise ValueError(f"function={function!r}; give a function of (grades, depth)")
+    codes = {"relevant": _HITS, "pair": _RIGHT, "nothing": _HITS}
+    check_choice("needs", needs, codes)
+    defined = Definition(
+        name, meaning, needs, codes[needs], _WHOLE if cut_off else "{0}",
+        divisor="one" if needs == "nothing" else "defined", greater_is_better=greater_is_better,
+        default=default, uses=uses, function=function,
+    )  # fmt: skip
+    REGISTRY[name] = defined
+    if default is not None and metric(default).name != name:
+        del REGISTRY[name]
+        raise ValueError(f"default={default!r} is another metric than {name!r}")
+    return defined
+
+
+def default_metrics(use: str = "evaluate") -> tuple[str, ...]:
+    """Return the metrics computed where none is named, as they are written.
+
+    >>> default_metrics("compare")
+    ('ndcg@10', 'pair_error')
+    """
+    known = REGISTRY.values()
+    return tuple(each.default for each in known if each.default is not None and use in each.uses)
+
+
+def list_metrics(classes: int) -> tuple[str, ...]:
+    """Return the metrics of a single list with so many different grades.
+
+    >>> list_metrics(2), list_metrics(3)
+    (('auc', 'pair_error'), ('pair_error',))
+    """
+    of_two = () if classes == 2 else default_metrics("classes")
+    return tuple(name for name in default_metrics("list") if name not in of_two)
+
+
+def listed_metrics() -> tuple[str, ...]:
+    """Return the names of the metrics that listed pairs have."""
+    return tuple(sorted((n for n, each in REGISTRY.items() if each.of_listed_pairs), reverse=True))
+
+
 _TIES, _MAP_OVER = ("worst", "average", "order"), ("relevant", "reachable")
 _NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 _LEAST = 5e-324  # the least gap between two different scores
@@ -84,10 +271,11 @@ class Metric:
     percent: bool = False
 
     def __post_init__(self) -> None:
-        if self.name not in _KINDS:
-            close = " or ".join(difflib.get_close_matches(str(self.name), _KINDS, n=3, cutoff=0.5))
+        if self.name not in REGISTRY:
+            known = sorted(REGISTRY)
+            close = " or ".join(difflib.get_close_matches(str(self.name), known, n=3, cutoff=0.5))
             hint = f"did you mean {close}? " if close else ""
-            raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(_KINDS)}")
+            raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(known)}")
         if self.k is not None and not isinstance(self.k, (int, float, np.number)):
             raise ValueError(
                 f"k={self.k!r} of {self.name} is no number: give 10 for {self.name}@10"
@@ -96,24 +284,28 @@ class Metric:
             # 10.0 and 10 are one cut-off and must print alike.
             object.__setattr__(self, "k", int(self.k) if self.k == int(self.k) else float(self.k))
         if not self._well_formed():
-            write = _KINDS[self.name][2].format(self.name)
+            write = self.definition.written.format(self.name)
             raise ValueError(f"{self} is not well formed: write {write}")
 
     def _well_formed(self) -> bool:
         if self.k is None:
-            return not self.percent and _KINDS[self.name][2] in ("{0}", _WHOLE)
-        if _KINDS[self.name][2] in (_WHOLE, _CUT):
+            return not self.percent and self.definition.written in ("{0}", _WHOLE)
+        if self.definition.reads_positions:
             return 0 < self.k <= 100 if self.percent else isinstance(self.k, int) and self.k > 0
-        upper = {"partial_auc": 1, "precision_at_percent": 100}.get(self.name, 0)
-        return not self.percent and 0 < self.k <= upper
+        return not self.percent and 0 < self.k <= (self.definition.most or 0)
 
     def __str__(self) -> str:
         return self.name if self.k is None else f"{self.name}@{self.k!r}{'%' * self.percent}"
 
     @property
+    def definition(self) -> Definition:
+        """What `REGISTRY` holds about the metric."""
+        return REGISTRY[self.name]
+
+    @property
     def greater_is_better(self) -> bool:
-        """Whether a larger value is a better ranking: true of all but `pair_error`."""
-        return self.name != "pair_error"
+        """Whether a larger value is a better ranking."""
+        return self.definition.greater_is_better
 
 
 def metric(text: str | Metric) -> Metric:
@@ -167,7 +359,7 @@ class Policy:
         if isinstance(self.gains, str):
             choices["gains"] = ("exp", "linear")
         else:
-            table = finite_column(self.gains, "gains")
+            table = check_column(self.gains, "gains")
             falls = np.flatnonzero(np.diff(table) < 0)
             if falls.size:
                 raise ValueError(f"gains[{falls[0] + 1}] is below gains[{falls[0]}]: sort them")
@@ -311,7 +503,8 @@ class Evaluator:
         lists pairs, pairwise_accuracy and pair_error are computed, over these pairs and those of
         the grades together; a pair must lie within a query, and ties are left out.
     metrics, preset : str, Metric or an iterable of them; {"lightgbm", "sklearn", "trec"}
-        What to compute; the library whose conventions (`PRESETS`) to start from.
+        What to compute, by default `default_metrics`; the library whose conventions (`PRESETS`)
+        to start from.
     sample_weight : array of shape (n,), optional
         Item weights; a query counts in every mean by the mean weight of its items. In auc,
         pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product
@@ -331,21 +524,20 @@ class Evaluator:
         y: ArrayLike | Judgments,
         qid: ArrayLike | None = None,
         *,
-        metrics: str | Metric | Iterable[str | Metric] = DEFAULT_METRICS,
+        metrics: str | Metric | Iterable[str | Metric] = "default",
         preset: str | None = None,
         sample_weight: ArrayLike | None = None,
         **options: Any,
     ) -> None:
         self._listed = read_listed(y)
-        if self._listed is not None and metrics is DEFAULT_METRICS:
-            metrics = LISTED_METRICS
+        if isinstance(metrics, str) and metrics == "default":
+            metrics = default_metrics() if self._listed is None else listed_metrics()
         grade, qid, sample_weight = read_target(y, qid, sample_weight, listed=True)
-        grades = finite_column(grade, "y")
+        grades = check_column(grade, "y")
         given = np.ones(grades.size) if sample_weight is None else sample_weight
-        weights = finite_column(given, "sample_weight", grades.size)
-        if weights.min() < 0 or weights.max() == 0:
-            given = f"sample_weight[{weights.argmin()}] is {weights.min():g}, the least of all"
-            raise ValueError(f"{given}: give 0 or more, and more than 0 to some row")
+        weights = check_weights(given, "sample_weight", grades.size)
+        if not weights.any():
+            raise ValueError("sample_weight is 0 in every row: give more than 0 to some row")
         several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
         if not isinstance(several, Iterable):
             raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
@@ -353,11 +545,11 @@ class Evaluator:
         if not self.metrics:
             raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
         for each in self.metrics:
-            if self._listed is not None and each.name not in LISTED_METRICS:
+            if self._listed is not None and not each.definition.of_listed_pairs:
                 given = f"{each} reads grades and would ignore the {self._listed.size} listed pairs"
-                raise ValueError(f"{given}: use {' or '.join(LISTED_METRICS)}, or pass y.grade")
+                raise ValueError(f"{given}: use {' or '.join(listed_metrics())}, or pass y.grade")
         self.policy = _resolve(preset, options, float(grades.max()))
-        number, self.queries = query_numbers(qid, grades.size)
+        number, self.queries = number_queries(qid, grades.size)
         rows, sizes = np.argsort(number, kind="stable"), np.bincount(number)
         self._starts = np.append(0, np.cumsum(sizes))
         keys = (grades[rows], np.repeat(np.arange(sizes.size), sizes))
@@ -367,19 +559,20 @@ class Evaluator:
             # first among ties, and the answer cannot depend on the order of the rows.
             rows, inner = rows[inner], np.arange(rows.size)
         self._rows = rows
-        self._items = _make_items(grades[rows], self.metrics, self.policy)
+        self._grades = grades[rows]
+        self._items = _make_items(self._grades, self.metrics, self.policy)
         rises = np.cumsum(np.append(0, np.diff(grades[rows][inner]) != 0))
         self._items[_RANK, inner] = rises - np.repeat(rises[self._starts[:-1]], sizes)
         self._items[_WEIGHT] = weights[rows]
         self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
         self._weights.flags.writeable = self.queries.flags.writeable = False
         self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
-        codes, groups, _ = zip(*(_KINDS[each.name] for each in self.metrics), strict=True)
+        known = [each.definition for each in self.metrics]
         cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
         percents = [each.percent or each.k is None for each in self.metrics]
         empty = _NO_RELEVANT[self.policy.no_relevant]
-        fills = [empty if group == "relevant" else math.nan for group in groups]
-        self._plan = np.column_stack([codes, cuts, percents, fills])
+        fills = [empty if each.needs == "relevant" else math.nan for each in known]
+        self._plan = np.column_stack([[each.code for each in known], cuts, percents, fills])
         self._graded_scale = self._scale = self._make_scale()
         if self._listed is not None:
             self._scale = self._scale + self._listed.sums(None, sizes.size)[:, None]
@@ -389,7 +582,7 @@ class Evaluator:
         """Evaluate every metric on these scores, one per row of `y`."""
         table = self._measure(scores, len(self.metrics))
         per_query = {str(each): table[i] for i, each in enumerate(self.metrics)}
-        pairs = {str(each): i for i, each in enumerate(self.metrics) if each.name in _POOLED}
+        pairs = {str(each): i for i, each in enumerate(self.metrics) if each.definition.by_pairs}
         mean = {key: _mean(values, self._weights) for key, values in per_query.items()}
         pooled = {key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()}
         pooled |= self._pooled_precision(scores)
@@ -399,12 +592,12 @@ class Evaluator:
 
     def _pooled_precision(self, scores: ArrayLike) -> dict[str, float]:
         """Return precision_at_percent over the pairs of all queries of positive weight."""
-        cuts = {str(each): each.k for each in self.metrics if each.name == "precision_at_percent"}
+        cuts = {str(each): each.k for each in self.metrics if each.definition.code == _PERCENT}
         if not cuts:
             return {}
         kept = np.repeat(self._weights > 0, np.diff(self._starts))
         starts = np.append(0, np.cumsum(np.diff(self._starts)[self._weights > 0]))
-        column = finite_column(scores, "scores", self._rows.size)[self._rows][kept]
+        column = check_column(scores, "scores", self._rows.size)[self._rows][kept]
         ranks = self._items[_RANK][kept].astype(np.intp)
         percents = np.array(list(cuts.values()), np.float64)
         found = _pooled_shares(column, ranks, starts, percents, _TIES.index(self.policy.ties))
@@ -416,20 +609,39 @@ class Evaluator:
 
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
-        column = finite_column(scores, "scores", self._rows.size)
+        column = check_column(scores, "scores", self._rows.size)
         known = (self._starts, self._items, self._graded_scale, self._plan[:count], self._discounts)
         table = _measure(column[self._rows], *known, _TIES.index(self.policy.ties)).T.copy()
         if self._listed is not None:
             self._add_listed(table, column)
+        for i, each in enumerate(self.metrics[:count]):
+            if each.definition.function is not None:
+                table[i] = self._by_function(each, column[self._rows], table[i])
         table.flags.writeable = False
         return table
+
+    def _by_function(self, each: Metric, scores: Floats, values: Floats) -> Floats:
+        """Return the values of a metric that has a function; undefined ones stay as they are."""
+        function = each.definition.function
+        assert function is not None
+        if self.policy.ties == "average":
+            raise ValueError(f"{each} is no mean over the orders of ties: pass ties='worst'")
+        values, column = values.copy(), self.metrics.index(each)
+        for query in np.flatnonzero(self._scale[:, column] > 0):
+            rows = slice(self._starts[query], self._starts[query + 1])
+            grades = self._grades[rows][np.argsort(-scores[rows], kind="stable")]
+            depth = grades.size if each.k is None else int(each.k)
+            if each.percent and each.k is not None:
+                depth = _share(each.k, grades.size)
+            values[query] = float(function(grades, min(depth, grades.size)))
+        return values
 
     def _add_listed(self, table: Floats, scores: Floats) -> None:
         """Turn the shares among graded pairs into shares among graded and listed pairs."""
         assert self._listed is not None
         wrong = self._listed.wrong(scores, self.policy.ties)
         for i, each in enumerate(self.metrics[: len(table)]):
-            missed = wrong if each.name == "pair_error" else 1.0 - wrong
+            missed = wrong if each.definition.code == _WRONG else 1.0 - wrong
             graded = np.nan_to_num(table[i]) * self._graded_scale[:, i]
             total = self._scale[:, i]
             summed = graded + self._listed.sums(missed, total.size)
@@ -445,13 +657,16 @@ class Evaluator:
         squares = np.add.reduceat(self._items[_WEIGHT], starts[:-1]) ** 2
         all_pairs = (squares - np.add.reduceat(self._items[_WEIGHT] ** 2, starts[:-1])) / 2
         for i, each in enumerate(self.metrics):
-            if each.name in ("err", "precision", "positives_above_first_negative"):
+            divisor = each.definition.divisor
+            if each.definition.code == _AP and self.policy.map_over == "relevant":
+                divisor = "relevant"
+            if divisor == "defined":
                 scale[:, i] = scale[:, i] > 0
-            elif each.name == "recall" or (each.name, self.policy.map_over) == ("map", "relevant"):
+            elif divisor == "relevant":
                 scale[:, i] = relevant
-            elif each.name == "kendall_tau":
+            elif divisor == "tau":
                 scale[:, i] = np.sqrt(scale[:, i] * all_pairs)
-            elif each.name == "dcg":
+            elif divisor == "one":
                 scale[:, i] = 1.0
         return scale
 
@@ -460,7 +675,7 @@ class Evaluator:
         for i, each in enumerate(self.metrics):
             usable = (self._scale[:, i] > 0) | ~np.isnan(self._plan[i, _FILL])
             if not np.any(usable & (self._weights > 0)):
-                what = "pair" if _KINDS[each.name][1] == "pair" else "relevant item"
+                what = "pair" if each.definition.needs == "pair" else "relevant item"
                 why = f"{each} is undefined: no query of positive weight holds a {what}"
                 raise ValueError(f"{why}; check qid and relevant=, or pass no_relevant='zero'")
 
@@ -473,6 +688,22 @@ def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Eval
     {'auc': 0.5, 'recall@1': 0.3333333333333333}
     """
     return Evaluator(y, qid, **options).evaluate(scores)
+
+
+def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
+    """Return the default metrics, without those that these grades leave undefined.
+
+    >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
+    True
+    """
+    defined = []
+    for name in default_metrics():
+        try:
+            Evaluator(y, qid, metrics=name, sample_weight=weight)
+        except ValueError:
+            continue
+        defined.append(name)
+    return defined
 
 
 def precision_at_percent(
@@ -520,36 +751,6 @@ def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Pol
     return replace(policy, max_grade=largest if policy.max_grade is None else policy.max_grade)
 
 
-def upper_tail(level: float) -> float:
-    """Return the probability beyond either end of an interval of this level."""
-    if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
-        raise ValueError(f"level={level!r}; give a number strictly between 0 and 1, such as 0.95")
-    return (1 - level) / 2
-
-
-def to_numbers(values: ArrayLike, name: str) -> Floats:
-    """Return a float64 array of any shape, or say what is no number."""
-    try:
-        if np.iscomplexobj(values):
-            raise ValueError("some are complex")
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers only, but {error}: map text first") from error
-
-
-def finite_column(values: ArrayLike, name: str, size: int | None = None) -> Floats:
-    """Return a one-dimensional float64 array, or say which value is wrong."""
-    column = to_numbers(values, name)
-    if column.ndim != 1 or not column.size:
-        raise ValueError(f"{name} has shape {column.shape}: give one number per row, one or more")
-    if column.size != (size or column.size):
-        raise ValueError(f"{name} has {column.size} rows, y has {size}: give one for each row of y")
-    row = int(np.argmin(np.isfinite(column)))  # the first that is not, if any
-    if not np.isfinite(column[row]):
-        raise ValueError(f"{name}[{row}] is {column[row]}: drop the row or give a finite number")
-    return column
-
-
 @dataclass(frozen=True)
 class ListedPairs:
     """The listed pairs of a `Judgments`: rows, weights with those of the items, queries.
@@ -595,49 +796,10 @@ def read_listed(y: Any) -> ListedPairs | None:
     return ListedPairs(winner[order], loser[order], weight[order], query[order])
 
 
-def check_within_queries(y: Judgments, pairs: NDArray[np.int64], name: str) -> None:
-    """Refuse pairs that join two queries, which then are no longer units of their own."""
-    query = y._query()
-    crossing = np.flatnonzero(query[pairs[:, 0]] != query[pairs[:, 1]])
-    if crossing.size and y.qid is not None:
-        one, other = y.qid[pairs[crossing[0]]].tolist()
-        given = f"{name}[{crossing[0]}] joins the queries {one!r} and {other!r}"
-        raise ValueError(f"{given}: leave qid out of y, or use precede.pairs_in_order")
-
-
-def read_target(y: Any, qid: Any, weight: Any = None, *, listed: bool = False) -> Any:
-    """Return grades, query ids and item weights, which a `Judgments` holds in one.
-
-    Listed pairs and ties are refused unless `listed`; then missing grades are all 0.
-    """
-    if not isinstance(y, Judgments):
-        return y, qid, weight
-    for name, given in {"qid": qid, "sample_weight": weight}.items():
-        if given is not None:
-            raise ValueError(f"{name} is given beside a Judgments: put it inside, or pass y.grade")
-    for name, rows in {"pairs": y.pairs, "ties": y.ties}.items():
-        if not listed and rows is not None and len(rows):
-            given = f"y lists {len(rows)} {name}, which would be ignored"
-            raise ValueError(f"{given}: use precede.pairs_in_order, or leave them out of y")
-    if y.grade is None and listed and y.pairs is not None and len(y.pairs):
-        return np.zeros(len(y)), y.qid, y.weight
-    if y.grade is None:
-        raise ValueError("y is a Judgments without grades: give it some, Judgments(grade)")
-    return y.grade, y.qid, y.weight
-
-
-def query_numbers(qid: ArrayLike | None, size: int) -> tuple[Integers, NDArray[Any]]:
-    """Return the number of the query of every row of y, and the identifier of every number."""
-    number, ids = number_queries(np.zeros(size, np.int64) if qid is None else qid)
-    if number.size != size:
-        raise ValueError(f"qid has {number.size} rows, y has {size}: give one for each row of y")
-    return number, ids
-
-
 def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
     """Return the table of items with the gain, chance and relevance of their grades."""
     items = np.zeros((5, grades.size))
-    if any(each.name in ("dcg", "ndcg") for each in metrics):
+    if any(each.definition.code == _DCG for each in metrics):
         items[_GAIN] = _gains(grades, policy.gains)
     top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less satisfy nobody
     items[_CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)

@@ -15,6 +15,8 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from precede.engine.parameters import upper_tail, whole_number
+from precede.judgments import check_column, grades_of, read_sample
 from precede.plots import new_axes
 
 if TYPE_CHECKING:
@@ -115,10 +117,8 @@ def top_of_list(
     """
     positive = _sorted_labels(y, scores)
     names, kinds, arguments = _measures(positive.size, count, fraction, power)
-    if not 0 < level < 1:
-        raise ValueError(f"level={level!r} is out of range; use a number between 0 and 1")
-    if draws < 2:
-        raise ValueError(f"draws={draws!r} is too few; use 2 or more")
+    tail = 100 * upper_tail(level)
+    whole_number("draws", draws, least=2)
     generator = check_random_state(random_state)
     once = np.ones(positive.size)
     found = np.empty((draws, len(names)))
@@ -126,7 +126,6 @@ def top_of_list(
     _measure(positive, once, kinds, arguments, value)
     for draw in range(draws):
         _measure(positive, _resampled(positive, generator), kinds, arguments, found[draw])
-    tail = 50 * (1 - level)
     low, high = np.percentile(found, [tail, 100 - tail], axis=0)
     intervals: dict[str, tuple[float, float] | None] = {
         name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)
@@ -137,13 +136,8 @@ def top_of_list(
 
 def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> NDArray[np.bool_]:
     """Whether each place is a positive, from the top; of ties the negatives come first."""
-    labels, values = np.asarray(y), np.asarray(scores, np.float64)
-    if labels.ndim != 1 or values.shape != labels.shape:
-        raise ValueError(
-            f"y has shape {labels.shape} and scores {values.shape}; give one of each for a row"
-        )
-    if not np.isfinite(values).all():
-        raise ValueError("scores must be finite; some are not")
+    labels = grades_of(read_sample(y, one_list="the top of a list")[0])[0]
+    values = check_column(scores, "scores", labels.size)
     classes = np.unique(labels)
     if classes.size != 2:
         raise ValueError(f"y has {classes.size} classes; the top of a list needs two")

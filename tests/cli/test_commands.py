@@ -24,8 +24,8 @@ from precede.files.tables import Data, read, write
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "predict",
-    "report", "tune",
+    "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "metrics",
+    "predict", "report", "tune",
 )  # fmt: skip
 
 

@@ -11,9 +11,11 @@ from sklearn.utils import check_random_state
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
+from precede.engine.frames import category_codes, category_columns
+from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS
 from precede.estimator import BaseRanker
-from precede.inputs import category_codes, category_columns, column_numbers, in_range, whole_number
+from precede.judgments import column_numbers
 from precede.losses import PairLoss, Price
 from precede.rankers.base import Family, family
 from precede.rankers.growers import Regressors, Trees, check_targets
@@ -106,7 +108,9 @@ class TreeLearner:
             return X
         if reset:
             self.__dict__.pop("categories_", None)
-            found = category_columns(X, self._categorical())
+            columns = list(getattr(X, "columns", ()))
+            given = column_numbers(self._categorical(), columns, len(columns)) if columns else ()
+            found = category_columns(X, {columns[number] for number in given})
             if found:
                 self.categories_ = found
         return category_codes(X, dict(self.categories_))

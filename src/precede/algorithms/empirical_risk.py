@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.judgments import Judgments
+from precede.judgments import Judgments, as_judgments, check_column, number_queries, to_numbers
 from precede.margin import margin_distribution
-from precede.metrics import query_numbers, to_numbers
 from precede.rankers.columns import Column, Constant
 from precede.rankers.stumps import Stump
 
@@ -131,12 +130,7 @@ def minimise_ranking_risk(
 
 
 def _judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
-    if not isinstance(y, Judgments):
-        y = Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
-    elif qid is not None or pairs is not None:
-        raise ValueError("qid or pairs given beside Judgments; put everything inside")
-    if len(y) != rows:
-        raise ValueError(f"X has {rows} rows and y has {len(y)}; give one grade for each row")
+    y = as_judgments(y, qid, pairs, rows)
     for name in ("weight", "pair_weight"):
         given = getattr(y, name)
         if given is not None and (given != 1).any():
@@ -153,7 +147,7 @@ class _Pairs:
         grade = judgments.grade
         self._graded = np.flatnonzero(~np.isnan(grade)) if grade is not None else np.zeros(0, int)
         self._grade = grade[self._graded] if grade is not None else np.zeros(0)
-        query = query_numbers(judgments.qid, len(judgments))[0][self._graded]
+        query = number_queries(judgments.qid, len(judgments))[0][self._graded]
         self._query = np.unique(query, return_inverse=True)[1].astype(np.int64)
         self.net = np.zeros(len(judgments), np.int64)  # pairs won less pairs lost
         self.net[self._graded] = self._net_of_grades()
@@ -248,13 +242,7 @@ def _scores(rankers: str | Sequence[Score], table: NDArray) -> list[Score]:
 
 
 def _values(score: Score, table: NDArray, number: int) -> NDArray[np.float64]:
-    values = np.asarray(score(table), np.float64)
-    if values.shape != (len(table),) or not np.isfinite(values).all():
-        raise ValueError(
-            f"score {number} ({score!r}) gives shape {values.shape}, NaN or infinity; a score is "
-            f"one finite number for each of the {len(table)} rows"
-        )
-    return values
+    return check_column(score(table), f"score {number} ({score!r})", len(table))
 
 
 def _least(

@@ -25,8 +25,7 @@ from precede.engine.table import SCALE, Table, to_integers
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
-from precede.inputs import sample_weights
-from precede.judgments import Judgments
+from precede.judgments import Judgments, sample_weights
 from precede.model import Ensemble, number, plain
 from precede.rankers.base import Family, Found, Ranker, Search
 from precede.rankers.stumps import Stump

@@ -19,9 +19,9 @@ from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.steps import ExactStep
 from precede.engine.exact import exact_sums
+from precede.engine.parameters import whole_number
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
-from precede.inputs import whole_number
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Power, Price, pair_loss, price
 from precede.model import number

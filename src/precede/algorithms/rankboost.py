@@ -8,8 +8,8 @@ from typing import Any
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
 from precede.boosting.steps import BoundStep, ExactStep
+from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
-from precede.inputs import true_or_false
 from precede.rankers.base import Family, family
 from precede.risks.pair_risk import PairRisk
 

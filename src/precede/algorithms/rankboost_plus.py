@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
 from precede.boosting.history import History, Stop
-from precede.boosting.loop import Result
+from precede.boosting.loop import Result, advance
 from precede.boosting.method import PERFECT, Method, Round
+from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker, Task
-from precede.inputs import whole_number
 from precede.model import Ensemble
 from precede.rankers.base import TIE, Family, family
 from precede.rankers.candidates import PRIME, Candidates, Span

@@ -18,9 +18,9 @@ from precede.boosting.history import History, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrangement import Arrangement
+from precede.engine.parameters import in_range, true_or_false
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
-from precede.inputs import in_range, true_or_false
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from precede.boosting.method import Method, Round
     from precede.boosting.monitors import (
         check_metric_names,
-        defined_metrics,
         monitored_metrics,
         pairs_in_order,
     )

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.judgments import Judgments
+from precede.judgments import Judgments, check_column
 from precede.losses import Hinge, Linear
-from precede.risks.pair_risk import check_scores
 from precede.risks.pair_sums import GeneralRisk
 
-__all__ = ["check_metric_names", "defined_metrics", "monitored_metrics", "pairs_in_order"]
+__all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +31,7 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
         raise ValueError(
             f"judgments is a {type(judgments).__name__}; give Judgments(y, qid) for grades y"
         )
-    at = check_scores(scores, len(judgments))
+    at = check_column(scores, "scores", len(judgments))
     arrangement = judgments._without_ties().arrange()
     if arrangement.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
@@ -98,33 +97,15 @@ def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Flo
 
     parsed = metrics.metric(metric)
     listed = judgments.pairs is not None and len(judgments.pairs) > 0
-    if listed and parsed.name in metrics.LISTED_METRICS:
+    if listed and parsed.definition.of_listed_pairs:
         evaluator = metrics.Evaluator(judgments, metrics=parsed)
         return str(parsed), evaluator.value, parsed.greater_is_better
     if judgments.grade is None:
         raise ValueError(
             f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
-            "use eval_metric='pairs_in_order' or 'pair_error'"
+            f"use eval_metric='pairs_in_order', {' or '.join(map(repr, metrics.listed_metrics()))}"
         )
     evaluator = metrics.Evaluator(
         judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
     )
     return str(parsed), evaluator.value, parsed.greater_is_better
-
-
-def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
-    """The usual metrics, without those that these grades leave undefined.
-
-    >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
-    True
-    """
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
-
-    defined = []
-    for name in metrics.DEFAULT_METRICS:
-        try:
-            metrics.Evaluator(y, qid, metrics=name, sample_weight=weight)
-        except ValueError:
-            continue
-        defined.append(name)
-    return defined

@@ -110,6 +110,20 @@ def algorithms(*, as_json: AsJson = False) -> None:
 
 
 @app.command()
+@guarded
+def metrics(*, as_json: AsJson = False) -> None:
+    """List the metrics, how they are written and which way they are better."""
+    from precede.metrics import REGISTRY  # noqa: PLC0415
+
+    rows = [
+        {"metric": each.name, "what": each.meaning, "written": each.written.format(each.name),
+         "better": "greater" if each.greater_is_better else "less", "default": each.default or ""}
+        for each in REGISTRY.values()
+    ]  # fmt: skip
+    write_rows(rows, as_json=as_json)
+
+
+@app.command()
 @reads_data
 @guarded
 def fit(
@@ -251,10 +265,11 @@ def compare(
 ) -> None:
     """Compare two models, files of scores or runs on the same DATA (or qrels), paired."""
     from precede.cli import judging, sources  # noqa: PLC0415
+    from precede.metrics import default_metrics, list_metrics  # noqa: PLC0415
 
     task = sources.read_task([a, b], data, reading)
     graded_queries = task.qid is not None and task.y is not None
-    metrics = metric or (["ndcg@10", "pair_error"] if graded_queries else ["pair_error"])
+    metrics = metric or (default_metrics("compare") if graded_queries else list_metrics(3))
     rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
     write_rows(rows, as_json=as_json, title=f"{a} against {b}")
     say(f"difference is a minus b; {100 * level:g} % intervals, paired by {rows[0]['unit']}")

@@ -24,7 +24,7 @@ from precede.estimator import BaseRanker
 from precede.files.blocks import table_of_file
 from precede.files.tables import Data
 from precede.inference import compare
-from precede.metrics import Evaluation, evaluate, metric
+from precede.metrics import Evaluation, default_metrics, evaluate, metric
 
 __all__ = [
     "algorithms",
@@ -175,8 +175,8 @@ def _fit_labels(model: Any, data: Data, valid: Sequence[Data]) -> None:
 
 
 def default_metric(data: Data) -> str:
-    """What to tune for: NDCG at 10 inside queries, the pairs of a single list otherwise."""
-    return "pairwise_accuracy" if data.qid is None else "ndcg@10"
+    """What to tune for: the first metric of queries, the pairs of a single list otherwise."""
+    return "pairwise_accuracy" if data.qid is None else default_metrics()[0]
 
 
 def values_to_try(base: BaseRanker, words: Sequence[str] | None) -> dict[str, list[Any]]:

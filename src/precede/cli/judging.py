@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from precede import inference
-from precede.boosting.monitors import defined_metrics, pairs_in_order
+from precede.boosting.monitors import pairs_in_order
 from precede.cli.sources import Task
 from precede.cli.talk import say
-from precede.metrics import Evaluation, evaluate, metric
+from precede.engine.parameters import upper_tail
+from precede.metrics import Evaluation, defined_metrics, evaluate, list_metrics, metric
 
 __all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
-
-_LIST_METRICS = ("auc", "pair_error")  # of a single list, the item being the unit
 
 
 def evaluated(
@@ -27,7 +26,7 @@ def evaluated(
     if task.qid is None:
         return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
     wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight))
-    wanted = wanted or ["pair_error"]  # which then says what is wrong
+    wanted = wanted or [*list_metrics(3)]  # which then say what is wrong
     result = evaluate(
         task.y, task.scores[0], task.qid, metrics=wanted, sample_weight=task.weight, preset=preset
     )
@@ -45,17 +44,15 @@ def evaluated(
 def _for_a_list(task: Task, metrics: Sequence[str] | None) -> list[str]:
     if metrics:
         return [str(metric(name)) for name in metrics]
-    return list(_LIST_METRICS if np.unique(task.y).size == 2 else _LIST_METRICS[1:])
+    return [*list_metrics(np.unique(task.y).size)]
 
 
 def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
     """A metric of a single list: with an interval over items where theory has one."""
-    if name in _LIST_METRICS and task.weight is None:
-        estimate = (
-            inference.auc(task.y, task.scores[0])
-            if name == "auc"
-            else inference.ranking_risk(task.y, task.scores[0], pairs="comparable")
-        )
+    estimate = None
+    if task.weight is None:
+        estimate = inference.of_one_list(name, task.y, task.scores[0])
+    if estimate is not None:
         low, high = _ends(lambda _, each: estimate.interval(each), name, level)
         value = estimate.value
     else:
@@ -86,8 +83,7 @@ def _judgments(task: Task) -> Any:
 
 def _ends(interval: Any, name: str, level: float) -> tuple[float | None, float | None]:
     """The interval, or nothing where the data support none."""
-    if not 0 < level < 1:
-        raise ValueError(f"level={level} is not between 0 and 1; use 0.95")
+    upper_tail(level)  # refuses what is no level
     try:
         found = interval(name, level)
     except ValueError:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.exact import added, from_limbs, limbs_of
+from precede.engine.frames import refuse_text
 from precede.engine.table import Bins, choose_cuts, integer_weights
 from precede.engine.training import why_no_pair
 from precede.files.disk import dense_block
-from precede.inputs import numeric_grades, refuse_text, sample_weights
-from precede.judgments import Judgments, number_queries
+from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
 __all__ = ["Dealt", "Facts", "Rows", "arranged", "deal", "partitions"]
 
@@ -327,7 +327,7 @@ def _piece(part: Rows, numbers: NDArray | None, taken: NDArray | None) -> Rows:
     """The rows of a partition that belong to a block, their queries numbered for all."""
     if numbers is None or taken is None:
         return replace(part, query=None)
-    local = number_queries(part.query)[0]  # type: ignore[arg-type]
+    local = number_queries(part.query)[0]
     rows = np.flatnonzero(taken[local])
     weight = None if part.weight is None else part.weight[rows]
     return Rows(part.X[rows], part.grade[rows], numbers[local[rows]], weight, part.labels)

@@ -29,6 +29,8 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import Arrangement, check_balance
+from precede.engine.frames import refuse_text
+from precede.engine.parameters import whole_number
 from precede.engine.table import (
     MAX_BINS,
     Bins,
@@ -40,8 +42,7 @@ from precede.engine.table import (
 )
 from precede.engine.training import Training, why_no_pair
 from precede.engine.workers import Workers
-from precede.inputs import numeric_grades, refuse_text, sample_weights, two_grades, whole_number
-from precede.judgments import Judgments, number_queries
+from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights, two_grades
 
 __all__ = ["DiskTable", "dense_block", "write_table"]
 
@@ -211,8 +212,8 @@ class _Spool:
             self.queries.append(np.array(ours, np.int64)[number._query()])
             lengths["qid"] = self.queries[-1].size
         if weight is not None:
-            self.weights.append(np.asarray(sample_weights(weight, rows)))
-            lengths["sample_weight"] = self.weights[-1].size
+            name = f"sample_weight of block {place}"
+            self.weights.append(np.asarray(sample_weights(weight, rows, name)))
         for name, length in lengths.items():
             if length != rows:
                 raise ValueError(f"{name} of block {place} has {length} values for {rows} rows")

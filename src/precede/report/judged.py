@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 
 from precede import inference
-from precede.boosting.monitors import defined_metrics, pairs_in_order
-from precede.metrics import Evaluation, Interval, evaluate, metric
+from precede.boosting.monitors import pairs_in_order
+from precede.metrics import (
+    Evaluation,
+    Interval,
+    default_metrics,
+    defined_metrics,
+    evaluate,
+    list_metrics,
+    metric,
+)
 from precede.report.subject import Subject, plain_value, thinned
 from precede.top import Curve, strip, top_of_list
 
 __all__ = ["evaluated", "quality_facts", "query_facts", "top_facts"]
 
-_SHOWN_BY_QUERY = ("ndcg@10", "map", "mrr", "pair_error")
 _PLACES = 10
 _FEW_GRADES = 6
 _LONG_LIST = 100_000  # rows from which fewer samples are drawn
@@ -73,20 +80,21 @@ def _of_a_list(subject: Subject, level: float) -> list[dict[str, Any]]:
     if not rows.size or np.ptp(subject.grade[rows]) == 0 or subject.judgments.pairs is not None:
         return []
     y, scores = subject.grade[rows], subject.scores[rows]
-    names = ["auc", "pair_error"] if np.unique(y).size == 2 else ["pair_error"]
+    names = list_metrics(np.unique(y).size)
     if subject.judgments.weight is not None:
         found = evaluate(y, scores, metrics=names, sample_weight=subject.judgments.weight[rows])
         why = "the rows are weighted"
         return [_of_rows(name, found.mean[name], (None, None, why), rows.size) for name in names]
     told = []
     for name in names:
-        estimate = (
-            inference.auc(y, scores)
-            if name == "auc"
-            else inference.ranking_risk(y, scores, pairs="comparable")
-        )
-        ends = _ends(partial(estimate.interval, level))
-        told.append(_of_rows(name, estimate.value, ends, rows.size))
+        estimate = inference.of_one_list(name, y, scores)
+        if estimate is None:
+            value = evaluate(y, scores, metrics=name).mean[name]
+            why = "one list has one value and no spread"
+            told.append(_of_rows(name, value, (None, None, why), rows.size))
+        else:
+            ends = _ends(partial(estimate.interval, level))
+            told.append(_of_rows(name, estimate.value, ends, rows.size))
     return told
 
 
@@ -194,7 +202,11 @@ def query_facts(
     """One row for each query, the worst first, at most so many."""
     if result is None:
         return None
-    columns = list(result.mean) if metrics else [m for m in _SHOWN_BY_QUERY if m in result.mean]
+    columns = (
+        list(result.mean)
+        if metrics
+        else [m for m in default_metrics("by_query") if m in result.mean]
+    )
     columns = columns or list(result.mean)[:4]
     main = columns[0]
     sign = 1.0 if metric(main).greater_is_better else -1.0

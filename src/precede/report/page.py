@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from precede.inputs import whole_number
+from precede.engine.parameters import upper_tail, whole_number
 from precede.model import write_file
 from precede.report import described, drawing, inside, judged, markdown, wrong
 from precede.report.subject import Subject
@@ -81,8 +81,7 @@ class Report:
         title: str | None = None,
         date: str | None = None,
     ):
-        if not 0 < level < 1:
-            raise ValueError(f"level={level!r} is out of range; use a number between 0 and 1")
+        upper_tail(level)  # refuses what is no level
         limits = {"max_queries": max_queries, "max_wrong": max_wrong, "max_features": max_features}
         for name, value in limits.items():
             whole_number(name, value, least=1)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from precede.estimator import BaseRanker
-from precede.judgments import Judgments, number_queries
+from precede.judgments import Judgments, check_column, number_queries
 
 __all__ = ["Subject", "plain_value", "thinned"]
 
@@ -47,16 +47,14 @@ class Subject:
             )
         check_is_fitted(model)
         read = model._validated(X, reset=False)
-        scores = np.asarray(model.predict(X), np.float64)
+        scores = model.predict(X)
         if scores.ndim != 1:
             raise ValueError(
                 f"{type(model).__name__} gives a row {scores.shape[1]} scores, one for each label; "
                 "a report needs a model that gives one"
             )
         judgments, classes = model._target(read.shape[0], y, **target)
-        if not np.isfinite(scores).all():
-            row = int(np.flatnonzero(~np.isfinite(scores))[0])
-            raise ValueError(f"the score of row {row} is {scores[row]}; a report needs finite ones")
+        scores = check_column(scores, "scores", read.shape[0])
         named = getattr(model, "feature_names_in_", None)
         names = [f"x{j}" for j in range(read.shape[1])] if named is None else map(str, named)
         return cls(model, X, read, judgments, classes, scores, tuple(names),

@@ -12,36 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.workers import Workers
-from precede.judgments import Judgments
+from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, Separable, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses
 from precede.risks.exponential import SeparableRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
 
-__all__ = ["PairRisk", "check_scores"]
+__all__ = ["PairRisk"]
 
 Floats = NDArray[np.float64]
-
-
-def check_scores(scores: ArrayLike, rows: int) -> Floats:
-    """Scores as an array of finite numbers, one for each row.
-
-    >>> check_scores([1, 2], rows=2)
-    array([1., 2.])
-    """
-    try:
-        values = np.asarray(scores, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"scores must be numbers, but {error}") from error
-    if values.shape != (rows,):
-        raise ValueError(
-            f"scores has shape {values.shape}; give one score for each of the {rows} rows"
-        )
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise ValueError(f"scores[{row}] is {values[row]}; scores must be finite")
-    return values
 
 
 class PairRisk:
@@ -124,7 +104,7 @@ class PairRisk:
         return bound.masses(bound.state(places), at)
 
     def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
-        values = check_scores(scores, len(judgments))
+        values = check_column(scores, "scores", len(judgments))
         bound = self.bind(judgments)
         return bound, values[bound.arrangement.order]
 

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrangement import Arrangement
 from precede.engine.exact import exact_sum, log_total
 from precede.engine.workers import Workers
-from precede.judgments import Judgments
+from precede.judgments import Judgments, check_column
 from precede.losses import Exponential, Power
 from precede.risks.base import BoundLossRisk, Masses, State
-from precede.risks.pair_risk import PairRisk, check_scores
+from precede.risks.pair_risk import PairRisk
 
 __all__ = ["BoundPointRisk", "PointRisk"]
 
@@ -66,7 +66,7 @@ class PointRisk(PairRisk):
         -1.0
         """
         bound = self.bind(judgments)
-        at = check_scores(scores, len(judgments))[bound.arrangement.order]
+        at = check_column(scores, "scores", len(judgments))[bound.arrangement.order]
         return bound.skew(bound.state(at))
 
     def __repr__(self) -> str:

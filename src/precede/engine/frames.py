@@ -1,0 +1,114 @@
+"""Data frames as X: columns that are not numbers, and categories as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "category_codes",
+    "category_columns",
+    "check_categories",
+    "frame_of",
+    "is_missing",
+    "refuse_text",
+]
+
+
+def frame_of(X: Any) -> Any:
+    """A data frame of any kind that narwhals knows; None for anything else."""
+    if not hasattr(X, "columns"):
+        return None
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def refuse_text(X: Any) -> None:
+    """Name the columns of a data frame that are not numbers."""
+    frame = frame_of(X)
+    if frame is None:
+        return
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    text = [
+        name
+        for name, kind in frame.schema.items()
+        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
+    ]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
+            "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
+        )
+
+
+def category_columns(X: Any, named: Collection[str]) -> dict[str, list[Any]]:
+    """Categories of the columns of a data frame that hold some: name -> categories, sorted.
+
+    Those are the columns of a categorical type (pandas "category", polars Categorical or Enum)
+    and the `named` columns of text. O(n) for each of them.
+    """
+    frame = frame_of(X)
+    if frame is None:
+        return {}
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    found = {}
+    for name, kind in frame.schema.items():
+        if kind in (nw.Categorical, nw.Enum) or (kind == nw.String and name in named):
+            values = {each for each in frame[name].to_list() if not is_missing(each)}
+            strange = [each for each in values if not isinstance(each, str | int | float)]
+            if strange:
+                raise ValueError(
+                    f"column {name!r} has a category {strange[0]!r}; categories are text or "
+                    "numbers, so that a model file can hold them"
+                )
+            found[str(name)] = sorted(values, key=lambda each: (isinstance(each, str), each))
+    return found
+
+
+def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
+    """The data frame with categories replaced by their numbers; others are missing (NaN)."""
+    if not categories:
+        return X
+    frame = frame_of(X)
+    absent = list(categories) if frame is None else [n for n in categories if n not in frame]
+    if absent:
+        raise ValueError(
+            f"the model was fitted on categories in column {absent[0]!r}; give a data frame with "
+            "that column, whose values are then looked up among them"
+        )
+    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+
+    columns = []
+    for name, known in categories.items():
+        code = {each: float(number) for number, each in enumerate(known)}
+        codes = np.array([code.get(each, np.nan) for each in frame[name].to_list()], np.float64)
+        columns.append(nw.new_series(name, codes, backend=frame.implementation))
+    return frame.with_columns(*columns).to_native()
+
+
+def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
+    """Categories from a model file, refused where they are not what `category_columns` gives."""
+    known = set() if names is None else {str(name) for name in names}
+    if not isinstance(given, dict) or not set(given) <= known:
+        raise ValueError("the categories of the model are not those of its features")
+    for name, values in given.items():
+        plain = isinstance(values, list) and all(isinstance(v, str | int | float) for v in values)
+        if not plain or len(set(values)) != len(values):
+            raise ValueError(f"the categories of {name!r} are not a list of different values")
+    return given
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for no value: None, NaN, NaT or pandas' NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # noqa: PLR0124  (only missing values differ from themselves)
+    except (TypeError, ValueError):  # pandas' NA has no truth value
+        return True

@@ -1,0 +1,48 @@
+"""Checks of parameters: each refusal names the parameter, its value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["check_choice", "in_range", "true_or_false", "upper_tail", "whole_number"]
+
+
+def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Refuse anything but a whole number in the range."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
+    if not whole or value < least or (most is not None and value > most):
+        upto = "" if most is None else f" to {most}"
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
+
+
+def in_range(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse anything but a number above `low` and at most `high`."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not low < value <= high:
+        raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
+
+
+def true_or_false(name: str, value: Any) -> None:
+    """Refuse a switch that is neither True nor False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name}={value!r}; use True or False")
+
+
+def check_choice(name: str, given: Any, choices: Iterable[str]) -> None:
+    """Refuse anything but one of the choices."""
+    if given not in (allowed := tuple(choices)):
+        raise ValueError(f"{name}={given!r}; choose one of {', '.join(allowed)}")
+
+
+def upper_tail(level: Any) -> float:
+    """Return the probability beyond either end of an interval of this confidence level.
+
+    >>> round(upper_tail(0.95), 3)
+    0.025
+    """
+    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+        raise ValueError(f"level={level!r}; give a number strictly between 0 and 1, such as 0.95")
+    return float(1 - level) / 2

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
 from precede.boosting.history import History, Stop
-from precede.boosting.loop import Result, advance
+from precede.boosting.loop import Result
 from precede.boosting.method import PERFECT, Method, Round
 from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker, Task

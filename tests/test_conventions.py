@@ -168,6 +168,92 @@ def test_imports_follow_the_matrix():
     assert wrong == []
 
 
+# Nobody asks for the class of these outside the folder they are defined in: what a risk, a loss,
+# a family or a ranker can do is declared by its base class.
+DECLARED = {"Family", "PairLoss", "Price", "Ranker", "Risk", "BoundRisk", "Search", "StepRule"}
+FORMS = {"Polynomial", "Separable", "Smooth", "Spline"}
+# Modules whose work is to say something else for every kind: scoring by compiled loops,
+# explanations and exports for kinds of rankers; sums over pairs for forms of losses.
+BY_KIND = {"model": "rankers", "explain": "rankers", "exports": "rankers", "risks": "losses"}
+
+
+@functools.cache
+def homes():
+    """Where each class is defined that declares what it can do: its folder, and its module."""
+    bases = {}
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = ([ast.unparse(base) for base in node.bases], path)
+    wanted = DECLARED | FORMS
+    while more := {c for c, (above, _) in bases.items() if set(above) & wanted} - wanted:
+        wanted = wanted | more
+    return {name: bases[name][1] for name in wanted}
+
+
+def asked_for(node):
+    """Classes that a call of isinstance or issubclass, or a comparison of types, asks for."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+        asked = node.args[1]
+    elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+        asked = ast.Tuple(node.comparators)
+    else:
+        return set()
+    return {each.id for each in ast.walk(asked) if isinstance(each, ast.Name)}
+
+
+def classes_asked_for(path, tree):
+    """Classes of others that a module asks for."""
+    found = set().union(*map(asked_for, ast.walk(tree))) & set(homes())
+    return {name for name in found if name_of(homes()[name]) != name_of(path)}
+
+
+def test_nobody_asks_for_the_class_of_a_risk_loss_family_or_ranker():
+    assert {"Stump", "Trees", "Power", "ScoreRisk", "SeparableRisk", "VoteStep"} <= set(homes())
+    wrong = {
+        str(path.relative_to(SOURCE)): asked
+        for path, tree in trees()
+        if (asked := classes_asked_for(path, tree))
+        and {name_of(homes()[name]) for name in asked} != {BY_KIND.get(name_of(path))}
+    }
+    assert wrong == {}
+
+
+# Things that are asked for attributes which they may not have, and are none of ours: rows and
+# labels as users give them, metrics, modules, estimators (which have fitted attributes or not).
+FOREIGN = {
+    "X", "Y", "block", "column", "estimator", "kind", "metric", "model", "os", "raw", "regressor",
+    "self", "self._map", "subject.X", "type(X)", "type(column)", "value", "y", "arrangement",
+}  # fmt: skip
+
+
+def test_nobody_probes_a_risk_loss_family_or_ranker_for_an_attribute():
+    probed = {
+        f"{path.relative_to(SOURCE)}: {ast.unparse(node)}"
+        for path, tree in trees()
+        if name_of(path) not in ("risks", "rankers", "losses")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "hasattr"
+        and ast.unparse(node.args[0]) not in FOREIGN
+    }
+    assert probed == set()
+
+
+def test_one_module_loops_over_rounds():
+    """Only the loop asks stopping rules, shows callbacks a round and looks at evaluation sets."""
+    found = {"reason": set(), "Progress": set(), "look": set()}
+    for path, tree in trees():
+        for node in ast.walk(tree):
+            called = ast.unparse(node.func).split(".") if isinstance(node, ast.Call) else [""]
+            if called[-1] in found and (len(called) > 1) != (called[-1] == "Progress"):
+                found[called[-1]].add(str(path.relative_to(SOURCE)))
+    assert found["Progress"] == {"boosting/loop.py"}
+    assert found["reason"] == {"boosting/loop.py", "boosting/history.py"}  # which joins two rules
+    # A client looks for its workers, whose loop asks it to.
+    assert found["look"] == {"boosting/loop.py", "dask/estimators.py"}
+
+
 def test_the_matrix_is_complete_and_has_no_circle():
     assert {name_of(path) for path in MODULES} - {"__init__"} == set(MAY_IMPORT)
     assert len(MAY_IMPORT) <= 24

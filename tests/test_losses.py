@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies as some
 from precede import Exp, Exponential, Hinge, Linear, Logistic, PairLoss, Power, Price, SquaredHinge
-from precede.losses import Polynomial, Separable, Smooth, pair_loss, price
+from precede.losses import Polynomial, Separable, Smooth, SmoothedHinge, pair_loss, price
 
 LOSSES = {name: entry[0] for name, entry in some.LOSSES.items()}
 PRICES = [Linear(), Power(1), Power(2), Power(3.5), Power(64), Exp(), some.Quadratic()]
@@ -178,3 +178,22 @@ def test_unknown_losses_and_prices_are_refused(make, told):
 def test_what_a_subclass_has_to_write_is_said(call, told):
     with pytest.raises(NotImplementedError, match=told):
         call()
+
+
+def test_another_function_inherits_nothing_known_of_the_old_one():
+    """A hinge with another value has neither the hinge's transform nor its rounding."""
+
+    class Steeper(Hinge):
+        def value(self, margin):
+            return 2 * super().value(margin)
+
+    class Renamed(Hinge):
+        name = "renamed"
+
+    x = np.array([0.5])
+    assert Hinge().psi(x) == x == Renamed().psi(x)
+    assert Hinge(2.0).smoothed(0.5) == SmoothedHinge(0.5, margin=2.0)
+    for loss in (Steeper(), SquaredHinge(), Logistic()):
+        assert loss.smoothed(0.5) is None
+    assert Steeper().psi(x) is None
+    assert SquaredHinge().psi(x) is None

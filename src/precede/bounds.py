@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
-from scipy.special import ndtr, xlogy
+from scipy.special import ndtr
 
 from precede.engine.parameters import check_choice
 from precede.engine.table import Table
+from precede.inference import check_choice, read_sample
 from precede.judgments import check_column, read_sample, to_numbers
-from precede.losses import Exponential, Hinge, Logistic, PairLoss, pair_loss, value_at_zero
+from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (lives on here)
 from precede.rankers.stumps import Stumps
@@ -1221,15 +1222,8 @@ def psi_transform(x: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
     if not (np.abs(given) <= 1).all():
         raise ValueError(f"x={x!r}; ψ is defined on [−1, 1], where differences of risks lie")
     size = np.abs(given)
-    if type(chosen) is Exponential:
-        psi = 1 - np.sqrt((1 - size) * (1 + size))
-    elif type(chosen) is Logistic:
-        psi = 1 + (
-            xlogy((1 + size) / 2, (1 + size) / 2) + xlogy((1 - size) / 2, (1 - size) / 2)
-        ) / (math.log(2))
-    elif type(chosen) is Hinge:
-        psi = size
-    else:
+    psi = chosen.psi(size)
+    if psi is None:
         least = [_least_conditional_cost(chosen, (1 + one) / 2) for one in size.ravel()]
         psi = np.maximum(1 - np.reshape(least, size.shape) / scale, 0.0)
     return float(psi) if psi.ndim == 0 else psi

@@ -50,7 +50,7 @@ from precede.explain.contributions import (
 from precede.files.disk import DiskTable
 from precede.judgments import Judgments, judgments_to_fit
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import Family, family
+from precede.rankers.base import family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
@@ -730,9 +730,7 @@ def _parameters(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _named(value: Any) -> Any:
     """A family of rankers by its name, where the name says it all."""
-    if isinstance(value, Family) and value.name and family(value.name) == value:
-        return value.name
-    return value
+    return family_name(value) or value
 
 
 def _is_plain(value: Any, depth: int = 8) -> bool:

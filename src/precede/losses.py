@@ -127,6 +127,12 @@ class PairLoss(_Value):
     gap: bool = False
     most_curvature: float | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "value" in vars(cls):  # another function: what was known of the old one is not
+            for known in {"psi", "smoothed"} - set(vars(cls)):
+                setattr(cls, known, vars(PairLoss)[known])
+
     def value(self, margin: Floats) -> Floats:
         """Give the loss at each margin."""
         raise NotImplementedError(f"{type(self).__name__} must define value(margin)")
@@ -141,6 +147,22 @@ class PairLoss(_Value):
             f"{type(self).__name__} has no curvature; define curvature(margin) to use it "
             "where second derivatives are needed"
         )
+
+    def smoothed(self, width: float) -> PairLoss | None:  # noqa: ARG002
+        """Give a loss whose kink is rounded off over a width, for certificates of losses with one.
+
+        It must nowhere be above this loss, and approach it as the width goes to 0. None, the
+        default, means that the loss is used as it is.
+        """
+        return None
+
+    def psi(self, x: Floats) -> Floats | None:  # noqa: ARG002
+        """Give the transform of `precede.bounds.psi_transform` at x in [0, 1] in closed form.
+
+        None, the default, means that there is none, and that it is found numerically. A subclass
+        that writes another `value` inherits neither this nor `smoothed`.
+        """
+        return None
 
 
 class Exponential(PairLoss):
@@ -166,6 +188,10 @@ class Exponential(PairLoss):
         """``exp(-m)``."""
         return np.exp(-margin)
 
+    def psi(self, x: Floats) -> Floats | None:
+        """``1 - sqrt(1 - x²)``."""
+        return 1 - np.sqrt((1 - x) * (1 + x))
+
 
 class Logistic(PairLoss):
     """``l(m) = log(1 + exp(-m))``, natural logarithm.
@@ -190,6 +216,12 @@ class Logistic(PairLoss):
     def curvature(self, margin: Floats) -> Floats:
         """``1 / ((1 + exp(m)) (1 + exp(-m)))``."""
         return np.exp(-np.logaddexp(0.0, margin) - np.logaddexp(0.0, -margin))
+
+    def psi(self, x: Floats) -> Floats | None:
+        """``1 - H((1 + x) / 2)`` with the binary entropy H."""
+        likely, rare = (1 + x) / 2, (1 - x) / 2
+        of_rare = rare * np.log(np.where(rare > 0, rare, 1.0))
+        return 1 + (likely * np.log(likely) + of_rare) / np.log(2)
 
 
 class Hinge(PairLoss):
@@ -231,6 +263,14 @@ class Hinge(PairLoss):
     def curvature(self, margin: Floats) -> Floats:
         """Zero: the hinge is straight on both sides."""
         return np.zeros_like(margin)
+
+    def smoothed(self, width: float) -> PairLoss | None:
+        """The hinge with its kink rounded off; see `SmoothedHinge`."""
+        return SmoothedHinge(width, margin=self._knot)
+
+    def psi(self, x: Floats) -> Floats | None:
+        """``x``."""
+        return x
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(margin={self.margin!r})"

@@ -32,7 +32,6 @@ from precede.judgments import (
 )
 from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker, exactly_searched
-from precede.rankers.columns import Constant
 from precede.risks.base import least_margin
 
 __all__ = [
@@ -71,7 +70,7 @@ def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
     """
     rounds: dict[Ranker, list[float]] = {}
     for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-        if not isinstance(ranker, Constant):
+        if not ranker.is_constant:
             rounds.setdefault(ranker, []).append(weight)
     return {ranker: math.fsum(weights) for ranker, weights in rounds.items()}
 

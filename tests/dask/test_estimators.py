@@ -21,10 +21,14 @@ from dask.distributed import Client, LocalCluster
 
 from precede import (
     ConvexRisk,
+    Family,
+    Found,
     Judgments,
     PushRanker,
     RankBoost,
     SmoothMargin,
+    Stump,
+    Stumps,
     load,
     pairs_in_order,
 )
@@ -38,7 +42,10 @@ from precede.dask.estimators import (
     PairObjective,
 )
 from precede.datasets import search_results, two_normals
+from precede.engine.exact import exact_sums
+from precede.rankers.base import Search
 from precede.rankers.stumps import StumpSearch
+from precede.risks.pointwise import PointRisk
 
 GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
 TWO = two_normals(240, random_state=0)
@@ -104,6 +111,63 @@ def test_scattered_queries(clients, workers, cut, balance):
     cluster = DaskRankBoost(**settings)
     cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
     same(cluster, local)
+
+
+class Signs(Family):
+    """A family as a user writes it: is a feature positive?"""
+
+    distributable = True
+
+    def start(self, table, workers=None):
+        return SignSearch(table, workers)
+
+
+class SignSearch(Search):
+    def __init__(self, table, workers):
+        self.rankers = [Stump(feature, 0.0) for feature in range(table.n_features)]
+        self.values = [ranker(table.rows()) for ranker in self.rankers]
+        self.workers = workers
+
+    def best(self, pull, allowed=None):
+        edges = exact_sums([pull * values for values in self.values], self.workers)
+        best = int(np.argmax(np.abs(edges)))
+        return Found(self.rankers[best], edges[best]) if edges[best] else None
+
+
+class SignsAtHome(Signs):
+    """Writes its own search, and makes no promise about it."""
+
+    def start(self, table, workers=None):
+        return SignSearch(table, None)
+
+
+@pytest.mark.parametrize("rankers", [Signs(), Signs() | Stumps()])
+@pytest.mark.parametrize("one_list", [False, True])
+def test_a_family_of_ones_own(clients, rankers, one_list):
+    X, y = GRADED.X - np.median(GRADED.X, axis=0), GRADED.y
+    qid = None if one_list else GRADED.qid
+    local = RankBoost(rankers=rankers, n_estimators=6).fit(X, y, qid=qid)
+    X, y = chunked(37, X, y)
+    qid = None if one_list else chunked(37, GRADED.qid)[0]
+    cluster = DaskRankBoost(rankers=rankers, n_estimators=6)
+    same(cluster.fit(X, y, qid=qid, client=clients[2]), local)
+
+
+def test_a_family_is_asked_whether_it_may_be_spread(clients):
+    X, y = chunked(60, GRADED.X, GRADED.y)
+    for rankers in (SignsAtHome(), Signs() | SignsAtHome()):
+        with pytest.raises(ValueError, match="set distributable = True on a family of your own"):
+            DaskRankBoost(rankers=rankers).fit(X, y, client=clients[2])
+
+
+def test_a_risk_is_asked_whether_it_may_be_spread(clients):
+    class Pointwise(DaskRankBoost):
+        def _risk(self):
+            return PointRisk()
+
+    X, y = chunked(60, GRADED.X, GRADED.y)
+    with pytest.raises(ValueError, match="cannot be minimised on a cluster"):
+        Pointwise().fit(X, y, client=clients[2])
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -20,11 +20,10 @@ from precede.engine.exact import exact_sum
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble, number
-from precede.rankers.base import Family, Found, Ranker, family
-from precede.rankers.stumps import Stump
-from precede.rankers.votes import Vote, Votes, voting
+from precede.rankers.base import Family, Found, family
+from precede.rankers.votes import Votes, as_stump, as_vote, voting
 from precede.risks.base import BoundRisk, State
-from precede.risks.pointwise import BoundPointRisk, PointRisk
+from precede.risks.pointwise import PointRisk
 
 __all__ = ["AdaBoostRanker"]
 
@@ -148,16 +147,10 @@ class AdaBoostRanker(BaseRanker):
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         ensemble, history = super()._before(checkpoint)
         votes = voting(family(self.rankers), constant=False)
-        members = getattr(votes, "families", (votes,))
-        if ensemble is None or checkpoint is not None or Votes() not in members:
+        if ensemble is None or checkpoint is not None or Votes() not in votes.members:
             return ensemble, history
-        rankers: list[Ranker] = []
-        weights = []
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-            is_stump = isinstance(ranker, Stump)
-            vote = Vote(ranker.feature, ranker.threshold, ranker.missing) if is_stump else ranker  # type: ignore[attr-defined]
-            rankers.append(vote)
-            weights.append(weight / 2 if is_stump else weight)
+        parts = [as_vote(*part) for part in zip(ensemble.rankers, ensemble.weights, strict=True)]
+        rankers, weights = [ranker for ranker, _ in parts], [weight for _, weight in parts]
         return Ensemble(rankers, weights, ensemble.n_features), history
 
     def _keep(self, result: Result, task: Task) -> None:
@@ -171,7 +164,7 @@ class AdaBoostRanker(BaseRanker):
         """What the votes leave over when they are written as stumps."""
         kept = self._votes.first(len(self.ensemble_))
         parts = zip(kept.rankers, kept.weights, strict=True)
-        return -math.fsum(weight for ranker, weight in parts if isinstance(ranker, Vote))
+        return -math.fsum(as_stump(ranker, weight)[2] for ranker, weight in parts)
 
     def _to_dict(self) -> dict[str, Any]:
         return {**super()._to_dict(), "f_skew": self.f_skew_}
@@ -188,9 +181,8 @@ class AdaBoostRanker(BaseRanker):
 
 def _as_stumps(votes: Ensemble) -> Ensemble:
     """``a (2 h - 1)`` as ``2 a`` times the stump h."""
-    parts = list(zip(votes.rankers, votes.weights, strict=True))
-    rankers = [ranker.stump if isinstance(ranker, Vote) else ranker for ranker, _ in parts]
-    weights = [2 * weight if isinstance(ranker, Vote) else weight for ranker, weight in parts]
+    parts = [as_stump(*part) for part in zip(votes.rankers, votes.weights, strict=True)]
+    rankers, weights = [ranker for ranker, _, _ in parts], [weight for _, weight, _ in parts]
     return Ensemble(rankers, weights, votes.n_features)
 
 
@@ -218,8 +210,3 @@ class VoteStep(StepRule):
         # A row that is wrong may weigh too little to be seen.
         perfect = ghost > 0 and risk.least_margin(np.sign(size) * values) > 0
         return Step(size, ghost > 0 and not perfect, perfect)
-
-    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:
-        """F-skew and the share of rows on the wrong side."""
-        assert isinstance(risk, BoundPointRisk)
-        return {"f_skew": risk.skew(state), "error": risk.error(state)}

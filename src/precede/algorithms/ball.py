@@ -27,10 +27,9 @@ from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
 from precede.judgments import Judgments
-from precede.losses import Hinge, PairLoss, SmoothedHinge, pair_loss, value_at_zero
+from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
-from precede.rankers.stumps import Stump
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["ConvexRisk"]
@@ -322,10 +321,9 @@ class _ConditionalGradient(Method):
         self._most = settings.n_estimators
         self.stop = Rounds(self._most)
         self._loss = settings._chosen_loss()
-        # The margin of a hinge, whose kink is rounded off; None for losses taken as they are.
-        hinge = isinstance(self._loss, Hinge) and self._loss.degree == 1
-        self._knot = value_at_zero(self._loss) if hinge else None
-        self._smoothing = None if self._knot is None else FIRST_SMOOTHING * self._knot
+        # The width over which a kink is rounded off; None for losses taken as they are.
+        width = FIRST_SMOOTHING * value_at_zero(self._loss)
+        self._smoothing = None if self._loss.smoothed(width) is None else width
         self._search = family(settings.rankers).start(training.table, training.workers)
         self._bind()
         self._true = PairRisk(self._loss).bind(training.arrangement, training.workers)
@@ -404,10 +402,10 @@ class _ConditionalGradient(Method):
         return Round(columns, last=NO_STEP if moved == 0.0 and self._smoothing is None else "")
 
     def _bind(self) -> None:
-        loss = self._loss
-        if self._smoothing is not None and self._knot is not None:
-            loss = SmoothedHinge(self._smoothing, margin=self._knot)
-        self._risk = PairRisk(loss).bind(self._training.arrangement, self._training.workers)
+        smooth = None if self._smoothing is None else self._loss.smoothed(self._smoothing)
+        self._risk = PairRisk(smooth or self._loss).bind(
+            self._training.arrangement, self._training.workers
+        )
 
     def _certify(self, found: Found | None, radius: float) -> None:
         """Bound how far the mean cost is above the least in the ball.
@@ -572,7 +570,7 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
     """Edges of rankers already in the model; stumps of one feature share a histogram."""
     table, workers = training.table, training.workers
     edges = np.zeros(len(rankers))
-    stumps = [j for j, ranker in enumerate(rankers) if isinstance(ranker, Stump)]
+    stumps = [j for j, ranker in enumerate(rankers) if ranker.is_stump]
     if stumps:
         kept: Any = [rankers[j] for j in stumps]
         features = np.unique([stump.feature for stump in kept])

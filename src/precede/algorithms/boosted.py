@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from typing import Any
 
 from sklearn.utils import check_random_state
@@ -17,10 +16,10 @@ from precede.engine.pull import HESSIANS
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
 from precede.losses import PairLoss, Price
-from precede.rankers.base import Family, family
-from precede.rankers.growers import Regressors, Trees, check_targets
-from precede.risks.pair_risk import PairRisk
-from precede.risks.score_risk import ScoreRisk
+from precede.rankers.base import Family
+from precede.rankers.growers import Trees, check_targets, learner
+from precede.risks.base import Risk
+from precede.risks.score_risk import ScoreRisk, risk_of
 
 __all__ = ["BoostedRanker", "TreeLearner"]
 
@@ -83,17 +82,18 @@ class TreeLearner:
         """The family, and whether it fits a quadratic model of the risk."""
         if self.rankers == "trees":
             return self._trees(), True
-        if not isinstance(self.rankers, str | Family) and hasattr(self.rankers, "fit"):
-            return Regressors(self.rankers, hessian=self.hessian, targets=self.targets), True
-        chosen = family(self.rankers)
-        if isinstance(chosen, Trees):
-            chosen = copy(chosen)
-            chosen.categorical_features = self._category_numbers()
-        return chosen, isinstance(chosen, Trees | Regressors)
+        chosen = self._given()
+        if chosen.takes_categories:
+            chosen = chosen.with_categories(self._category_numbers())
+        return chosen, chosen.quadratic
+
+    def _given(self) -> Family:
+        """The family as the user gave it: by name, as a regressor, or itself."""
+        return learner(self.rankers, hessian=self.hessian, targets=self.targets)
 
     def _categorical(self) -> Any:
         """`categorical_features`, wherever they are given."""
-        given = getattr(self.rankers, "categorical_features", None)
+        given = self._given().categorical_features
         return self.categorical_features if given is None else given
 
     def _category_numbers(self) -> list[int] | None:
@@ -104,7 +104,7 @@ class TreeLearner:
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Replace the categories of a data frame by numbers, the same as in the fit."""
-        if self.rankers != "trees" and not isinstance(self.rankers, Trees):
+        if not self._given().takes_categories:
             return X
         if reset:
             self.__dict__.pop("categories_", None)
@@ -135,7 +135,7 @@ class TreeLearner:
             random_state=seed,
         )
 
-    def _plan_with(self, risk: Any, stop: Stop) -> Plan:
+    def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         rankers, quadratic = self._learner()
         step: StepRule = LineSearch()
         if quadratic:
@@ -288,6 +288,4 @@ class BoostedRanker(TreeLearner, BaseRanker):
         self.verbose = verbose
 
     def _plan(self, stop: Stop) -> Plan:
-        if isinstance(self.loss, ScoreRisk):
-            return self._plan_with(self.loss, stop)
-        return self._plan_with(PairRisk(self.loss, self.price, balance=self.balance), stop)
+        return self._plan_with(risk_of(self.loss, self.price, balance=self.balance), stop)

@@ -23,7 +23,7 @@ from precede.engine.parameters import whole_number
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
 from precede.judgments import Judgments
-from precede.losses import PairLoss, Power, Price, pair_loss, price
+from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
 from precede.rankers.base import Family, family
 from precede.risks.pair_risk import PairRisk
@@ -341,8 +341,8 @@ class PushRanker(BaseRanker):
     def _power_in_effect(self, result: Result, training: Training) -> float:
         """``u g'(u) / g(u)`` at the mean payment: p for u^p."""
         cost = price(self.price_)
-        if isinstance(cost, Power) or not len(result.history):
-            return cost.power if isinstance(cost, Power) else 1.0
+        if cost.power is not None or not len(result.history):
+            return 1.0 if cost.power is None else cost.power
         bound = PairRisk(self.loss, cost, balance=self.balance).bind(
             training.arrangement, training.workers
         )

@@ -21,7 +21,7 @@ from precede.engine.training import Training
 from precede.model import Ensemble
 from precede.rankers.base import Family, Found, Search
 from precede.rankers.columns import Constant
-from precede.risks.pair_risk import PairRisk
+from precede.risks.base import Risk
 
 __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 
@@ -43,7 +43,7 @@ class Plan:
     allows only rankers of a positive edge, so that every step and every weight is positive.
     """
 
-    risk: PairRisk
+    risk: Risk
     rankers: Family
     step: StepRule
     stop: Stop
@@ -187,7 +187,7 @@ class CoordinateDescent(Method):
             "smoothed": step.smoothed,
             "perfect": step.perfect,
         }
-        more = self.plan.step.seen(self.risk, self.state)
+        more = self.risk.observed(self.state) | self.plan.step.seen(self.risk, self.state)
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _warn(self, step: Step, found: Found) -> None:

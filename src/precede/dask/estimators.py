@@ -10,7 +10,7 @@ Dask is imported when something is fitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -34,11 +34,9 @@ from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.judgments import Judgments
-from precede.losses import Exponential, Power, pair_loss, price
 from precede.model import Ensemble
-from precede.rankers.base import Family, Union, family
-from precede.rankers.columns import Features
-from precede.rankers.stumps import Stumps
+from precede.rankers.base import family
+from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin", "PairObjective"]
@@ -91,6 +89,8 @@ class _OnDask(BaseRanker):
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
                 f"of 'cv', which {self._local.__name__} finds on a sample"
             )
+        if not self._risk().distributable:
+            raise ValueError(f"{self._risk()!r} cannot be minimised on a cluster; use PairRisk")
         if getattr(self, "_skl_callbacks", None):
             raise ValueError(
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
@@ -160,9 +160,13 @@ class _OnDask(BaseRanker):
         """Whether rows would have to be picked, as for cross-validation."""
         return False
 
-    def _splits_a_list(self: Any) -> bool:
+    def _risk(self: Any) -> Risk:
+        """What is minimised."""
+        return PairRisk("exponential", balance=self.balance)
+
+    def _splits_a_list(self) -> bool:
         """Whether a single list may be dealt out to several workers."""
-        return self.balance == "pairs"
+        return self._risk().splits_a_list
 
     def predict(self: Any, X: Any) -> Any:
         """Score every row: a dask array for dask collections, where they are; else an array."""
@@ -239,9 +243,8 @@ class DaskPushRanker(_OnDask, PushRanker):
     def _needs_rows(self) -> bool:
         return isinstance(self.price, str) and self.price == "cv"
 
-    def _splits_a_list(self) -> bool:
-        power = isinstance(price(self.price), Power)
-        return super()._splits_a_list() and power and isinstance(pair_loss(self.loss), Exponential)
+    def _risk(self) -> Risk:
+        return PairRisk(self.loss, self.price, balance=self.balance)
 
 
 class DaskSmoothMargin(_OnDask, SmoothMargin):
@@ -262,8 +265,8 @@ class DaskConvexRisk(_OnDask, ConvexRisk):
     def _needs_rows(self) -> bool:
         return isinstance(self.radius, str)
 
-    def _splits_a_list(self) -> bool:
-        return super()._splits_a_list() and isinstance(self._chosen_loss(), Exponential)
+    def _risk(self) -> Risk:
+        return PairRisk(self._chosen_loss(), balance=self.balance)
 
 
 class PairObjective:
@@ -305,15 +308,13 @@ class PairObjective:
 
 
 def _check_family(rankers: Any) -> None:
-    """Only families whose searches meet (`Workers.together`) may be spread over machines."""
-    known = family(rankers)
-    members: Sequence[Family] = known.families if isinstance(known, Union) else [known]
-    for member in members:
-        if type(member) not in (Stumps, Features):
-            raise ValueError(
-                f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' "
-                "or both"
-            )
+    """Refuse a family whose search may not be spread over machines; see `Family`."""
+    if not family(rankers).distributable:
+        raise ValueError(
+            f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' or "
+            "both (or set distributable = True on a family of your own whose search adds up over "
+            "all machines)"
+        )
 
 
 # -- the client's side -----------------------------------------------------------------------
@@ -440,7 +441,7 @@ def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
     table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
     arrangement, old = arrangement.reorder(table.keys(arrangement.weight, peers))
     table = table.reorder(old)
-    if not spec.model.warm_start and type(family(spec.model.rankers)) is Stumps:
+    if not spec.model.warm_start and family(spec.model.rankers).codes_only:
         table.X = None  # thresholds of this fit are cuts: codes tell all
     return Training(table, arrangement, peers)
 

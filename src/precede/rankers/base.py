@@ -32,6 +32,7 @@ __all__ = [
     "declared_kinds",
     "exactly_searched",
     "family",
+    "family_name",
     "ranker_from_dict",
 ]
 
@@ -61,9 +62,15 @@ class Ranker:
     A subclass has a `name` (its tag in saved models) and a `__call__` that maps raw rows to
     one number each. Defining the class registers its name, so that saved models can be
     loaded as soon as the module that defines it has been imported.
+
+    `is_constant` says that all rows get the same value, so that nothing is put in order;
+    `is_stump` that the ranker is 1 above a threshold of one feature and 0 below, and has
+    `feature`, `threshold` and `missing` (the value where the feature is missing).
     """
 
     name: ClassVar[str] = ""
+    is_constant: ClassVar[bool] = False
+    is_stump: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -190,8 +197,27 @@ class Family:
 
     A subclass with a `name` can be asked for by that name. A subclass whose search never misses
     the largest absolute edge says so with ``exhaustive = True``; certificates (`ConvexRisk`,
-    `SmoothMargin`, `best_margin`) are given for such families only. A class that writes its own
-    `search` or `start` does not inherit the promise.
+    `SmoothMargin`, `best_margin`) are given for such families only. One whose search may be spread
+    over the machines of a cluster says so with ``distributable = True``: it writes `start`, and
+    what it adds up over rows it adds up over the rows of all machines, with the `workers` it is
+    given (``exact_sums(..., workers)`` of `precede.engine.exact`), so that every machine finds the
+    same ranker. A class that writes its own `search` or `start` does not inherit
+    these promises.
+
+    Attributes
+    ----------
+    exhaustive, distributable : bool
+        The promises above.
+    codes_only : bool
+        Whether the values of its rankers on a table are read from the bins of the features alone,
+        so that the table need not hold the features themselves.
+    quadratic : bool
+        Whether its rankers are fitted to a quadratic model of the risk and so come with a scale:
+        the natural step along one is 1.
+    takes_categories : bool
+        Whether it is told which columns hold categories; see `with_categories`.
+    categorical_features : list, optional
+        Those that it was told of.
 
     Examples
     --------
@@ -212,14 +238,29 @@ class Family:
 
     name: ClassVar[str] = ""
     exhaustive: bool = False
+    distributable: bool = False
+    codes_only: bool = False
+    quadratic: ClassVar[bool] = False
+    takes_categories: ClassVar[bool] = False
+    categorical_features: Any = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             _register(_FAMILIES, cls)
         own = vars(cls)
-        if "exhaustive" not in own and ("search" in own or "start" in own):
-            cls.exhaustive = False
+        if "search" in own or "start" in own:
+            for promise in {"exhaustive", "distributable", "codes_only"} - set(own):
+                setattr(cls, promise, False)
+
+    @property
+    def members(self) -> tuple[Family, ...]:
+        """The families that a union is made of; of any other family, itself."""
+        return (self,)
+
+    def with_categories(self, columns: list[int] | None) -> Family:  # noqa: ARG002
+        """The same family with these columns as categories, where it takes them."""
+        return self
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the ranker of the largest absolute edge."""
@@ -281,13 +322,28 @@ class Union(Family):
     def __init__(self, *families: Family):
         members: list[Family] = []
         for family in families:
-            members += family.families if isinstance(family, Union) else (family,)
+            members += family.members
         self.families = tuple(members)
+
+    @property
+    def members(self) -> tuple[Family, ...]:
+        """The families, none of them a union."""
+        return self.families
 
     @property
     def exhaustive(self) -> bool:  # type: ignore[override]
         """Whether every member's search is."""
         return all(family.exhaustive for family in self.families)
+
+    @property
+    def distributable(self) -> bool:  # type: ignore[override]
+        """Whether every member's search is."""
+        return all(family.distributable for family in self.families)
+
+    @property
+    def codes_only(self) -> bool:  # type: ignore[override]
+        """Whether every member's rankers read bins alone."""
+        return all(family.codes_only for family in self.families)
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best ranker of all families."""
@@ -341,6 +397,17 @@ def family(rankers: str | Family) -> Family:
     raise ValueError(f"rankers={rankers!r} is unknown; use one of {sorted(_FAMILIES)} or a Family")
 
 
+def family_name(value: Any) -> str | None:
+    """The name by which `family` gives an equal family; None where there is no such name.
+
+    >>> from precede import Stumps
+    >>> family_name(Stumps()), family_name(Stumps(lazy=False)), family_name(4)
+    ('stumps', None, None)
+    """
+    named = isinstance(value, Family) and value.name and family(value.name) == value
+    return value.name if named else None
+
+
 def exactly_searched(rankers: str | Family, what: str = "a certificate") -> Family:
     """Return the family; raise if its search may miss the largest edge, as `what` would be false.
 
@@ -348,7 +415,7 @@ def exactly_searched(rankers: str | Family, what: str = "a certificate") -> Fami
     Stumps()
     """
     weak = family(rankers)
-    for member in weak.families if isinstance(weak, Union) else (weak,):
+    for member in weak.members:
         if not member.exhaustive:
             raise ValueError(
                 f"the search of {member!r} may miss the largest edge, and {what} needs it: use "

@@ -104,6 +104,7 @@ class Constant(Ranker):
     """
 
     name: ClassVar[str] = "constant"
+    is_constant: ClassVar[bool] = True
 
     def __call__(self, X: NDArray) -> Floats:
         """Return ones."""
@@ -196,6 +197,7 @@ class Features(Family):
 
     name = "features"
     exhaustive = True
+    distributable = True
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best feature of one table for one pull."""

@@ -9,6 +9,7 @@ objectives; the trees it grows become ours (`precede.rankers.trees`).
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -21,11 +22,20 @@ from precede.engine.exact import exact_sum
 from precede.engine.pull import Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers, threads_for_openmp
+from precede.inputs import column_numbers
 from precede.judgments import column_numbers
-from precede.rankers.base import Family, Found, Ranker, Search
+from precede.rankers.base import Family, Found, Ranker, Search, family
 from precede.rankers.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn
 
-__all__ = ["Fitted", "RegressionSearch", "Regressors", "TreeSearch", "Trees", "check_targets"]
+__all__ = [
+    "Fitted",
+    "RegressionSearch",
+    "Regressors",
+    "TreeSearch",
+    "Trees",
+    "check_targets",
+    "learner",
+]
 
 Floats = NDArray[np.float64]
 
@@ -106,6 +116,8 @@ class Trees(Family):
     """
 
     name = "trees"
+    quadratic = True
+    takes_categories = True
 
     def __init__(
         self,
@@ -153,6 +165,12 @@ class Trees(Family):
             "trees cannot be joined with other families: their values, and so their edges, have "
             "no common scale"
         )
+
+    def with_categories(self, columns: list[int] | None) -> Trees:
+        """The same trees with other columns of categories."""
+        made = copy(self)
+        made.categorical_features = columns
+        return made
 
     def __repr__(self) -> str:
         given = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
@@ -435,6 +453,8 @@ class Regressors(Family):
     Fitted(LinearRegression())
     """
 
+    quadratic = True
+
     def __init__(self, regressor: Any, *, hessian: str = "newton", targets: str = "sum"):
         if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
             raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
@@ -452,6 +472,18 @@ class Regressors(Family):
 
     def __repr__(self) -> str:
         return f"Regressors({self.regressor!r})"
+
+
+def learner(rankers: Any, *, hessian: str = "newton", targets: str = "sum") -> Family:
+    """The family of a name, or of a regressor of scikit-learn's kind; a family as it is.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> learner("stumps"), learner(LinearRegression())
+    (Stumps(), Regressors(LinearRegression()))
+    """
+    if not isinstance(rankers, str | Family) and hasattr(rankers, "fit"):
+        return Regressors(rankers, hessian=hessian, targets=targets)
+    return family(rankers)
 
 
 class _RegressorSearch(RegressionSearch):

@@ -47,6 +47,7 @@ class Stump(Ranker):
     missing: int = 0
 
     name: ClassVar[str] = "stump"
+    is_stump: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.missing not in (0, 1) or np.isnan(self.threshold):
@@ -93,6 +94,8 @@ class Stumps(Family):
 
     name = "stumps"
     exhaustive = True
+    distributable = True
+    codes_only = True
 
     def __init__(self, *, lazy: bool = True):
         self.lazy = lazy

@@ -15,7 +15,7 @@ from precede.rankers.base import Family, Found, Ranker, Search, Union
 from precede.rankers.columns import Constants
 from precede.rankers.stumps import Stump, Stumps
 
-__all__ = ["Vote", "Votes", "voting"]
+__all__ = ["Vote", "Votes", "as_stump", "as_vote", "voting"]
 
 Floats = NDArray[np.float64]
 
@@ -115,11 +115,34 @@ def voting(family: Family, *, constant: bool) -> Family:
     >>> voting(Stumps() | Features(), constant=True)
     Votes() | Features() | Constants()
     """
-    members = family.families if isinstance(family, Union) else (family,)
-    votes = [Votes() if isinstance(each, Stumps) else each for each in members]
+    votes = [Votes() if isinstance(each, Stumps) else each for each in family.members]
     if constant:
         votes.append(Constants())
     return votes[0] if len(votes) == 1 else Union(*votes)
+
+
+def as_vote(ranker: Ranker, weight: float) -> tuple[Ranker, float]:
+    """A stump h of weight 2a as the vote ``2 h - 1`` of weight a; other rankers as they are.
+
+    The scores differ by the constant a, which orders nothing.
+
+    >>> as_vote(Stump(0, 0.5), 3.0)
+    (Vote(feature=0, threshold=0.5, missing=0), 1.5)
+    """
+    if not isinstance(ranker, Stump):
+        return ranker, weight
+    return Vote(ranker.feature, ranker.threshold, ranker.missing), weight / 2
+
+
+def as_stump(ranker: Ranker, weight: float) -> tuple[Ranker, float, float]:
+    """A vote of weight a as the stump h of weight 2a, and by how much (a) that raises all scores.
+
+    >>> as_stump(Vote(0, 0.5), 1.5)
+    (Stump(feature=0, threshold=0.5, missing=0), 3.0, 1.5)
+    """
+    if not isinstance(ranker, Vote):
+        return ranker, weight, 0.0
+    return ranker.stump, 2 * weight, weight
 
 
 assert MISSING == 255, "the kernel below writes the code of missing values as 255"

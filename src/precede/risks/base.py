@@ -27,6 +27,7 @@ __all__ = [
     "BoundLossRisk",
     "BoundRisk",
     "Masses",
+    "Risk",
     "State",
     "decay_rate",
     "ends_of_levels",
@@ -73,6 +74,28 @@ class State:
     log_mass: float
     pull: Floats
     parts: Any = field(default=None, repr=False)
+
+
+class Risk:
+    """What an algorithm minimises: a function of the scores, before it is bound to any rows.
+
+    Attributes
+    ----------
+    distributable : bool
+        Whether the bound risk adds up over the rows of all machines, each of which holds whole
+        queries; otherwise it may be minimised on one machine only.
+    """
+
+    distributable: bool = False
+
+    @property
+    def splits_a_list(self) -> bool:
+        """Whether the rows of one query may be divided between machines as well."""
+        return False
+
+    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundRisk:
+        """Prepare the risk for one set of judgments."""
+        raise NotImplementedError(f"{type(self).__name__} must define bind(arrangement, workers)")
 
 
 class BoundRisk:
@@ -122,6 +145,10 @@ class BoundRisk:
     def offset(self, state: State) -> float:  # noqa: ARG002
         """What to add to all scores before the first round; pairs do not ask for anything."""
         return 0.0
+
+    def observed(self, state: State) -> dict[str, float]:  # noqa: ARG002
+        """What else the history should hold of a round; nothing by default."""
+        return {}
 
     def factors(self, state: State) -> Any:  # noqa: ARG002
         """What a search by largest decrease needs; None where there is no such search."""

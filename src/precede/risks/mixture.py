@@ -15,7 +15,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
-from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
+from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["MixtureRisk", "QuadraticMixture"]
@@ -27,7 +27,7 @@ LEAST_TERMS = 1e-300
 
 
 @dataclass(frozen=True)
-class QuadraticMixture:
+class QuadraticMixture(Risk):
     """R of `QBRank`: squared hinges over pairs and squares over labels."""
 
     margin: float | str

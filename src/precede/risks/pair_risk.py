@@ -14,7 +14,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, Separable, pair_loss, price
-from precede.risks.base import BoundLossRisk, Masses
+from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
@@ -24,7 +24,7 @@ __all__ = ["PairRisk"]
 Floats = NDArray[np.float64]
 
 
-class PairRisk:
+class PairRisk(Risk):
     """A pair loss, a price and a balance of queries: the objective of an algorithm.
 
     Parameters
@@ -52,6 +52,8 @@ class PairRisk:
     array([ 2., -1., -1.])
     """
 
+    distributable = True
+
     def __init__(
         self,
         loss: str | PairLoss = "exponential",
@@ -62,6 +64,13 @@ class PairRisk:
         self.loss = loss
         self.price = price
         self.balance = balance
+
+    @property
+    def splits_a_list(self) -> bool:
+        """Whether sums by grade are all that the risk needs, as for ``exp(-m)`` and powers."""
+        loss, cost = pair_loss(self.loss), price(self.price)
+        by_grade = isinstance(loss.form, Separable) and cost.power is not None and not loss.gap
+        return by_grade and self.balance == "pairs"
 
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None

@@ -47,6 +47,9 @@ class PointRisk(PairRisk):
     array([ 1., -1., -1.])
     """
 
+    distributable = False
+    splits_a_list = False
+
     def __init__(self) -> None:
         super().__init__("exponential", "linear", balance="pairs")
 
@@ -124,6 +127,10 @@ class BoundPointRisk(BoundLossRisk):
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the mean loss of a row."""
         return log_value - self._log_rows
+
+    def observed(self, state: State) -> dict[str, float]:
+        """F-skew and the share of rows on the wrong side."""
+        return {"f_skew": self.skew(state), "error": self.error(state)}
 
     def skew(self, state: State) -> float:
         """``F+ - F-``."""

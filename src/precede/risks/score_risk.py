@@ -9,14 +9,16 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
-from precede.risks.base import BoundRisk, Masses, State
+from precede.losses import PairLoss, Price
+from precede.risks.base import BoundRisk, Masses, Risk, State
+from precede.risks.pair_risk import PairRisk
 
-__all__ = ["BoundScoreRisk", "ScoreRisk", "places_of"]
+__all__ = ["BoundScoreRisk", "ScoreRisk", "places_of", "risk_of"]
 
 Floats = NDArray[np.float64]
 
 
-class ScoreRisk:
+class ScoreRisk(Risk):
     """A risk written by hand: any function of the scores with a derivative.
 
     Subclasses write `value` and `pull`, and `curvature` if they have one. They are shown
@@ -106,3 +108,12 @@ def places_of(arrangement: Arrangement) -> Judgments:
         pair_margin=arrangement.pair_margin,
         weight=arrangement.weight,
     )
+
+
+def risk_of(loss: str | PairLoss | ScoreRisk, price: str | float | Price, *, balance: str) -> Risk:
+    """A risk written by hand as it is, or the risk of a pair loss and a price.
+
+    >>> risk_of("logistic", "linear", balance="pairs")
+    PairRisk('logistic', 'linear', balance='pairs')
+    """
+    return loss if isinstance(loss, ScoreRisk) else PairRisk(loss, price, balance=balance)

@@ -20,7 +20,6 @@ from scipy.special import ndtr
 
 from precede.engine.parameters import check_choice
 from precede.engine.table import Table
-from precede.inference import check_choice, read_sample
 from precede.judgments import check_column, read_sample, to_numbers
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.margin import MARGIN_GRID, MarginDistribution

@@ -22,7 +22,6 @@ from precede.engine.exact import exact_sum
 from precede.engine.pull import Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers, threads_for_openmp
-from precede.inputs import column_numbers
 from precede.judgments import column_numbers
 from precede.rankers.base import Family, Found, Ranker, Search, family
 from precede.rankers.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn

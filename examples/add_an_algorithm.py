@@ -4,10 +4,10 @@ An algorithm is four choices: a risk, a family of rankers, a step, and when to s
 """
 
 from precede import PairRisk
+from precede import BaseRanker, PairRisk
 from precede.boosting import LineSearch, Plan
 from precede.datasets import search_results
-from precede.estimator import BaseRanker
-from precede.rankers.base import family
+from precede.rankers import family
 from precede.testing import check_algorithm
 
 
@@ -45,14 +45,14 @@ class LogisticBoost(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop):
+    def plan(self, stop):
         return Plan(
             risk=PairRisk("logistic", balance=self.balance),
             rankers=family(self.rankers),
             step=LineSearch(),
             stop=stop,
             learning_rate=self.learning_rate,
-            draw=self._feature_draw(),
+            draw=self.feature_draw(),
         )
 
 

@@ -522,13 +522,13 @@ def test_bounds_are_frozen_print_and_serialise():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: margin_distribution([0, 1], [1.0]), "scores has 1 rows, y has 2"),
+        (lambda: margin_distribution([0, 1], [1.0]), "scores has 1 values for 2 rows"),
         (lambda: margin_distribution([0, 1], ["a", "b"]), "scores must be numbers.*'a'"),
         (lambda: margin_distribution(["a", "b"], [1, 2]), "y must be numbers.*'a'"),
         (lambda: margin_distribution([0, 1], [1.0, math.nan]), r"scores\[1\] is nan"),
         (lambda: margin_distribution([0, 1], [1.0, math.inf]), r"scores\[1\] is inf"),
         (lambda: margin_distribution([0, 1], [1, 2], norm=0), "positive"),
-        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "qid has 1 rows, y has 2"),
+        (lambda: margin_distribution([0, 1], [1, 2], qid=[1]), "qid has 1 values for 2 rows"),
         (lambda: margin_distribution([0, 1], [1, 2], qid=[1.0, math.nan]), r"qid\[1\] is nan"),
         (lambda: margin_distribution([0, 1], [1, 2], qid=["a", None]), r"qid\[1\] is None"),
         (

@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
-from precede import Columns, Judgments, RankBoost, Stumps, pairs_in_order
+from precede import BaseRanker, Columns, Judgments, RankBoost, Stumps, pairs_in_order
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -569,7 +569,7 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Y6, "sample_weight": [1, 1, math.nan, 1, 1, 1]}, "weight.*nan|NaN"),
         ({}, {"y": Y6, "sample_weight": [1, 1, -2, 1, 1, 1]}, r"weight\[2\] is -2.*negative"),
         ({}, {"y": Y6, "sample_weight": [0] * 6}, "weight is zero"),
-        ({}, {"y": Y6, "sample_weight": [1] * 5}, "lengths differ.*weight: 5"),
+        ({}, {"y": Y6, "sample_weight": [1] * 5}, "sample_weight has 5 values for 6 rows"),
         ({}, {"y": Y6, "pairs": [(0, 6)]}, r"pairs\[0, 1\] is 6.*0 to 5"),
         ({}, {"y": Y6, "pairs": [(-1, 2)]}, r"pairs\[0, 0\] is -1.*0 to 5"),
         ({}, {"y": Y6, "pairs": [(3, 3)]}, r"\(3, 3\).*remove"),
@@ -762,3 +762,34 @@ def test_global_state_is_left_alone():
     RankBoost(n_estimators=3, max_features=0.5, random_state=0, n_jobs=2).fit(X, y).predict(X)
     after = np.random.get_state()[1].tolist(), numba.get_num_threads(), list(warnings.filters)  # noqa: NPY002
     assert after == before
+
+
+def test_hooks_by_their_former_names_still_work():
+    """Subclasses written before the hooks were public, and calls of their super()."""
+
+    class Former(RankBoost):
+        checked = 0
+        _resumable = False
+
+        def _check_parameters(self):
+            super()._check_parameters()
+            Former.checked += 1
+
+        def _plan(self, stop):
+            return super()._plan(stop)
+
+    X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
+    model = Former(n_estimators=3).fit(X, y)
+    assert Former.checked == 1
+    assert not model.can_resume
+    assert model.predict(X).tolist() == RankBoost(n_estimators=3).fit(X, y).predict(X).tolist()
+    with pytest.raises(ValueError, match="n_estimators=0"):
+        Former(n_estimators=0).fit(X, y)
+
+
+def test_an_algorithm_without_a_plan_says_what_it_lacks():
+    class Empty(BaseRanker):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Empty must define plan\(stop\)"):
+        Empty().fit([[0.0], [1.0]], [0, 1])

@@ -220,7 +220,7 @@ def test_pairs_of_an_evaluation_set_are_watched():
         (lambda y: ranking_risk(y._with(qid=[0, 0, 0, 1, 1, 1]), SCORES), r"pairs\[2\] joins"),
         (lambda y: ranking_risk(y._with(grade=[0, 1, 2, 0, 1, 2]), SCORES), "grades and listed"),
         (lambda y: ranking_risk(y._with(weight=[1, 1, 1, 1, 1, 2]), SCORES), "item weights"),
-        (lambda y: ranking_risk(y, SCORES[:5]), "5 scores for 6 rows"),
+        (lambda y: ranking_risk(y, SCORES[:5]), "scores has 5 values for 6 rows"),
         (lambda y: ranking_risk(y, SCORES, [1] * 6), "qid is given beside"),
         (lambda y: ranking_risk(y, SCORES, pairs="pooled"), "pooled pairs need qid"),
         (lambda y: ranking_risk(y, SCORES, method="bootstrap"), "share items.*qid or groups"),

@@ -16,17 +16,16 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdaBoostRanker": "algorithms.adaboost",
+    "BaseRanker": "estimator",
     "Checkpoint": "boosting.checkpoint",
     "BoostedRanker": "algorithms.boosted",
     "Columns": "rankers.columns",
-    "Constants": "rankers.columns",
     "ConvexRisk": "algorithms.ball",
     "DiskTable": "files.disk",
     "Exp": "losses",
     "Exponential": "losses",
     "Family": "rankers.base",
     "Features": "rankers.columns",
-    "Found": "rankers.base",
     "Hinge": "losses",
     "Judgments": "judgments",
     "Linear": "losses",
@@ -51,7 +50,9 @@ _HOME = {
     "Tree": "rankers.trees",
     "Trees": "rankers.growers",
     "best_margin": "margin",
+    "compare": "inference",
     "e2_loss": "algorithms.e2",
+    "evaluate": "metrics",
     "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
@@ -60,6 +61,9 @@ _HOME = {
     "staged_e2_loss": "algorithms.e2",
     "write_table": "files.disk",
 }
+
+# Parts of other interfaces, importable from here but not shown.
+_ALSO = {"Constants": "rankers.columns", "Found": "rankers.base"}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
@@ -77,9 +81,10 @@ if TYPE_CHECKING:
     from precede.algorithms.smooth_margin import SmoothMargin
     from precede.boosting.checkpoint import Checkpoint
     from precede.boosting.monitors import pairs_in_order
-    from precede.estimator import load
+    from precede.estimator import BaseRanker, load
     from precede.exports.write import export
     from precede.files.disk import DiskTable, write_table
+    from precede.inference import compare
     from precede.judgments import Judgments
     from precede.losses import (
         Exp,
@@ -93,6 +98,7 @@ if TYPE_CHECKING:
         SquaredHinge,
     )
     from precede.margin import best_margin, margins
+    from precede.metrics import evaluate
     from precede.rankers.base import Family, Found, Ranker
     from precede.rankers.columns import Columns, Constants, Features
     from precede.rankers.growers import Trees
@@ -140,8 +146,9 @@ sys.meta_path.append(_Moved())
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"precede.{_HOME[name]}"), name)
+    home = _HOME.get(name) or _ALSO.get(name)
+    if home is not None:
+        return getattr(import_module(f"precede.{home}"), name)
     if name in _SUBMODULES or name in _MOVED:
         return import_module(f"precede.{name}")
     raise AttributeError(f"module 'precede' has no attribute {name!r}")

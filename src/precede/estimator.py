@@ -1,7 +1,7 @@
 """The scikit-learn face: parameters, validation, fit, predict, score, save.
 
 `BaseRanker` is the base of every algorithm. A subclass assigns its parameters in `__init__`
-and says in `_plan` what the loop should do; everything else is here.
+and says in `plan` what the loop should do; everything else is here.
 """
 
 from __future__ import annotations
@@ -112,8 +112,26 @@ class Task:
         return [] if self.listeners is None else self.listeners.rounds(self)
 
 
+# Hooks of `BaseRanker` by the names they had before they were public.
+_FORMER_HOOKS = {
+    "_plan": "plan",
+    "_check_parameters": "check_parameters",
+    "_feature_draw": "feature_draw",
+    "_judgments_to_learn": "judgments_to_learn",
+    "_learns_labels": "learns_labels",
+    "_resumable": "resumable",
+    "_resumes_from": "resumes_from",
+}
+
+
 class BaseRanker(CallbackSupportMixin, BaseEstimator):
-    """What all rankers share; see the algorithms for what can be fitted.
+    """What all rankers share: the base class of every algorithm, and of one of your own.
+
+    A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
+    and defines `plan`. The other hooks have defaults: `check_parameters` refuses values that
+    make no sense, `feature_draw` says which features a round may use, `judgments_to_learn`
+    changes what is learnt from, `learns_labels` lets `Judgments.label` in, and `resumable` and
+    `resumes_from` say whether and from which columns of the history a fit can be resumed.
 
     Attributes
     ----------
@@ -134,6 +152,22 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         With two classes: their values, and the shift that makes a classifier.
     stop_reason_ : str
         Why boosting ended.
+
+    Examples
+    --------
+    Coordinate descent on the logistic loss:
+
+    >>> from precede import BaseRanker, PairRisk, Stumps
+    >>> from precede.boosting import LineSearch, Plan
+    >>> class LogisticBoost(BaseRanker):
+    ...     def __init__(self, *, n_estimators=10):
+    ...         self.n_estimators = n_estimators
+    ...
+    ...     def plan(self, stop):
+    ...         return Plan(PairRisk("logistic"), Stumps(), LineSearch(), stop)
+    >>> model = LogisticBoost().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> model.score([[0.0], [3.0]], [0, 1])
+    1.0
     """
 
     # Parameters that the base reads. A subclass assigns those that it has in __init__; for
@@ -151,15 +185,23 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     n_jobs: int | None = None
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
-    _resumable: bool = True
+    resumable: bool = True
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     # Columns of the history that a resumed fit reads.
-    _resumes_from: tuple[str, ...] = ("log_risk",)
-    _learns_labels: bool = False  # from Judgments.label, as well as from the order
+    resumes_from: tuple[str, ...] = ("log_risk",)
+    learns_labels: bool = False  # from Judgments.label, as well as from the order
 
-    def _plan(self, stop: Stop) -> Plan:
-        """What the loop should do; written by each algorithm."""
-        raise NotImplementedError(f"{type(self).__name__} must define _plan(stop)")
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        _name_hooks(cls)
+
+    def plan(self, stop: Stop) -> Plan:
+        """Return what the loop should do: a risk, a family, a step rule and when to stop.
+
+        `stop` ends the fit after `n_estimators` rounds, or early where that is asked for; a plan
+        may add rules of its own, ``stop | NoProgress(...)``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define plan(stop)")
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -215,10 +257,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             source = partial(
                 Training.prepare,
                 X,
-                self._judgments_to_learn(judgments),
-                labelled=self._learns_labels,
+                self.judgments_to_learn(judgments),
+                labelled=self.learns_labels,
             )
-        self._check_parameters()
+        self.check_parameters()
         saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
             training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
@@ -230,8 +272,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         listeners.end()
         return self
 
-    def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
-        """What to learn from, made of what was given; an algorithm may see it otherwise."""
+    def judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        """Return what to learn from, made of what was given; the default is just that."""
         return judgments
 
     def _boost(self, task: Task) -> Result:
@@ -246,8 +288,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _method(
         self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Method:
-        """What happens in a round: coordinate descent by `_plan`, unless an algorithm says else."""
-        plan = self._plan(stop)
+        """What happens in a round: coordinate descent by `plan`, unless an algorithm says else."""
+        plan = self.plan(stop)
         for _ in range(len(history)):  # random draws go on where the last fit ended
             plan.draw()
         monitors = [monitor for monitor, _ in task.monitors]
@@ -274,13 +316,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def can_resume(self) -> bool:
         """Whether a fit with these parameters takes a `checkpoint`."""
         drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
-        return self._resumable and not self.warm_start and not drawn
+        return self.resumable and not self.warm_start and not drawn
 
     def _checkpoint(self, given: Any) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
         if given is None:
             return None
-        if not self._resumable:
+        if not self.resumable:
             raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
         if self.warm_start:
             raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
@@ -305,7 +347,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
                     f"features and {len(history)} rounds, which is no checkpoint of this fit"
                 )
-            _check_rounds(history, self._resumes_from, checkpoint)
+            _check_rounds(history, self.resumes_from, checkpoint)
             return ensemble.first(self.n_estimators), history[: self.n_estimators]
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
@@ -536,7 +578,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         elif reset and hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         judgments = table.judgments
-        if self._judgments_to_learn(judgments) is not judgments:
+        if self.judgments_to_learn(judgments) is not judgments:
             raise ValueError(
                 f"{self!r} sees the target otherwise than it is written in the table; write the "
                 "table as it should be learnt (for one list without qid)"
@@ -568,7 +610,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             sample_weight=sample_weight,
         )  # fmt: skip
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense; called at the start of a fit."""
         whole_number("n_estimators", self.n_estimators, least=1)
         if self.early_stopping_rounds is not None:
             whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
@@ -583,8 +626,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         ):
             raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
 
-    def _feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
-        """Features allowed in a round: all of them, or a random share."""
+    def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
+        """Return a function that says which features a round may use: all, or a random share."""
         if self.max_features == 1.0:
             return lambda: None
         generator = check_random_state(self.random_state)
@@ -647,6 +690,18 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _name_hooks(cls: type) -> None:
+    """Give a class its hooks by both names, the former and the public one."""
+    for former, hook in _FORMER_HOOKS.items():
+        if former in vars(cls) and hook not in vars(cls):
+            setattr(cls, hook, vars(cls)[former])
+        else:
+            setattr(cls, former, getattr(cls, hook))
+
+
+_name_hooks(BaseRanker)
 
 
 def load(path: str | os.PathLike[str]) -> BaseRanker:

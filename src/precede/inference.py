@@ -780,7 +780,10 @@ class _ListedSample:
         if groups is not None:
             if y.qid is not None:
                 raise ValueError("groups given beside y.qid; give one of the two as the unit")
-            unit, number = "group", number_queries(groups, len(sides), "groups")[0]
+            unit, number = "group", number_queries(groups, name="groups")[0]
+            if number.size != len(sides):
+                told = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
+                raise ValueError(f"{told}; give one for each")
         kept = weight > 0
         rows, items = np.unique(sides[kept], return_inverse=True)
         ties = np.concatenate(tied)[kept]

@@ -377,9 +377,11 @@ def to_numbers(values: Any, name: str) -> Floats:
     array([[1., 1.]])
     """
     try:
-        if np.iscomplexobj(values):
+        array = np.asarray(values)
+        if array.dtype.kind == "c":
             raise ValueError("some are complex")
-        return np.asarray(values, dtype=np.float64)
+        # A column of pandas' nullable kinds, an array of objects, knows how to become numbers.
+        return np.asarray(values if array.dtype.kind == "O" else array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be numbers, but {error}; map text to numbers first"

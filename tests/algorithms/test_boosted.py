@@ -179,7 +179,7 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
         X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
     )
     model = QBRank(rankers=naive_qbrank.Stump(), learning_rate=0.3, **options)
-    plan = model._plan(Rounds(8 + with_labels))
+    plan = model.plan(Rounds(8 + with_labels))
     with Workers(1) as workers:
         training = Training.prepare(
             X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
@@ -199,7 +199,7 @@ def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
         for hessian in ("terms", "bound"):
             model = QBRank(hessian=hessian)
             model.n_features_in_ = SAMPLE.X.shape[1]
-            plan = model._plan(Rounds(8))
+            plan = model.plan(Rounds(8))
             result = run(replace(plan, step=LineSearch()), training)
             found.append(result.ensemble.predict(SAMPLE.X))
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)

@@ -169,7 +169,7 @@ def test_a_changed_checkpoint_is_refused(tmp_path, estimator, rounds):
             if change == "gone":
                 del history[-1][name]
             path.write_text(json.dumps({**fields, "history": history}))
-            needed = name in estimator._resumes_from
+            needed = name in estimator.resumes_from
             if needed and change != "inf":
                 with pytest.raises(ValueError, match=rf"round 3 has no number '{name}'"):
                     estimator(n_estimators=most).fit(**data, checkpoint=path)

@@ -88,7 +88,7 @@ class AdaBoostRanker(BaseRanker):
     0.95
     """
 
-    _resumes_from = ("log_risk", "f_skew")
+    resumes_from = ("log_risk", "f_skew")
 
     def __init__(
         self,
@@ -121,18 +121,20 @@ class AdaBoostRanker(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PointRisk(),
             rankers=voting(family(self.rankers), constant=self.constant),
             step=VoteStep(),
             stop=stop,
             learning_rate=self.learning_rate,
-            draw=self._feature_draw(),
+            draw=self.feature_draw(),
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         if not isinstance(self.constant, bool | np.bool_):
             raise ValueError(f"constant={self.constant!r} is no truth value; use True or False")
 

@@ -46,10 +46,11 @@ class TreeLearner:
     random_state: Any
     n_features_in_: int
     categories_: Mapping[str, list[Any]]
-    _feature_draw: Callable
+    feature_draw: Callable
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()  # type: ignore[misc]
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()  # type: ignore[misc]
         if self.hessian not in HESSIANS:
             raise ValueError(f"hessian={self.hessian!r} is unknown; use one of {HESSIANS}")
         check_targets(self.targets)
@@ -148,7 +149,7 @@ class TreeLearner:
             step=step,
             stop=stop,
             learning_rate=self.learning_rate,
-            draw=(lambda: None) if quadratic else self._feature_draw(),
+            draw=(lambda: None) if quadratic else self.feature_draw(),
         )
 
 
@@ -287,5 +288,6 @@ class BoostedRanker(TreeLearner, BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         return self._plan_with(risk_of(self.loss, self.price, balance=self.balance), stop)

@@ -99,7 +99,7 @@ class MultilabelBoost(BaseRanker):
     [[4, 2, 1, 3], [2, 1, 3, 4]]
     """
 
-    _resumable = False
+    resumable = False
     labels_: NDArray
 
     def __init__(
@@ -143,7 +143,7 @@ class MultilabelBoost(BaseRanker):
         going_on = self.warm_start and hasattr(self, "ensemble_")
         X = self._validated(X, reset=not going_on, to_fit=True)
         matrix, labels = label_matrix(y, X.shape[0])
-        self._check_parameters()
+        self.check_parameters()
         if going_on and not np.array_equal(labels, np.asarray(self.labels_)):
             raise ValueError("Y has other labels than the fit to go on with; set warm_start=False")
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
@@ -184,7 +184,8 @@ class MultilabelBoost(BaseRanker):
             )
         return made
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         pointwise = self.method == "MH"
         return Plan(
             risk=PointRisk() if pointwise else PairRisk("exponential"),
@@ -194,8 +195,9 @@ class MultilabelBoost(BaseRanker):
             learning_rate=self.learning_rate,
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         if self.method not in ("MR", "MH"):
             raise ValueError(f"method={self.method!r} is unknown; use 'MR' or 'MH'")
         if self.balance not in ("items", "pairs"):

@@ -238,17 +238,19 @@ class PushRanker(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk(self.loss, self.price_, balance=self.balance),
             rankers=family(self.rankers),
             step=ExactStep(),
             stop=stop,
             learning_rate=self.learning_rate,
-            draw=self._feature_draw(),
+            draw=self.feature_draw(),
         )
 
-    def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
+    def judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        """Return the judgments, as one query if the scope is global."""
         return judgments.as_one_query() if self.scope == "global" else judgments
 
     def _boost(self, task: Task) -> Result:
@@ -256,15 +258,16 @@ class PushRanker(BaseRanker):
         if not isinstance(self.price, str) or self.price != "cv":
             self.price_, self.price_search_ = self.price, None
         elif not going_on:  # a model that is continued keeps its price
-            judgments = self._judgments_to_learn(task.judgments)
+            judgments = self.judgments_to_learn(task.judgments)
             self.price_search_ = self._search_prices(task.X, judgments)
             self.price_ = self.price_search_.best
         result = super()._boost(task)
         self._weigh_losers(result, task.training)
         return result
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         pair_loss(self.loss)
         if self.scope not in ("query", "global"):
             raise ValueError(f"scope={self.scope!r} is unknown; use 'query' or 'global'")

@@ -90,7 +90,7 @@ class QBRank(TreeLearner, BaseRanker):
     0.79
     """
 
-    _learns_labels = True
+    learns_labels = True
 
     def __init__(
         self,
@@ -151,13 +151,15 @@ class QBRank(TreeLearner, BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         number = isinstance(self.weight, int | float | np.number)
         if not number or isinstance(self.weight, bool) or not 0 <= self.weight <= 1:
             raise ValueError(f"weight={self.weight!r} is out of range; use a number from 0 to 1")
         SquaredHinge(self.margin)  # refuses what is no margin
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         risk = QuadraticMixture(self.margin, float(self.weight), self.balance)
         return self._plan_with(risk, stop)

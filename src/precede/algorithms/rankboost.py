@@ -138,7 +138,8 @@ class RankBoost(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         if self.select not in ("slope", "decrease"):
             raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
         if self.step not in _STEPS:
@@ -150,10 +151,11 @@ class RankBoost(BaseRanker):
             stop=stop,
             select=self.select,
             learning_rate=self.learning_rate,
-            draw=self._feature_draw(),
+            draw=self.feature_draw(),
             nonnegative=self.nonnegative,
         )
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         true_or_false("nonnegative", self.nonnegative)

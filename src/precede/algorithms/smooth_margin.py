@@ -118,7 +118,7 @@ class SmoothMargin(BaseRanker):
     (True, True)
     """
 
-    _resumes_from = ("log_risk", "margin", "lower", "upper")
+    resumes_from = ("log_risk", "margin", "lower", "upper")
 
     def __init__(
         self,
@@ -145,7 +145,8 @@ class SmoothMargin(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _plan(self, stop: Stop) -> Plan:
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
             rankers=exactly_searched(self.rankers, "an interval around the best margin"),
@@ -154,12 +155,14 @@ class SmoothMargin(BaseRanker):
             nonnegative=self.nonnegative,
         )
 
-    def _judgments_to_learn(self, judgments: Judgments) -> Judgments:
+    def judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        """Return the judgments; judged ties are refused."""
         refuse_ties(judgments)
         return judgments
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         in_range("tolerance", self.tolerance, 0.0, 1.0)
         true_or_false("nonnegative", self.nonnegative)
 

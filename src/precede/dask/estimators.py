@@ -82,7 +82,7 @@ class _OnDask(BaseRanker):
 
     def _fit(self: Any, client: Any, data: tuple, evaluation: tuple) -> Any:
         X, y, qid, sample_weight = data
-        self._check_parameters()
+        self.check_parameters()
         _check_family(self.rankers)
         if self._needs_rows():
             raise ValueError(

@@ -3,7 +3,6 @@
 An algorithm is four choices: a risk, a family of rankers, a step, and when to stop.
 """
 
-from precede import PairRisk
 from precede import BaseRanker, PairRisk
 from precede.boosting import LineSearch, Plan
 from precede.datasets import search_results

@@ -24,19 +24,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-MODULES = (
-    "rankers.candidates", "model", "risks.pair_weights", "rankers.base", "rankers.columns",
-    "risks.exponential", "rankers.stumps", "risks.sweeps", "engine.table",
-)  # fmt: skip
-
 
 @pytest.fixture
 def tiny_thresholds(monkeypatch):
     """Use threads and pieces however small the work is."""
-    from importlib import import_module
+    from precede.engine.workers import LEAST_SHARED
+    from precede.risks import exponential, pair_weights
 
-    for name in MODULES:
-        module = import_module(f"precede.{name}")
-        for constant, value in {"SMALL": 1, "PIECE": 16}.items():
-            if hasattr(module, constant):
-                monkeypatch.setattr(module, constant, value)
+    for kind in LEAST_SHARED:
+        monkeypatch.setitem(LEAST_SHARED, kind, 1)
+    for module in (exponential, pair_weights):
+        monkeypatch.setattr(module, "PIECE", 16)

@@ -158,6 +158,71 @@ def test_kernels_take_no_functions_and_build_no_kernels():
             assert not names & calls, (path, function.name)
 
 
+def test_only_the_engine_and_dask_reduce_across_machines():
+    """Others use the reductions of `engine.exact`: `sum_of`, `greatest_of`, ..."""
+    calling = {
+        name_of(path)
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "together"
+    }
+    assert calling == {"engine"}  # in `dask` it is defined
+
+
+def sums_over_codes(function):
+    """Whether a kernel adds to an entry chosen by a code: ``sums[column[row]] += ...``."""
+    names = {argument.arg for argument in function.args.args}
+    indices = [
+        index
+        for node in ast.walk(function)
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript)
+        for index in ast.walk(node.target.slice)
+    ]
+    read = {ast.unparse(each.value) for each in indices if isinstance(each, ast.Subscript)}
+    return "codes" in names and bool(read)
+
+
+def test_only_one_module_sums_over_bins():
+    found = {
+        str(path.relative_to(SOURCE))
+        for path, tree in trees()
+        for function in filter(is_jitted, functions(tree))
+        if sums_over_codes(function)
+    }
+    assert found == {"engine/histogram.py"}
+
+
+def test_one_conversion_to_integers_and_one_rule_for_ties():
+    """Numbers behind both are named once; kernels, which must write them out, are exempt."""
+    for path, tree in trees():
+        if path.name in ("exact.py", "ties.py"):
+            continue
+        kernels = {id(n) for f in filter(is_jitted, functions(tree)) for n in ast.walk(f)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and id(node) not in kernels:
+                written = ast.unparse(node)
+                assert not re.fullmatch(r"2\.0 \*\* -?(31|40|61|62)", written), (path, written)
+
+
+@pytest.mark.parametrize("folder", ["risks", "rankers"])
+def test_forms_and_prices_are_asked_what_they_can_do_not_what_they_are(folder):
+    theirs = set(classes_of("losses")) | (
+        set(classes_of("rankers")) if folder == "risks" else set()
+    )
+    for path in (SOURCE / folder).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+                assert not asked & theirs, (path, ast.unparse(node))
+
+
+def classes_of(name):
+    """Names of the classes that a module or folder defines."""
+    for path, tree in trees():
+        if name_of(path) == name:
+            yield from (node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
 def test_imports_follow_the_matrix():
     wrong = [
         f"{path.relative_to(SOURCE)} imports {module}"

@@ -32,7 +32,7 @@ from precede.boosting.loop import Result, drive
 from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
-from precede.engine.exact import exact_sum, greatest
+from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.frames import check_categories, refuse_text
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Table
@@ -844,7 +844,7 @@ def _one_for_each(values: Any, count: int, name: str) -> list:
 
 
 def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
-    largest = float(workers.together(lambda: values.max(initial=-np.inf), greatest))
+    largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
     return largest + float(np.log(exact_sum(weight * np.exp(values - largest), workers)))
 
 

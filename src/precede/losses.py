@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from reprlib import repr as shown
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,9 @@ LARGEST_LOG = 700.0
 
 
 # -- forms: how the sums over pairs may be taken ---------------------------------------------
+#
+# A form declares its `kind` ("separable", "spline" or "smooth"), by which a way to sum is chosen,
+# and whether the loss `ends`: whether it is flat beyond some margin, as hinges are.
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Separable:
 
     rate: float = 1.0
 
+    kind: ClassVar[Literal["separable"]] = "separable"
+    ends: ClassVar[bool] = False
+
 
 @dataclass(frozen=True)
 class Polynomial:
@@ -58,6 +64,14 @@ class Polynomial:
 
     knot: float = 1.0
     degree: int = 1
+
+    kind: ClassVar[Literal["spline"]] = "spline"
+    ends: ClassVar[bool] = True
+
+    @property
+    def terms(self) -> tuple[tuple[float, float, int], ...]:
+        """The same as a `Spline` of one term."""
+        return ((1.0, self.knot, self.degree),)
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,9 @@ class Spline:
     """
 
     terms: tuple[tuple[float, float, int], ...]
+
+    kind: ClassVar[Literal["spline"]] = "spline"
+    ends: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,9 @@ class Smooth:
 
     width: float = 1.0
     nodes: int = 14
+
+    kind: ClassVar[Literal["smooth"]] = "smooth"
+    ends: ClassVar[bool] = False
 
 
 Form = Separable | Polynomial | Spline | Smooth | None
@@ -124,6 +144,9 @@ class PairLoss(_Value):
 
     name: ClassVar[str] = ""
     form: Form = None
+    # Kernel that goes through the pairs of short queries: "logistic" or "squared_hinge". A
+    # subclass does not inherit it, because it may be another function.
+    pair_kernel: ClassVar[str | None] = None
     gap: bool = False
     most_curvature: float | None = None
 
@@ -132,6 +155,7 @@ class PairLoss(_Value):
         if "value" in vars(cls):  # another function: what was known of the old one is not
             for known in {"psi", "smoothed"} - set(vars(cls)):
                 setattr(cls, known, vars(PairLoss)[known])
+        cls.pair_kernel = vars(cls).get("pair_kernel")
 
     def value(self, margin: Floats) -> Floats:
         """Give the loss at each margin."""
@@ -202,6 +226,7 @@ class Logistic(PairLoss):
     """
 
     name = "logistic"
+    pair_kernel = "logistic"
     form = Smooth()
     most_curvature = 0.25
 
@@ -285,6 +310,7 @@ class SquaredHinge(Hinge):
     """
 
     name = "squared_hinge"
+    pair_kernel = "squared_hinge"
     degree = 2
     most_curvature = 2.0
 

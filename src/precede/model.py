@@ -20,7 +20,7 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.workers import Workers
+from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
 from precede.rankers.stumps import Stump
@@ -110,7 +110,7 @@ class Ensemble:
         if tables.feature.size:
             (workers or Workers(1)).run(
                 _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
-                tables.value, tables.missing, scores, small=X.shape[0] < 1 << 12,
+                tables.value, tables.missing, scores, small=is_small("heavy rows", X.shape[0]),
             )  # fmt: skip
         if self._forest is not None:
             self._forest.add_to(scores, X, workers)

@@ -10,7 +10,8 @@ import pytest
 
 from precede import Judgments, PairRisk
 from precede.datasets import search_results
-from precede.engine.table import Table, to_integers
+from precede.engine.exact import to_integers
+from precede.engine.table import Table
 
 
 def graded_and_paired(seed=0, rows=200):

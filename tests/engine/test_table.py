@@ -11,7 +11,8 @@ from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
-from precede.engine.table import MISSING, SCALE, Table, to_integers
+from precede.engine.exact import SCALE, to_integers
+from precede.engine.table import MISSING, Table
 from precede.engine.workers import Workers
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)

@@ -14,8 +14,9 @@ import naive
 import strategies as some
 from precede import Columns, Constants, Family, Features, Found, RankBoost, Ranker, Stump, Stumps
 from precede.engine.table import Table
+from precede.engine.ties import TIE
 from precede.engine.workers import Workers
-from precede.rankers.base import TIE, Union, family, ranker_from_dict
+from precede.rankers.base import Union, family, ranker_from_dict
 from precede.rankers.columns import Column, Constant, Feature
 
 

@@ -12,8 +12,9 @@ import naive
 import strategies as some
 from precede import Judgments, PairRisk, Stump, Stumps
 from precede.engine.table import Table
+from precede.engine.ties import TIE, TIE_OF_DECREASES
 from precede.engine.workers import Workers
-from precede.rankers.base import TIE, TIE_OF_DECREASES, ranker_from_dict
+from precede.rankers.base import ranker_from_dict
 from precede.rankers.stumps import StumpSearch
 
 

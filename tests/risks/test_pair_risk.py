@@ -12,7 +12,7 @@ import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.workers import LEAST_SHARED, Workers
 from precede.judgments import number_queries
 from precede.risks.base import State
 from precede.risks.exponential import SeparableRisk
@@ -417,7 +417,7 @@ def test_exact_sum_does_not_depend_on_the_order(values, random):
 @given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
 def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
     with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
-        patch.setattr("precede.engine.exact.SMALL", 1)
+        patch.setitem(LEAST_SHARED, "rows", 1)
         values = np.array(values, float)
         np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
 

@@ -21,8 +21,16 @@ from precede.boosting.history import History, Monitor, Rounds
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method, Round
 from precede.boosting.monitors import pairs_in_order
-from precede.engine.exact import added, exact_sum, exact_sums, greatest
-from precede.engine.table import MISSING, SCALE, to_integers
+from precede.engine.exact import (
+    SCALE,
+    exact_sum,
+    exact_sums,
+    greatest_of,
+    sum_of,
+    to_integers,
+)
+from precede.engine.histogram import Histograms, sums_from
+from precede.engine.table import MISSING
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
@@ -487,13 +495,10 @@ class _ConditionalGradient(Method):
 
     def _products(self, values: NDArray, pull: Floats) -> Floats:
         """Dot product of every row of values with the pull, as sums of integers."""
-        largest = self._training.workers.together(
-            lambda: np.abs(values).max(axis=1).astype(np.float64), greatest
-        )
+        workers = self._training.workers
+        largest = greatest_of(lambda: np.abs(values).max(axis=1).astype(np.float64), workers)
         exponent = np.frexp(largest)[1]
-        sums = self._training.workers.together(
-            lambda: _products(values, pull * SCALE, np.ldexp(1.0, -exponent)), added
-        )
+        sums = sum_of(lambda: _products(values, pull * SCALE, np.ldexp(1.0, -exponent)), workers)
         return np.ldexp(sums / SCALE, exponent)
 
     def _exchange(self, worst: _Part, best: _Part) -> float:
@@ -582,8 +587,8 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
             ),
             np.array([stump.missing for stump in kept], bool),
         )
-        edges[stumps] = workers.together(
-            lambda: table.integer_histogram(to_integers(pull), features), combine
+        edges[stumps] = sum_of(
+            lambda: Histograms(table, workers).sums(to_integers(pull), features), workers, combine
         )
     others = sorted(set(range(len(rankers))) - set(stumps))
     if others:
@@ -595,12 +600,12 @@ def _edges_of_stumps(
     row: NDArray[np.int64],
     first: NDArray[np.int64],
     missing: NDArray[np.bool_],
-    parts: Sequence[NDArray[np.int64]],
+    histogram: NDArray[np.int64],
 ) -> Floats:
     """Edges of stumps from the histograms of all machines, one row for each feature."""
-    histogram = added(parts)
-    above = np.cumsum(histogram[:, :MISSING][:, ::-1], axis=1)[:, ::-1]
-    return (above[row, first] + np.where(missing, histogram[row, MISSING], 0)) / SCALE
+    return (
+        sums_from(histogram)[row, first] + np.where(missing, histogram[row, MISSING], 0)
+    ) / SCALE
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from precede.boosting.history import Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
-from precede.engine.exact import log_total
-from precede.engine.table import SCALE, Table, to_integers
+from precede.engine.exact import SCALE, log_total, to_integers
+from precede.engine.histogram import BINS, Histograms
+from precede.engine.table import Table
+from precede.engine.ties import TIE_UNITS, least_tied
 from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.workers import Workers, is_small
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.judgments import Judgments, sample_weights
 from precede.model import Ensemble, number, plain
@@ -37,8 +39,8 @@ __all__ = ["MultilabelBoost"]
 
 Floats = NDArray[np.float64]
 
-# Below this many cells a second thread costs more than it brings.
-SMALL = 1 << 18
+# Sums over bins and labels kept at a time.
+MOST_SUMS = 1 << 22
 
 
 class MultilabelBoost(BaseRanker):
@@ -494,7 +496,7 @@ class _LabelSearch(Search):
         self._cells = np.zeros((items.n_places, table.labels), np.int64)
         self._n_bins = items.bins.n_bins
         self._missing = items.bins.has_missing & ~np.isnan(items.bins.low)
-        self._small = self._cells.size * items.n_features < SMALL
+        self._histograms = Histograms(items, workers)
 
     def best(
         self,
@@ -505,15 +507,11 @@ class _LabelSearch(Search):
         table, items = self._table, self._table.items
         self._cells[table.item, table.label] = to_integers(pull)
         total = self._cells.sum(axis=0)
-        best = np.zeros((items.n_features, 3), np.int64)
-        self._workers.run(
-            _best_label_votes, items.n_features, items.codes, self._cells, self._n_bins,
-            self._missing, total, best, small=self._small,
-        )  # fmt: skip
+        best = self._best_of_features(total)
         constant = int(np.abs(total).sum())
         most = max(int(best[:, 0].max(initial=0)), constant)
-        least = most - (most >> 40) - 256
-        if most <= 256:
+        least = least_tied(most)
+        if most <= TIE_UNITS:
             return None
         if constant >= least:
             return Found(LabelConstant(_votes(total)), constant / SCALE)
@@ -524,6 +522,21 @@ class _LabelSearch(Search):
         edges = _edges_of(items.codes[feature], first, side, self._cells)
         edge = float(np.abs(edges).sum()) / SCALE
         return Found(LabelVote(feature, threshold, side, _votes(edges)), edge)
+
+    def _best_of_features(self, total: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Edge, first code above the threshold and side of the missing of each feature's best."""
+        features = self._table.items.n_features
+        best = np.zeros((features, 3), np.int64)
+        small = is_small("cells", features * self._cells.size)
+        width = max(self._workers.jobs, MOST_SUMS // (BINS * self._table.labels))
+        for first in range(0, features, width):
+            part = np.arange(first, min(first + width, features))
+            self._workers.run(
+                _best_label_votes, part.size, self._histograms.sums(self._cells, part),
+                self._n_bins[part], self._missing[part], total, best[part[0] : part[-1] + 1],
+                small=small,
+            )  # fmt: skip
+        return best
 
 
 def _votes(edges: NDArray[np.int64]) -> str:
@@ -543,21 +556,15 @@ class _PairStep(StepRule):
 
 
 @njit(cache=True, nogil=True)
-def _best_label_votes(low, high, codes, cells, n_bins, missing, total, best):
+def _best_label_votes(low, high, histograms, n_bins, missing, total, best):
     """Edge, first code above the threshold and side of the missing of each feature's best.
 
     The first of those that tie with the best is taken.
     """
-    labels = cells.shape[1]
-    sums = np.empty((256, labels), np.int64)
-    above = np.empty(labels, np.int64)
+    above = np.empty(total.size, np.int64)
     edges = np.zeros((256, 2), np.int64)
     for feature in range(low, high):
-        sums[:] = 0
-        column = codes[feature]
-        for item in range(cells.shape[0]):
-            for label in range(labels):
-                sums[column[item], label] += cells[item, label]
+        sums = histograms[feature]
         edges[:] = 0
         above[:] = total - sums[255]
         for first in range(n_bins[feature]):
@@ -566,7 +573,7 @@ def _best_label_votes(low, high, codes, cells, n_bins, missing, total, best):
             if first > 0 and missing[feature]:
                 edges[first, 1] = _edge(above + sums[255], total)
             above -= sums[first]
-        least = edges.max() - (edges.max() >> 40) - 256
+        least = edges.max() - (edges.max() >> 40) - 256  # see `least_tied`
         for place in range(edges.size):
             if edges.flat[place] >= max(least, 1):
                 best[feature, 0] = edges.flat[place]

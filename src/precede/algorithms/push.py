@@ -18,7 +18,7 @@ from precede.boosting.loop import Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.steps import ExactStep
-from precede.engine.exact import exact_sums
+from precede.engine.exact import exact_sums, sum_of
 from precede.engine.parameters import whole_number
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
@@ -330,7 +330,7 @@ class PushRanker(BaseRanker):
         total, squares = exact_sums([share, share**2], workers)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0
         above = training.arrangement.weight_above()
-        losers = workers.together(lambda: int((above > 0).sum()), sum)
+        losers = sum_of(lambda: int((above > 0).sum()), workers)
         power = self._power_in_effect(result, training)
         if power > 1 and losers < LOSERS_FOR_EACH_POWER * power:
             workers.warn(

@@ -19,9 +19,10 @@ from precede.boosting.history import History, Stop
 from precede.boosting.loop import Result
 from precede.boosting.method import PERFECT, Method, Round
 from precede.engine.parameters import whole_number
+from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble
-from precede.rankers.base import TIE, Family, family
+from precede.rankers.base import Family, family
 from precede.rankers.candidates import PRIME, Candidates, Span
 from precede.risks.base import ghost_mass
 from precede.risks.pair_risk import PairRisk
@@ -463,7 +464,7 @@ class _Descent(Method):
             within = float(np.nanmax(np.abs(exact), initial=0.0))
             if most <= max(within * (1 + TIE), SETTLED):
                 return self._among_used(exact, within)
-            number = int(np.argmax(steep >= most * (1 - TIE)))
+            number = first_tied(steep)
             rest = self._rest(number)
             if rest.any():
                 return _Move(float(edges[number]), new=number, rest=rest)
@@ -476,7 +477,7 @@ class _Descent(Method):
     def _among_used(self, exact: Floats, within: float) -> _Move:
         if within <= SETTLED:
             return _Move(0.0)
-        place = int(np.argmax(np.nan_to_num(np.abs(exact)) >= within * (1 - TIE)))
+        place = first_tied(np.nan_to_num(np.abs(exact)))
         return _Move(float(exact[place]), used=place)
 
     def _look(self, own: Floats, exact: Floats, most: float) -> None:
@@ -519,7 +520,7 @@ class _Descent(Method):
         within = float(np.abs(exact).max(initial=0.0))
         if most <= max(within * (1 + TIE), SETTLED):
             return self._among_used(exact, within)
-        number = int(np.argmax(steep >= most * (1 - TIE)))
+        number = first_tied(steep)
         if number not in combinations.inside:
             return _Move(float(slope[number]), new=number, rest=self._rest(number))
         parts = combinations.parts[combinations.inside.index(number)]

@@ -18,6 +18,7 @@ from precede.boosting.history import History, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrangement import Arrangement
+from precede.engine.exact import least_of, sum_of
 from precede.engine.parameters import in_range, true_or_false
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
@@ -295,7 +296,7 @@ class SmoothMarginStep(StepRule):
         """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.arrangement, risk.workers)
-            self._places = risk.workers.together(lambda: state.pull.size, sum)
+            self._places = sum_of(lambda: state.pull.size, risk.workers)
         if not self._pulls.size:
             self._pulls = np.zeros(state.pull.size)
         smooth = self._smooth_margin(state.log_value)
@@ -415,7 +416,7 @@ def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
     listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
     listed = listed * arrangement.outer[arrangement.loser]
     least = min(1.0, least, float(listed.min(initial=np.inf)))
-    return -math.log(workers.together(lambda: least, min))
+    return -math.log(least_of(lambda: least, workers))
 
 
 # -- kernels ---------------------------------------------------------------------------------

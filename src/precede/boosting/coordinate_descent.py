@@ -18,6 +18,7 @@ from precede.boosting.history import History, Monitor, Progress, Stop
 from precede.boosting.method import PERFECT, Method, Round
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
 from precede.engine.training import Training
+from precede.engine.workers import is_small
 from precede.model import Ensemble
 from precede.rankers.base import Family, Found, Search
 from precede.rankers.columns import Constant
@@ -27,8 +28,6 @@ __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 
 Floats = NDArray[np.float64]
 
-# Below this many places a second thread costs more than it brings.
-SMALL = 1 << 16
 # Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
@@ -168,7 +167,12 @@ class CoordinateDescent(Method):
 
     def _move(self, values: NDArray, weight: float) -> None:
         self.workers.run(
-            advance, self.scores.size, self.scores, values, weight, small=self.scores.size < SMALL
+            advance,
+            self.scores.size,
+            self.scores,
+            values,
+            weight,
+            small=is_small("rows", self.scores.size),
         )
 
     def _add(self, ranker: Any, weight: float, values: NDArray) -> None:

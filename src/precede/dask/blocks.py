@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import added, from_limbs, limbs_of
+from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text
 from precede.engine.table import Bins, choose_cuts, integer_weights
 from precede.engine.training import why_no_pair
@@ -419,14 +419,14 @@ def _weight_total(
     if lightest == heaviest:
         return None
     exponent = int(np.frexp(heaviest)[1])
-    limbs = client.gather(
-        client.map(_limbs_of_weights, blocks, facts=facts, exponent=exponent, pure=False)
+    words = client.gather(
+        client.map(_words_of_weights, blocks, facts=facts, exponent=exponent, pure=False)
     )
-    return float(from_limbs(added(limbs), exponent))
+    return float(from_words(added(words), exponent))
 
 
-def _limbs_of_weights(block: Rows, facts: Facts, exponent: int) -> NDArray[np.int64]:
-    return np.array(limbs_of(arranged(block, facts).weight, exponent), np.int64)
+def _words_of_weights(block: Rows, facts: Facts, exponent: int) -> NDArray[np.int64]:
+    return np.array(words_of(arranged(block, facts).weight, exponent), np.int64)
 
 
 def arranged(block: Rows, facts: Facts) -> Arrangement:

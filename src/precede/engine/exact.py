@@ -1,44 +1,81 @@
 """Sums that do not depend on the order or the number of their parts.
 
-Floating-point sums change with their order. Here every term is first cut into integers, and
-integers add up to the same bits in any order, on any number of threads or machines.
+Floating-point sums change with their order. Here every term is first turned into integers, and
+integers add up to the same bits in any order, on any number of threads or machines. There are
+two conversions:
+
+* Shares, whose sums stay within [-1, 1], become multiples of ``1 / SCALE`` (`to_integers`).
+* Terms of any size become two words, relative to a power of two above the largest: the high
+  word counts multiples of ``1 / HIGH``, the low word multiples of ``1 / LOW`` (`words_of`,
+  `from_words`).
+
+Sums, maxima and minima over the rows of all machines are taken by the reductions `sum_of`,
+`greatest_of`, `least_of` and `all_true`, and by `exact_sum` and `log_total`. Every machine calls
+them in the same order and gets the same answer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.workers import Workers, is_small
+
 __all__ = [
+    "HIGH",
+    "LOW",
+    "SCALE",
     "added",
+    "all_true",
     "exact_sum",
     "exact_sums",
-    "from_limbs",
+    "from_words",
     "greatest",
-    "limbs_of",
+    "greatest_of",
+    "least_of",
     "log_total",
     "log_totals",
+    "sum_of",
+    "to_integers",
+    "words_of",
 ]
 
 Floats = NDArray[np.float64]
 
-# Below this many values a second thread costs more than it brings.
-SMALL = 1 << 16
+# Shares of a total of 1 become integers by this factor: 2^-61 is far below the rounding of a
+# floating-point sum, and sums up to 4 in size still fit into 64 bits.
+SCALE = 2.0**61
+# Units of the two words of a term: 31 bits each, so that 2^32 of them add up without overflow.
+HIGH = 2.0**31
+LOW = 2.0**62
+# Kernels of this and other files write these numbers out, so that their caches notice a change.
+assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
 # Scales for which a machine sums few values before it knows that of all.
 SCALES = 8
 
 
-def exact_sum(values: Floats, workers: Any = None) -> float:
+def to_integers(shares: Floats) -> NDArray[np.int64]:
+    """Turn numbers whose sums stay within [-1, 1] into integers that add up exactly.
+
+    >>> import numpy as np
+    >>> bool(to_integers(np.array([0.5]))[0] == 2**60)
+    True
+    """
+    return np.rint(shares * SCALE).astype(np.int64)
+
+
+def exact_sum(values: Floats, workers: Workers | None = None) -> float:
     """Sum as integers, so that no order, block or thread count changes a bit.
 
     Values are divided by a power of two above the largest and cut into two integers of 31
     bits each; integers add exactly. The error is at most 2^-62 of the largest value for
-    each term. O(n). With `workers` the values of all machines are summed (`Workers.together`).
+    each term. O(n). With `workers` the values of all machines are summed.
 
     >>> import numpy as np
     >>> exact_sum(np.array([0.1] * 10))
@@ -47,7 +84,9 @@ def exact_sum(values: Floats, workers: Any = None) -> float:
     return exact_sums([values], workers)[0]
 
 
-def exact_sums(arrays: Sequence[Floats], workers: Any = None, *, few: bool = False) -> list[float]:
+def exact_sums(
+    arrays: Sequence[Floats], workers: Workers | None = None, *, few: bool = False
+) -> list[float]:
     """Several sums, each as `exact_sum` takes it.
 
     Where machines meet, `few` says that they have few values each, so that summing them for
@@ -60,7 +99,7 @@ def exact_sums(arrays: Sequence[Floats], workers: Any = None, *, few: bool = Fal
             lambda: [_at_several_scales(each) for each in arrays], _at_the_scale_of_all
         )
         return _sums_below(arrays, largest, workers) if sums is None else sums
-    largest = workers.together(lambda: np.array([_top(each) for each in arrays]), greatest)
+    largest = greatest_of(lambda: np.array([_top(each) for each in arrays]), workers)
     return _sums_below(arrays, largest, workers)
 
 
@@ -74,7 +113,7 @@ def _at_several_scales(values: Floats) -> tuple[float, list[tuple[int, int]]]:
     if not 0 < top < np.inf:
         return top, []
     exponent = math.frexp(top)[1]
-    return top, [limbs_of(values, exponent + more) for more in range(SCALES)]
+    return top, [words_of(values, exponent + more) for more in range(SCALES)]
 
 
 def _at_the_scale_of_all(
@@ -89,75 +128,73 @@ def _at_the_scale_of_all(
             continue
         exponent = math.frexp(most)[1]
         total = np.zeros(2, np.int64)
-        for top, limbs in of:
+        for top, words in of:
             above = exponent - math.frexp(top)[1]
             if top > 0 and above >= SCALES:
                 return largest, None
-            total += limbs[above] if top > 0 else 0
-        sums.append(float(from_limbs(total, exponent)))
+            total += words[above] if top > 0 else 0
+        sums.append(float(from_words(total, exponent)))
     return largest, sums
 
 
-def _sum_in_parts(values: Floats, workers: Any) -> float:
+def _sum_in_parts(values: Floats, workers: Workers | None) -> float:
     """The sum of one array, every thread adding up a part of it."""
-    if workers is None or workers.jobs == 1 or values.size < SMALL:
+    if workers is None or workers.jobs == 1 or is_small("rows", values.size):
         return float(_exact_sum(values))
     largest = max(workers.run(_largest, values.size, values))
     if largest in (0, np.inf):
         return float(_exact_sum(values))
     exponent = math.frexp(largest)[1]
-    parts = workers.run(lambda low, high: _limbs_of(values[low:high], exponent), values.size)
-    return float(from_limbs(np.array(parts, np.int64).sum(axis=0), exponent))
+    parts = workers.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
+    return float(from_words(np.array(parts, np.int64).sum(axis=0), exponent))
 
 
-def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Any) -> list[float]:
+def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> list[float]:
     """Sums of values whose largest are known."""
     finite = (largest > 0) & np.isfinite(largest)
     if not finite.any():
         return [float(each) for each in largest]
     exponent = np.frexp(np.where(finite, largest, 1.0))[1]
-    limbs = workers.together(
+    words = sum_of(
         lambda: np.array(
             [
-                limbs_of(each, e) if known else (0, 0)
+                words_of(each, e) if known else (0, 0)
                 for each, e, known in zip(arrays, exponent, finite, strict=True)
             ],
             np.int64,
         ),
-        added,
+        workers,
     )
-    sums = from_limbs(limbs.T, exponent)
+    sums = from_words(words.T, exponent)
     return [float(each) for each in np.where(finite, sums, largest)]
 
 
-def limbs_of(values: Floats, exponent: int) -> tuple[int, int]:
+def words_of(values: Floats, exponent: int) -> tuple[int, int]:
     """Sum of values up to 2^exponent as two integers that add up with those of others."""
-    return _limbs_of(values, int(exponent))
+    return _words_of(values, int(exponent))
 
 
-def from_limbs(limbs: Any, exponent: Any) -> Any:
-    """Sum behind two integers of `limbs_of`.
+def from_words(words: Any, exponent: Any = 0) -> Any:
+    """Sum behind two integers of `words_of`.
 
     >>> import numpy as np
-    >>> float(from_limbs(limbs_of(np.array([0.25, 1.5]), 1), 1))
+    >>> float(from_words(words_of(np.array([0.25, 1.5]), 1), 1))
     1.75
     """
-    high, low = limbs
-    return np.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
+    high, low = words
+    return np.ldexp(high / HIGH + low / LOW, exponent)
 
 
-def log_total(log_values: Floats, workers: Any = None) -> float:
+def log_total(log_values: Floats, workers: Workers | None = None) -> float:
     """Logarithm of a sum of exponentials; the order of the terms does not matter."""
     return log_totals([log_values], workers)[0]
 
 
-def log_totals(arrays: Sequence[Floats], workers: Any = None) -> list[float]:
+def log_totals(arrays: Sequence[Floats], workers: Workers | None = None) -> list[float]:
     """Logarithms of several sums of exponentials."""
     if workers is None or workers.alone:
         return [_log_total(each) for each in arrays]
-    largest = workers.together(
-        lambda: np.array([each.max(initial=-np.inf) for each in arrays]), greatest
-    )
+    largest = greatest_of(lambda: np.array([each.max(initial=-np.inf) for each in arrays]), workers)
     finite = np.isfinite(largest)
     base = np.where(finite, largest, 0.0)
     terms = [np.exp(each - low) for each, low in zip(arrays, base, strict=True)]
@@ -176,8 +213,66 @@ def _log_total(log_values: Floats) -> float:
     return largest + float(np.log(_exact_sum(np.exp(log_values - largest))))
 
 
+# -- over all machines -------------------------------------------------------------------------
+
+
+def sum_of(
+    part: Callable[[], Any], workers: Workers | None, then: Callable[[Any], Any] | None = None
+) -> Any:
+    """Sum over all machines: integers, or arrays of them; a tuple is summed member by member.
+
+    `then` is applied to the sum once, before the answer travels back, so that a small answer can
+    be drawn from large sums. `part` must change nothing: it is not called on a machine that
+    replaces another and knows the answer.
+
+    >>> sum_of(lambda: 3, Workers(1)), sum_of(lambda: (1, 2), None, then=max)
+    (3, 2)
+    """
+    return _over_all(part, added if then is None else partial(_of_sum, then), workers)
+
+
+def greatest_of(part: Callable[[], Any], workers: Workers | None) -> Any:
+    """Greatest over all machines, element by element.
+
+    >>> greatest_of(lambda: 0.5, Workers(1))
+    0.5
+    """
+    return _over_all(part, greatest, workers)
+
+
+def least_of(part: Callable[[], Any], workers: Workers | None) -> Any:
+    """Least over all machines.
+
+    >>> least_of(lambda: 0.5, Workers(1))
+    0.5
+    """
+    return _over_all(part, min, workers)
+
+
+def all_true(part: Callable[[], bool], workers: Workers | None) -> bool:
+    """Whether something holds on all machines.
+
+    >>> all_true(lambda: True, Workers(1))
+    True
+    """
+    return bool(_over_all(part, all, workers))
+
+
+def _over_all(
+    part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any], workers: Workers | None
+) -> Any:
+    """Combine the parts of all machines; without workers there is only this one."""
+    return combine([part()]) if workers is None else workers.together(part, combine)
+
+
+def _of_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:
+    return then(added(parts))
+
+
 def added(parts: Sequence[Any]) -> Any:
-    """Sum of the parts."""
+    """Sum of the parts; of tuples, member by member."""
+    if isinstance(parts[0], tuple):
+        return tuple(added(members) for members in zip(*parts, strict=True))
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -205,7 +300,7 @@ def _exact_sum(values):
     if largest == 0:
         return 0.0
     exponent = math.frexp(largest)[1]
-    high, low = _limbs_of(values, exponent)
+    high, low = _words_of(values, exponent)
     return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
 
 
@@ -222,7 +317,7 @@ def _largest(low, high, values):
 
 
 @njit(cache=True, nogil=True)
-def _limbs_of(values, exponent):
+def _words_of(values, exponent):
     """Sum of two integers of 31 bits for every value, as shares of a power of two."""
     # In two factors: of the smallest numbers the inverse is beyond the range of floats.
     half = exponent // 2

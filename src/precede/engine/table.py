@@ -17,33 +17,26 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.exact import SCALE, exact_sum, to_integers
+from precede.engine.histogram import Histograms
+from precede.engine.workers import Workers, is_small
 
 __all__ = [
     "MISSING",
-    "SCALE",
     "Bins",
     "Table",
     "choose_cuts",
     "encode",
     "integer_weights",
     "mix_codes",
-    "to_integers",
 ]
 
 Floats = NDArray[np.float64]
 
 MISSING = 255
 MAX_BINS = 255
-# Pulls of a total of 1 become integers by this factor: integers add up to the same bits in
-# any order, and 2^-61 is far below the rounding of a floating-point sum.
-SCALE = 2.0**61
 # Bytes of a row copied at a time while binning: one cache line.
 LINE = 64
-SMALL = 1 << 16
-# Columns in use at a time where the codes are on disk.
-FEW = 4
 
 
 @dataclass(frozen=True)
@@ -138,7 +131,7 @@ class Table:
                     bin_column(c[j], f + j) for j in range(low, high)
                 ],
                 len(columns),
-                small=order.size < SMALL,
+                small=is_small("rows", order.size),
             )
             for cut, end in (pair for part in found for pair in part):
                 cuts.append(cut)
@@ -181,14 +174,7 @@ class Table:
         self, integers: NDArray[np.int64], features: NDArray[np.int64] | None = None
     ) -> NDArray[np.int64]:
         """Sum integers over every bin of every feature, or of some: O(n) for each."""
-        features = np.arange(self.n_features) if features is None else features
-        histogram = np.zeros((features.size, 256), np.int64)
-        width = FEW if self.streamed else max(1, features.size)
-        for first in range(0, features.size, width):
-            part = slice(first, first + width)
-            _histograms(self.codes, features[part], integers, histogram[part])
-            self.release(features[part])
-        return histogram
+        return Histograms(self).sums(integers, features)
 
     def release(self, features: NDArray[np.int64]) -> None:
         """Say that the codes of these features are not needed for a while."""
@@ -211,7 +197,9 @@ class Table:
         leaves no trace in any sum.
         """
         keys = weight.astype(np.float64).view(np.uint64).copy()
-        workers.run(mix_codes, self.n_places, self.codes, keys, small=self.n_places < SMALL)
+        workers.run(
+            mix_codes, self.n_places, self.codes, keys, small=is_small("rows", self.n_places)
+        )
         return keys
 
     def reorder(self, old: NDArray) -> Table:
@@ -224,16 +212,6 @@ class Table:
     def block(self, places: NDArray | slice) -> Table:
         """Some of the places as a table of their own."""
         return Table(self.X, self.codes[:, places], self.bins, self.order[places])
-
-
-def to_integers(pull: Floats) -> NDArray[np.int64]:
-    """Turn numbers whose sums stay within [-1, 1] into integers that add up exactly.
-
-    >>> import numpy as np
-    >>> bool(to_integers(np.array([0.5]))[0] == 2**60)
-    True
-    """
-    return np.rint(pull * SCALE).astype(np.int64)
 
 
 def integer_weights(weight: Floats | None, total: float | None = None) -> NDArray[np.int64] | None:
@@ -258,7 +236,7 @@ def _column_groups(X: Any, order: NDArray, workers: Workers) -> Iterator[tuple[i
         workers.run(
             lambda low, high, f=first, p=part: _gather(X, order, f, p, low, high),
             order.size,
-            small=order.size < SMALL or scipy.sparse.issparse(X),
+            small=is_small("rows", order.size) or scipy.sparse.issparse(X),
         )
         yield first, part
 
@@ -378,14 +356,6 @@ def _encode(values, cuts, codes):
         below += 2 * (value > cuts[below + 1])
         below += value > cuts[below]
         codes[place] = below if value == value else 255  # noqa: PLR0124  (false for NaN)
-
-
-@njit(cache=True, nogil=True)
-def _histograms(codes, features, integers, histogram):
-    for j in range(features.size):
-        column, sums = codes[features[j]], histogram[j]
-        for place in range(integers.size):
-            sums[column[place]] += integers[place]
 
 
 @njit(cache=True, nogil=True)

@@ -28,7 +28,18 @@ from typing import Any, ClassVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["Workers", "count_jobs", "threads_for_openmp"]
+__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "threads_for_openmp"]
+
+# Below so much work a second thread costs more than it brings; by the kind of work, because a
+# unit costs more in one than in another. (Results never depend on these numbers.)
+LEAST_SHARED = {
+    "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
+    "grown cells": 1 << 18,  # cells of a table that trees are grown on
+    "rows": 1 << 16,  # rows that are copied, added or compared
+    "pairs": 1 << 15,  # weights of pairs, each multiplied and added
+    "exponentials": 1 << 14,  # rows with an exponential or a logarithm each
+    "heavy rows": 1 << 12,  # rows that meet many others, or every ranker of a model
+}
 
 # Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
 OURS = ("precede", "sklearn")
@@ -61,6 +72,15 @@ def count_jobs(n_jobs: int | None) -> int:
     if n_jobs > MOST_JOBS:
         raise ValueError(f"n_jobs is more than {MOST_JOBS} threads; use -1 for all cores")
     return max(1, _available() + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
+
+
+def is_small(kind: str, amount: int) -> bool:
+    """Whether there is too little work of a kind (see `LEAST_SHARED`) to share it between threads.
+
+    >>> is_small("rows", 100), is_small("rows", 10**6)
+    (True, False)
+    """
+    return amount < LEAST_SHARED[kind]
 
 
 def threads_for_openmp(jobs: int) -> int:

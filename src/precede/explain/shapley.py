@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.workers import Workers
+from precede.engine.workers import Workers, is_small
 
 __all__ = ["Nodes", "Paths"]
 
@@ -109,11 +109,11 @@ class Paths:
         )  # fmt: skip
         met = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
         if Z is not None:
-            workers.run(_mark_rows, len(Z), Z, *asked, met, small=met.size < 1 << 16)
+            workers.run(_mark_rows, len(Z), Z, *asked, met, small=is_small("rows", met.size))
         work = X.shape[0] * max(len(met), 1) * self.value.size
         workers.run(
             _add_shapley, X.shape[0], X, met, self.start, *asked, self.share, self.value,
-            self._points, self._weights, self._beta, out, small=work < 1 << 12,
+            self._points, self._weights, self._beta, out, small=is_small("heavy rows", work),
         )  # fmt: skip
         return out
 

@@ -4,7 +4,8 @@ A *ranker* maps a row to a number; a *family* is a set of rankers that can be se
 search sees a table and the pull on its places, and never the loss: for any ranker h the
 *edge* ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
 
-Ties go to the lowest feature, then to the lowest threshold, then to missing values below.
+Ties go to the lowest feature, then to the lowest threshold, then to missing values below
+(`precede.engine.ties`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from precede.engine.pull import Pull
 from precede.engine.table import Table
+from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers
 
 __all__ = [
@@ -37,12 +39,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-
-# Edges that differ by less than this share of the largest are equal: what is left is rounding,
-# which weights instead of repeated rows would round otherwise.
-TIE = 2.0**-40
-# The same for decreases: squares of differences of square roots are less exact.
-TIE_OF_DECREASES = 1e-9
 
 
 # -- rankers ---------------------------------------------------------------------------------
@@ -378,8 +374,8 @@ def _first_of_the_best(
 ) -> Found | None:
     """Give the first whose worth ties with the largest; None if nothing is worth anything."""
     known = [each for each in found if each is not None]
-    most = max(map(worth, known), default=0.0)
-    return next((each for each in known if worth(each) >= most * (1 - tie)), None) if most else None
+    values = [worth(each) for each in known]
+    return known[first_tied(values, tie)] if max(values, default=0.0) else None
 
 
 def family(rankers: str | Family) -> Family:

@@ -13,7 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.table import SCALE, Table, to_integers
+from precede.engine.exact import SCALE, to_integers
+from precede.engine.histogram import Histograms, sums_from
+from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.rankers.base import Family, Ranker
 from precede.rankers.columns import Column, Columns
@@ -23,8 +25,6 @@ __all__ = ["Candidates", "Span"]
 
 Integers = NDArray[np.int64]
 
-# Below this many cells a second thread costs more than it brings.
-SMALL = 1 << 19
 # Independence is decided in the field of this many numbers: exact, without a tolerance.
 PRIME = (1 << 31) - 1
 # Coordinates of a random sketch beyond the number of vectors, besides an eighth of them: an
@@ -51,7 +51,7 @@ class Candidates:
     """
 
     def __init__(self, table: Table, arrangement: Arrangement, family: Family, workers: Workers):
-        self._table, self._workers = table, workers
+        self._table, self._histograms = table, Histograms(table, workers)
         self._columns = isinstance(family, Columns)
         if not self._columns and not isinstance(family, Stumps):
             raise ValueError(
@@ -105,13 +105,7 @@ class Candidates:
 
     def _sums(self, integers: Integers) -> Integers:
         """Sum integers, modulo 2^64, over the places where each candidate is 1."""
-        sums = np.zeros((self._table.n_features, 256), np.int64)
-        groups = -(-self._table.n_features // 4)
-        self._workers.run(
-            _sums_from_above, groups, self._table.codes, integers, sums,
-            small=self._table.codes.size < SMALL,
-        )  # fmt: skip
-        return sums[self.feature, self.first]
+        return sums_from(self._histograms.sums(integers))[self.feature, self.first]
 
     def _keep_different(self, arrangement: Arrangement) -> None:
         component = arrangement.components()
@@ -223,30 +217,6 @@ assert PRIME == 2147483647, "the kernels below write the prime as 2147483647"
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _sums_from_above(low, high, codes, integers, sums):
-    """Sums over the places from each code up, four features at a time; 255 (missing) is below."""
-    for group in range(low, high):
-        begin, end = 4 * group, min(4 * (group + 1), codes.shape[0])
-        if end - begin == 4:
-            one, two, three, four = sums[begin], sums[begin + 1], sums[begin + 2], sums[begin + 3]
-            first, second = codes[begin], codes[begin + 1]
-            third, fourth = codes[begin + 2], codes[begin + 3]
-            for place in range(integers.size):
-                number = integers[place]
-                one[first[place]] += number
-                two[second[place]] += number
-                three[third[place]] += number
-                four[fourth[place]] += number
-        else:
-            for feature in range(begin, end):
-                for place in range(integers.size):
-                    sums[feature, codes[feature, place]] += integers[place]
-        for feature in range(begin, end):
-            for code in range(253, -1, -1):
-                sums[feature, code] += sums[feature, code + 1]
 
 
 @njit(cache=True, nogil=True)

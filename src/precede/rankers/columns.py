@@ -10,12 +10,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.exact import added, greatest
-from precede.engine.table import SCALE, Table
-from precede.engine.workers import Workers
+from precede.engine.exact import SCALE, greatest_of, sum_of, to_integers
+from precede.engine.table import Table
+from precede.engine.ties import TIE_OF_DECREASES, first_tied
+from precede.engine.workers import Workers, is_small
 from precede.rankers.base import (
-    TIE,
-    TIE_OF_DECREASES,
     Family,
     Found,
     Ranker,
@@ -27,10 +26,6 @@ from precede.rankers.base import (
 __all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features"]
 
 Floats = NDArray[np.float64]
-
-
-# Below this many cells a second thread costs more than it brings.
-SMALL = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ class _Columnwise(Search):
         self._rising = False
         self._values = np.array(values) if values else np.zeros((0, 0))
         # Powers of two bring every column into [-1, 1], so that products add as integers.
-        largest = workers.together(lambda: np.abs(self._values).max(axis=1, initial=0.0), greatest)
+        largest = greatest_of(lambda: np.abs(self._values).max(axis=1, initial=0.0), workers)
         self._exponent = np.frexp(largest)[1]
         self._scaled = np.ldexp(self._values, -self._exponent[:, None])
 
@@ -151,30 +146,29 @@ class _Columnwise(Search):
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column of the largest absolute edge, or of the largest if rising."""
-        edges = np.ldexp(
-            self._workers.together(lambda: self._products(pull), added) / SCALE, self._exponent
-        )
+        products = sum_of(lambda: self._products(pull), self._workers)
+        edges = np.ldexp(products / SCALE, self._exponent)
         if allowed is not None:
             edges[~allowed[self._features]] = 0.0
         steep = edges if self._rising else np.abs(edges)
         if steep.max(initial=0.0) <= 0:
             return None
-        chosen = int(np.argmax(steep >= steep.max() * (1 - TIE)))
+        chosen = first_tied(steep)
         return Found(self._rankers[chosen], float(edges[chosen]))
 
     def _products(self, pull: Floats) -> NDArray[np.int64]:
         products = np.zeros(len(self._rankers), np.int64)
         self._workers.run(
             _dot_products, products.size, self._scaled, pull, products,
-            small=self._values.size < SMALL,
+            small=is_small("cells", self._values.size),
         )  # fmt: skip
         return products
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
         found = []
-        binary = ~self._workers.together(
-            lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), greatest
+        binary = ~greatest_of(
+            lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), self._workers
         )
         for feature, ranker, values, small in zip(
             self._features, self._rankers, self._values, binary, strict=True
@@ -247,7 +241,7 @@ class Constants(Family):
 
     def search(self, table: Table, pull: Floats) -> Found | None:  # noqa: ARG002
         """Give the constant, if the pulls do not cancel."""
-        edge = float(np.rint(pull * SCALE).astype(np.int64).sum()) / SCALE
+        edge = float(to_integers(pull).sum()) / SCALE
         # A pair risk pulls as much up as down: what is left over is rounding.
         return Found(Constant(), edge) if abs(edge) > 1e-12 else None
 

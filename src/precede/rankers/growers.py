@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from precede.engine.exact import exact_sum
 from precede.engine.pull import Pull
 from precede.engine.table import Table
-from precede.engine.workers import Workers, threads_for_openmp
+from precede.engine.workers import Workers, is_small, threads_for_openmp
 from precede.judgments import column_numbers
 from precede.rankers.base import Family, Found, Ranker, Search, family
 from precede.rankers.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn
@@ -41,9 +41,6 @@ Floats = NDArray[np.float64]
 # Gradients are rounded to this many steps up to the largest: float32 holds them exactly, and
 # sums of up to 2^29 of them are exact in double precision, in any order.
 GRID = 2.0**23
-# Below this many cells a second thread costs more than it brings.
-SMALL = 1 << 18
-FEW = 1 << 15  # the same for rows
 TARGETS = ("sum", "average")
 # A round in which the rows or features drawn allow no split is tried again so many times.
 TRIES = 8
@@ -280,7 +277,8 @@ class TreeSearch(RegressionSearch):
 
         self._family, self._table, self._workers = family, table, workers
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
-        threads = threads_for_openmp(workers.jobs) if table.codes.size >= SMALL else 1
+        small = is_small("grown cells", table.codes.size)
+        threads = 1 if small else threads_for_openmp(workers.jobs)
         parameters = family.parameters(table.n_features, threads)
         data = lightgbm.Dataset(
             _rows_of(table),
@@ -354,7 +352,7 @@ class TreeSearch(RegressionSearch):
         self._workers.run(
             _nearest_leaves, pull.size, scores[0], self._scores,
             _bounds_between(np.array(grown.value)[rising]), np.array(tree.value)[rising], pull,
-            values, edges, small=pull.size < FEW,
+            values, edges, small=is_small("rows", pull.size),
         )  # fmt: skip
         edge = exact_sum(edges, self._workers)
         return Found(tree, edge, values=values) if edge != 0 else None
@@ -381,7 +379,7 @@ def _on_grid(
     values: Floats, divisor: float, workers: Workers
 ) -> tuple[NDArray[np.float32], float]:  # fmt: skip
     """Values over a divisor and a power of two, rounded so that sums of them are exact."""
-    small = values.size < FEW
+    small = is_small("rows", values.size)
     largest = max(workers.run(_largest_size, values.size, values, small=small)) / abs(divisor)
     if largest == 0:
         return np.zeros(values.size, np.float32), 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -11,20 +11,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.exact import added
+from precede.engine.exact import SCALE, sum_of
+from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import decreases
-from precede.engine.table import MISSING, SCALE, Table
-from precede.engine.workers import Workers
-from precede.rankers.base import TIE_OF_DECREASES, Family, Found, Ranker, Search
-from precede.rankers.columns import SMALL
+from precede.engine.table import MISSING, Table
+from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
+from precede.engine.workers import Workers, is_small
+from precede.rankers.base import Family, Found, Ranker, Search
 
 __all__ = ["Stump", "StumpSearch", "Stumps"]
 
 Floats = NDArray[np.float64]
 
-# Features whose histograms are filled together, so that a pull is read once for all of them
-# and additions to one bin do not wait for each other.
-ABREAST = 4
 # Features looked at together where every look is a journey to other machines.
 APART = 64
 # No bound on an edge exceeds this, however long the pull has been drifting.
@@ -121,6 +119,7 @@ class StumpSearch(Search):
     def __init__(self, table: Table, workers: Workers, *, lazy: bool = True):
         self._table = table
         self._workers = workers
+        self._bins = Histograms(table, workers)
         self._lazy = lazy
         self._rising = False
         features = table.n_features
@@ -134,7 +133,7 @@ class StumpSearch(Search):
         self._slack = np.full(features, MOST)
         self._last = 0  # the largest edge of the last round
         self._drift = 0  # of the last round, where several machines meet
-        self._small = table.n_places * features < SMALL
+        self._small = is_small("cells", table.n_places * features)
         self.evaluated = 0
 
     def rising(self) -> StumpSearch:
@@ -145,7 +144,7 @@ class StumpSearch(Search):
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump of the largest absolute edge, or of the largest if rising."""
         parts = self._workers.run(
-            _quantise, pull.size, pull, self._integers, small=pull.size < 1 << 15
+            _quantise, pull.size, pull, self._integers, small=is_small("rows", pull.size)
         )
         changed = np.array(parts).sum(axis=0)
         if self._workers.alone:
@@ -155,13 +154,7 @@ class StumpSearch(Search):
             bound, most = self._look_together(changed, allowed)
         if most <= 0:
             return None
-        if self._workers.alone:
-            winner = _winner(
-                self._table.codes, self._integers, self._n_bins, self._missing, bound, self._best,
-                self._slack, self._rising, most,
-            )  # fmt: skip
-        else:
-            winner = self._winner_of_all(bound, most)
+        winner = self._winner(bound, most)
         signed, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), signed / SCALE)
 
@@ -176,7 +169,7 @@ class StumpSearch(Search):
         """Look at features by falling bound while one that is left could win or tie."""
         streamed = self._table.streamed
         if not streamed and (self._small or self._workers.jobs == 1):
-            most, count = _search_in_turn(
+            most, count = search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound,
                 self._best, self._slack, self._rising,
             )  # fmt: skip
@@ -188,17 +181,11 @@ class StumpSearch(Search):
         # go; the rest, a few at a time. (From disk all of them are read a few at a time.)
         least = ABREAST * self._workers.jobs
         width = least if streamed else max(least, int(np.sum(bound >= self._last)))
-        while looked < order.size and bound[order[looked]] >= most - _tie(most):
+        while looked < order.size and bound[order[looked]] >= least_tied(most):
             batch = order[looked : looked + width]
             width = least
-            self._workers.run(
-                _search_features, -(-batch.size // ABREAST), batch, self._table.codes,
-                self._integers, self._n_bins, self._missing, self._best, self._slack, self._rising,
-            )  # fmt: skip
-            self._table.release(batch)
-            most = max(most, int(np.abs(self._best[batch, 0]).max()))
+            most = self._keep(batch, self._picked(batch, -1), most)
             looked += batch.size
-            self.evaluated += batch.size
         self._last = most
         return most
 
@@ -214,17 +201,13 @@ class StumpSearch(Search):
         with it; others follow where that was too small a guess.
         """
         likely = self._likely(allowed)
-        combine = partial(
-            _drift_and_best, self._n_bins[likely], self._missing[likely], self._rising
-        )
-        self._drift, best = self._workers.together(
-            lambda: (changed, self._histograms(likely)), combine
-        )
+        pick = partial(_drift_and_best, self._pick(likely, -1))
+        self._drift, best = sum_of(lambda: (changed, self._histograms(likely)), self._workers, pick)
         bound = self._bounds(self._drift, allowed)
         most = self._keep(likely, best, 0)
         left = _by_bound(bound)
         left, first = left[~np.isin(left, likely)], 0
-        while first < left.size and bound[left[first]] >= most - _tie(most):
+        while first < left.size and bound[left[first]] >= least_tied(most):
             batch = left[first : first + APART]
             most = self._keep(batch, self._picked(batch, -1), most)
             first += batch.size
@@ -246,10 +229,10 @@ class StumpSearch(Search):
         self.evaluated += features.size
         return max(most, int(np.abs(best[:, 0]).max(initial=0)))
 
-    def _winner_of_all(self, bound: NDArray[np.int64], most: int) -> int:
-        """As `_winner`, where other machines hold some of the pulls."""
+    def _winner(self, bound: NDArray[np.int64], most: int) -> int:
+        """First feature that ties with the largest edge; its stump is left in `_best`."""
         # Every feature that could tie with the best has been looked at: its slack is 0.
-        least = most - _tie(most)
+        least = least_tied(most)
         tied = (self._slack == 0) & (bound >= 0) & (np.abs(self._best[:, 0]) >= least)
         winner = int(np.flatnonzero(tied)[0])
         if abs(int(self._best[winner, 0])) < most:  # it won by a tie: find its first such stump
@@ -257,26 +240,24 @@ class StumpSearch(Search):
         return winner
 
     def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
-        """Best stumps of some features, from the pulls of all machines; see `_pick`."""
-        pick = partial(
+        """Best stumps of some features, from the pulls of all machines."""
+        return sum_of(
+            lambda: self._histograms(features), self._workers, self._pick(features, least)
+        )
+
+    def _pick(self, features: NDArray[np.int64], least: int) -> Callable[..., NDArray[np.int64]]:
+        """Function that finds the best stump of each feature in their histograms."""
+        return partial(
             _pick_of_features, self._n_bins[features], self._missing[features], self._rising, least
         )
-        return self._workers.together(lambda: self._histograms(features), pick)
 
     def _histograms(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
-        histograms = np.zeros((features.size, 256), np.int64)
-        groups = -(-features.size // ABREAST)
-        self._workers.run(
-            _fill_features, groups, features, self._table.codes, self._integers, histograms,
-            small=self._small,
-        )  # fmt: skip
-        self._table.release(features)
-        return histograms
+        return self._bins.sums(self._integers, features)
 
     def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
-        chosen = self._workers.together(lambda: self._decreases(factors), choose)
+        chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
         if chosen is None:
             return None
         (feature, first, side), edge, decrease = chosen
@@ -310,14 +291,12 @@ def _by_bound(bound: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _drift_and_best(
-    n_bins: NDArray[np.int64],
-    missing: NDArray[np.bool_],
-    rising: bool,
-    parts: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    pick: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    sums: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> tuple[int, NDArray[np.int64]]:
-    """How far edges may have drifted, and `_pick_of_features`, from the parts of all machines."""
-    changed, histograms = zip(*parts, strict=True)
-    return int(added(changed).max()), _pick_of_features(n_bins, missing, rising, -1, histograms)
+    """How far edges may have drifted, and the best stumps, from the sums of all machines."""
+    changed, histograms = sums
+    return int(changed.max()), pick(histograms)
 
 
 def _pick_of_features(
@@ -325,13 +304,10 @@ def _pick_of_features(
     missing: NDArray[np.bool_],
     rising: bool,
     least: int,
-    parts: Sequence[NDArray[np.int64]],
+    histograms: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Best stump of each feature from the histograms of all machines."""
-    best = np.zeros((n_bins.size, 3), np.int64)
-    for sums, bins, some, found in zip(added(parts), n_bins, missing, best, strict=True):
-        _pick(sums, bins, some, rising, least, found)
-    return best
+    """Best stump of each feature; see `best_cuts`."""
+    return best_cuts(histograms, n_bins, missing, rising, least)
 
 
 def _largest_decrease(
@@ -339,10 +315,9 @@ def _largest_decrease(
     allowed: NDArray[np.bool_] | None,
     ghost: float,
     rising: bool,
-    parts: Sequence[NDArray[np.int64]],
+    sums: NDArray[np.int64],
 ) -> tuple[tuple[int, int, int], float, float] | None:
     """Feature, first code above the threshold and side of the missing; edge; decrease."""
-    sums = added(parts)
     if allowed is not None:
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
@@ -354,14 +329,13 @@ def _largest_decrease(
     decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
     if decrease.max() <= 0:
         return None
-    best = int(np.argmax(decrease >= decrease.max() * (1 - TIE_OF_DECREASES)))
+    best = first_tied(decrease, TIE_OF_DECREASES)
     feature, first, side = (int(i) for i in np.unravel_index(best, decrease.shape))
     edge = float(right[feature, side, first] - wrong[feature, side, first])
     return (feature, first, side), edge, float(decrease[feature, first, side])
 
 
 assert MISSING == 255, "the kernels below write the code of missing values as 255"
-assert ABREAST == 4, "the kernels below fill four histograms at a time"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -392,142 +366,17 @@ def _quantise(low, high, pull, integers):
 
 
 @njit(cache=True, nogil=True)
-def _tie(most):
-    """How far below the largest edge another still counts as equal: `rankers.TIE`."""
-    return np.int64(most * 2.0**-40) + 256
-
-
-@njit(cache=True, nogil=True)
-def _fill(codes, features, integers, histogram):
-    """Histograms of the pull over the bins of up to four features."""
-    histogram[:] = 0
-    if features.size == 4:
-        one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
-        first, second = codes[features[0]], codes[features[1]]
-        third, fourth = codes[features[2]], codes[features[3]]
-        for place in range(integers.size):
-            pull = integers[place]
-            one[first[place]] += pull
-            two[second[place]] += pull
-            three[third[place]] += pull
-            four[fourth[place]] += pull
-    else:
-        for j in range(features.size):
-            sums, column = histogram[j], codes[features[j]]
-            for place in range(integers.size):
-                sums[column[place]] += integers[place]
-
-
-@njit(cache=True, nogil=True)
-def _fill_features(low, high, features, codes, integers, histograms):
-    """Histograms of the features, four abreast: groups low..high."""
-    four = np.empty((4, 256), np.int64)
-    for group in range(low, high):
-        here = features[4 * group : 4 * (group + 1)]
-        _fill(codes, here, integers, four)
-        histograms[4 * group : 4 * group + here.size] = four[: here.size]
-
-
-@njit(cache=True, nogil=True)
-def _worth(edge, rising):
-    """What the search compares: the edge itself if rising, else its size."""
-    return edge if rising else abs(edge)
-
-
-@njit(cache=True, nogil=True)
-def _pick(sums, bins, missing, rising, least, best):
-    """Best stump of one feature from the histogram of the pull over its bins.
-
-    ::
-
-        code        0    1    2    3  ...  255 (missing)
-        first = 2             [ 1    1  ... ]      missing below (0) or above (1)
-        edge        sum of the pull over the codes from `first` up
-
-    Gives the first stump whose absolute edge (if `rising`, whose edge) is at least `least`; if
-    that is negative, the first of those that tie with the feature's best.
-    """
-    total = np.int64(0)
-    for code in range(bins):
-        total += sums[code]
-    if least < 0:
-        most = np.int64(0)
-        edge = total
-        for first in range(bins):
-            most = max(most, _worth(edge, rising)) if first > 0 or missing else most
-            most = max(most, _worth(edge + sums[255], rising)) if first > 0 else most
-            edge -= sums[first]
-        least = most - _tie(most)
-    if rising:  # an edge of 0 or below is no reason to step forward
-        least = max(least, np.int64(1))
-    best[0], best[1], best[2] = 0, 0, 0
-    edge = total
-    for first in range(bins):
-        if (first > 0 or missing) and _worth(edge, rising) >= least:
-            best[0], best[1], best[2] = edge, first, 0
-            return
-        if missing and first > 0 and _worth(edge + sums[255], rising) >= least:
-            best[0], best[1], best[2] = edge + sums[255], first, 1
-            return
-        edge -= sums[first]
-
-
-@njit(cache=True, nogil=True)
-def _search_features(low, high, batch, codes, integers, n_bins, missing, best, slack, rising):
-    """Look at the features of the batch, four abreast: groups low..high."""
-    histogram = np.empty((4, 256), np.int64)
-    for group in range(low, high):
-        features = batch[4 * group : 4 * (group + 1)]
-        _fill(codes, features, integers, histogram)
-        for j in range(features.size):
-            feature = features[j]
-            _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
-            slack[feature] = 0
-
-
-@njit(cache=True, nogil=True)
-def _search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising):
-    """Look at features by falling bound while one that is left could win or tie."""
-    most, count = np.int64(0), 0
-    order = np.argsort(-bound)
-    while count < order.size and bound[order[count]] >= max(most - _tie(most), 0):
-        batch = order[count : count + 4]
-        batch = batch[bound[batch] >= 0]
-        _search_features(0, 1, batch, codes, integers, n_bins, missing, best, slack, rising)
-        for feature in batch:
-            most = max(most, abs(best[feature, 0]))
-        count += batch.size
-    return most, count
-
-
-@njit(cache=True, nogil=True)
 def _bounds(drift, best, slack):
     """Let edges drift; returns the most that the best edge of each feature can be."""
     bound = np.empty(slack.size, np.int64)
     for feature in range(slack.size):
         # Compared before it is added: the slack of a feature never looked at is MOST already.
         slack[feature] = MOST if slack[feature] > MOST - drift else slack[feature] + drift
-        # What is stored may be the first of those that tie with the best: see `_pick`.
+        # What is stored may be the first of those that tie with the best: see `best_cuts`.
         edge = abs(best[feature, 0])
         edge += (edge >> 39) + 512
         bound[feature] = MOST if slack[feature] > MOST - edge else slack[feature] + edge
     return bound
-
-
-@njit(cache=True, nogil=True)
-def _winner(codes, integers, n_bins, missing, bound, best, slack, rising, most):
-    """First feature that ties with the largest edge; its stump is left in `best`."""
-    least = most - _tie(most)
-    for feature in range(slack.size):
-        # Every feature that could tie with the best has been looked at: its slack is 0.
-        if slack[feature] != 0 or bound[feature] < 0 or abs(best[feature, 0]) < least:
-            continue
-        if abs(best[feature, 0]) < most:  # it won by a tie: find its first such stump
-            histogram = np.empty((4, 256), np.int64)
-            _fill(codes, np.array([feature]), integers, histogram)
-            _pick(histogram[0], n_bins[feature], missing[feature], rising, least, best[feature])
-        return feature
-    return -1
 
 
 @njit(cache=True, nogil=True)

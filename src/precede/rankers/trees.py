@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.table import Table
-from precede.engine.workers import Workers
+from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
 
 __all__ = [
@@ -34,8 +34,6 @@ Floats = NDArray[np.float64]
 
 # Rows scored at a time: their values of the features in use stay near the processor.
 BLOCK = 64
-# Below this many rows a second thread costs more than it brings.
-SMALL = 1 << 12
 # Numbers beyond these are mistakes, or files that mean harm. Sets of categories are bits up to
 # the largest one.
 MOST_FEATURES = 1 << 26
@@ -298,7 +296,7 @@ class Forest:
         (workers or Workers(1)).run(
             _score_blocks, X.shape[0], X, self.features, self._start, self._depth, self._feature,
             self._threshold, self._child, self._missing, self._value, self._any_set,
-            self._set_start, self._bits, scores, small=X.shape[0] < SMALL,
+            self._set_start, self._bits, scores, small=is_small("heavy rows", X.shape[0]),
         )  # fmt: skip
 
 

@@ -9,7 +9,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.table import MISSING, SCALE, Table, to_integers
+from precede.engine.exact import SCALE, to_integers
+from precede.engine.histogram import Histograms
+from precede.engine.table import MISSING, Table
+from precede.engine.ties import least_tied
 from precede.engine.workers import Workers
 from precede.rankers.base import Family, Found, Ranker, Search, Union
 from precede.rankers.columns import Constants
@@ -18,9 +21,6 @@ from precede.rankers.stumps import Stump, Stumps
 __all__ = ["Vote", "Votes", "as_stump", "as_vote", "voting"]
 
 Floats = NDArray[np.float64]
-
-# Below this many cells a second thread costs more than it brings.
-SMALL = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Votes(Family):
 
 class _VoteSearch(Search):
     def __init__(self, table: Table, workers: Workers):
-        self._table, self._workers = table, workers
-        self._small = table.n_places * table.n_features < SMALL
+        self._table = table
+        self._histograms = Histograms(table, workers)
         self._n_bins = table.bins.n_bins
         # Where every value is missing, "present or missing" is no question.
         self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
@@ -91,18 +91,15 @@ class _VoteSearch(Search):
         """Give the vote of the largest absolute edge."""
         table = self._table
         integers = to_integers(pull)
-        best = np.zeros((table.n_features, 3), np.int64)
-        self._workers.run(
-            _best_votes, table.n_features, table.codes, integers, self._n_bins, self._missing,
-            int(integers.sum()), best, small=self._small,
-        )  # fmt: skip
+        sums = self._histograms.sums(integers)
+        best = _best_votes(sums, self._n_bins, self._missing, integers.sum())
         edge = np.abs(best[:, 0])
         if allowed is not None:
             edge[~allowed] = 0
         most = int(edge.max(initial=0))
         if most == 0:
             return None
-        chosen = int(np.argmax(edge >= most - (most >> 40) - 256))
+        chosen = int(np.argmax(edge >= least_tied(most)))
         signed, first, missing = (int(value) for value in best[chosen])
         threshold = table.bins.cuts[chosen][first - 1] if first > 0 else -np.inf
         return Found(Vote(chosen, float(threshold), missing), signed / SCALE)
@@ -152,22 +149,19 @@ assert MISSING == 255, "the kernel below writes the code of missing values as 25
 
 
 @njit(cache=True, nogil=True)
-def _best_votes(low, high, codes, integers, n_bins, missing, total, best):
+def _best_votes(histograms, n_bins, missing, total):
     """Edge, first code above the threshold and side of the missing of each feature's best.
 
     The edge of a vote is twice the pull where it is 1, less the pull of all rows. The first of
     those that tie with a feature's best is taken.
     """
-    sums = np.empty(256, np.int64)
-    for feature in range(low, high):
-        sums[:] = 0
-        column = codes[feature]
-        for place in range(integers.size):
-            sums[column[place]] += integers[place]
+    best = np.zeros((n_bins.size, 3), np.int64)
+    for feature in range(n_bins.size):
+        sums = histograms[feature]
         present = total - sums[255]
         most = np.int64(0)
         for again in range(2):
-            least = most - (most >> 40) - 256
+            least = most - (most >> 40) - 256  # see `least_tied`
             above = present
             for first in range(n_bins[feature]):
                 for side in range(2 if missing[feature] else 1):
@@ -179,3 +173,4 @@ def _best_votes(low, high, codes, integers, n_bins, missing, total, best):
                     elif abs(edge) >= least and best[feature, 0] == 0:
                         best[feature, 0], best[feature, 1], best[feature, 2] = edge, first, side
                 above -= sums[first]
+    return best

@@ -18,10 +18,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import exact_sum, greatest, log_totals
+from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
 from precede.engine.pull import Pull
 from precede.engine.workers import Workers
-from precede.losses import PairLoss, Polynomial, Price, Spline
+from precede.losses import PairLoss, Price
 
 __all__ = [
     "BoundLossRisk",
@@ -119,7 +119,7 @@ class BoundRisk:
         # Of all machines; of a query whose levels they share all of them know.
         self.queries = queries
         if not arrangement.shared:
-            self.queries = self.workers.together(lambda: queries, sum)
+            self.queries = sum_of(lambda: queries, self.workers)
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores (one per place)."""
@@ -271,8 +271,8 @@ class BoundRisk:
 
     def width(self, values: NDArray) -> float:
         """Greatest less least of the values of a ranker."""
-        ends = self.workers.together(
-            lambda: np.array([values.max(), -float(values.min())], np.float64), greatest
+        ends = greatest_of(
+            lambda: np.array([values.max(), -float(values.min())], np.float64), self.workers
         )
         return float(ends[0] + ends[1])
 
@@ -390,7 +390,7 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
     if not (value > 0 and slope < 0):
         return 1.0, True
     rate = -slope / value
-    if isinstance(loss.form, Polynomial | Spline):
+    if loss.form is not None and loss.form.ends:
         return rate, True
     return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
 
@@ -409,15 +409,8 @@ def least_margin(
     if arrangement.shared:
         low, high = ends_of_levels(arrangement, scores, workers)
         return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
-    return -float(
-        workers.together(
-            lambda: -_least_margin(
-                arrangement.level_start, arrangement.query_start, arrangement.winner,
-                arrangement.loser, scores,
-            ),
-            greatest,
-        )
-    )  # fmt: skip
+    pairs = arrangement.level_start, arrangement.query_start, arrangement.winner, arrangement.loser
+    return -float(greatest_of(lambda: -_least_margin(*pairs, scores), workers))
 
 
 def ends_of_levels(
@@ -437,7 +430,7 @@ def ends_of_levels(
         ]  # some may be empty here
         return np.array([[run.max(initial=-np.inf), -run.min(initial=np.inf)] for run in runs])
 
-    found = workers.together(ends, greatest)
+    found = greatest_of(ends, workers)
     return -found[:, 1], found[:, 0].copy()
 
 

@@ -14,10 +14,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import added, exact_sums, greatest, log_total
+from precede.engine.exact import (
+    SCALE,
+    all_true,
+    exact_sums,
+    greatest_of,
+    log_total,
+    sum_of,
+    to_integers,
+)
 from precede.engine.pull import decreases
-from precede.engine.workers import Workers
-from precede.losses import PairLoss, Power, Price, Separable
+from precede.engine.workers import Workers, is_small
+from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.exponential_line import PushLine
 
@@ -28,8 +36,6 @@ Floats = NDArray[np.float64]
 # A run of equal grade is cut into pieces of at most this many places, so that one query of
 # a million rows keeps every thread busy.
 PIECE = 1 << 15
-# Below this many places a second thread costs more than it brings.
-SMALL = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class SeparableParts:
         of the pair mass that the level has as winners and as losers (2 and 3); and how the
         losers below are mixed (4 and 5): a share x of the losers below level l is
         ``levels[4, l]·x(below l-1) + levels[5, l]·x(level l-1)``
-    limbs : the integers behind rows 0 and 1 of `levels`
+    words : the integers behind rows 0 and 1 of `levels`
     pair_mass : share of the pair mass of every listed pair
     ends : least ``s - log(weight)`` and greatest ``p·s + log(weight)`` of every level, to which
         the terms are relative
@@ -52,7 +58,7 @@ class SeparableParts:
 
     terms: Floats
     levels: Floats
-    limbs: NDArray
+    words: NDArray
     pair_mass: Floats
     ends: Floats
 
@@ -73,16 +79,16 @@ class SeparableRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        if not isinstance(loss.form, Separable) or not isinstance(cost, Power):
+        if loss.form is None or loss.form.kind != "separable" or cost.power is None:
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
         self.pieces = _Pieces.cut(arrangement)
-        self.small = arrangement.n_graded < SMALL
+        self.small = is_small("exponentials", arrangement.n_graded)
         weight = arrangement.weight[: arrangement.n_graded]
         # Weights join the exponents: a light item with a large term loses no digit to a
         # heavy one with a small term.
-        even = self.workers.together(lambda: bool((weight == 1.0).all()), all)
+        even = all_true(lambda: bool((weight == 1.0).all()), self.workers)
         self.log_weight = np.zeros(0) if even else np.log(weight)
         first = arrangement.level_start[arrangement.query_start[:-1]]
         levels = np.diff(arrangement.query_start)
@@ -108,10 +114,10 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         if parts.pair_mass.size:
             integers = np.zeros(pull.size, np.int64)
-            mass = np.rint(parts.pair_mass * 2.0**61).astype(np.int64)
+            mass = to_integers(parts.pair_mass)
             np.add.at(integers, self.arrangement.winner, mass)
             np.subtract.at(integers, self.arrangement.loser, mass)
-            pull += integers * 2.0**-61
+            pull += integers / SCALE
         log_mass = log_value + math.log(self.power * self.rate)
         return State(scores, log_value, log_mass, pull, parts)
 
@@ -162,22 +168,22 @@ class SeparableRisk(BoundLossRisk):
     def split(self, state: State, values: NDArray[np.uint8]) -> NDArray:
         """Sums of the terms over the places where a ranker is 1, by level, as integers."""
         pieces = self.pieces
-        limbs = np.zeros((pieces.count, 4), np.int64)
+        words = np.zeros((pieces.count, 4), np.int64)
         self.workers.run(
-            _split_of_pieces, pieces.count, pieces.start, state.parts.terms, values, limbs,
+            _split_of_pieces, pieces.count, pieces.start, state.parts.terms, values, words,
             small=self.small,
         )  # fmt: skip
-        return self.sums_of_levels(limbs)
+        return self.sums_of_levels(words)
 
     def sums_of_levels(self, by_piece: NDArray) -> NDArray:
         """Integers summed over the pieces of every level, whoever holds them."""
         sums = self.pieces.by_level(np.add, by_piece, 0)
-        return self.workers.together(lambda: sums, added) if self.arrangement.shared else sums
+        return sum_of(lambda: sums, self.workers) if self.arrangement.shared else sums
 
     def greatest_of_levels(self, by_piece: Floats) -> Floats:
         """Greatest over the pieces of every level, whoever holds them."""
         most = self.pieces.by_level(np.maximum, by_piece, -np.inf)
-        return self.workers.together(lambda: most, greatest) if self.arrangement.shared else most
+        return greatest_of(lambda: most, self.workers) if self.arrangement.shared else most
 
     def factors(self, state: State) -> Factors | None:
         """The masses behind the pull; with a push there is no search by largest decrease."""
@@ -198,11 +204,11 @@ class SeparableRisk(BoundLossRisk):
             return float(np.log(right / wrong)) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, right, wrong), True
 
-    def _query_masses(self, parts: SeparableParts, limbs: NDArray) -> tuple[Floats, Floats]:
+    def _query_masses(self, parts: SeparableParts, words: NDArray) -> tuple[Floats, Floats]:
         queries = self.arrangement.query_start.size - 1
         right, wrong = np.zeros(queries), np.zeros(queries)
         self.workers.run(
-            _masses_of_queries, queries, self.arrangement.query_start, limbs, parts.limbs,
+            _masses_of_queries, queries, self.arrangement.query_start, words, parts.words,
             parts.levels, right, wrong, small=self.small,
         )  # fmt: skip
         return right, wrong
@@ -218,18 +224,18 @@ class SeparableRisk(BoundLossRisk):
         low, high = -ends[:, 0], np.ascontiguousarray(ends[:, 1])
         graded = self.arrangement.n_graded
         terms = np.empty((2, graded))
-        limbs = np.zeros((pieces.count, 4), np.int64)
+        words = np.zeros((pieces.count, 4), np.int64)
         self.workers.run(
-            lambda first, last: self._fill(first, last, margin, low, high, terms, limbs),
+            lambda first, last: self._fill(first, last, margin, low, high, terms, words),
             pieces.count,
             small=self.small,
         )
-        limbs = self.sums_of_levels(limbs)
+        words = self.sums_of_levels(words)
         queries = self.log_balance.size
         levels = np.zeros((6, low.size))
         log_query = np.zeros(queries)
         run(
-            _levels_of_queries, queries, self.arrangement.query_start, limbs, low, high, power,
+            _levels_of_queries, queries, self.arrangement.query_start, words, low, high, power,
             self.log_balance, levels, log_query, small=self.small,
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
@@ -240,12 +246,12 @@ class SeparableRisk(BoundLossRisk):
         log_value = log_total(log_all, self.across)
         levels[2:4] *= np.exp(log_query - log_value)[self._level_query]
         ends = np.stack([low, high])
-        parts = SeparableParts(terms, levels, limbs, np.exp(log_pair - log_value), ends)
+        parts = SeparableParts(terms, levels, words, np.exp(log_pair - log_value), ends)
         return parts, log_value
 
     def _fill(  # the arguments are what one thread reads and writes
         self, first: int, last: int, margin: Floats, low: Floats, high: Floats, terms: Floats,
-        limbs: NDArray,
+        words: NDArray,
     ) -> None:  # fmt: skip
         """Terms of the pieces first..last and their sums.
 
@@ -262,7 +268,7 @@ class SeparableRisk(BoundLossRisk):
         else:
             _exponents(*where, margin, self.log_weight, power, high, terms[1])
             np.exp(down, out=down)
-        _sums_of_pieces(first, last, pieces.start, terms, limbs)
+        _sums_of_pieces(first, last, pieces.start, terms, words)
 
 
 class Factors:
@@ -336,8 +342,8 @@ class _Pieces:
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# A number x in [-1, 1] as two integers, multiples of 2^-31 and of 2^-62: 2^31 such terms add
-# up without overflow.
+# A number x in [-1, 1] as a high and a low word, multiples of 2^-31 and of 2^-62: see
+# `precede.engine.exact`.
 
 
 @njit(cache=True, nogil=True)
@@ -391,7 +397,7 @@ def _complements(first, last, start, level, margin, low, high, terms):
 
 
 @njit(cache=True, nogil=True)
-def _sums_of_pieces(first, last, start, terms, limbs):
+def _sums_of_pieces(first, last, start, terms, words):
     """Sums of winner and loser terms, as integers.
 
     Adding and subtracting 1.5·2^21 rounds a term to a multiple of 2^-31, 1.5·2^-10 what is
@@ -406,13 +412,13 @@ def _sums_of_pieces(first, last, start, terms, limbs):
                 coarse = (term + 3145728.0) - 3145728.0
                 high += coarse
                 low += ((term - coarse) + 0.00146484375) - 0.00146484375
-            limbs[piece, 2 * side] = np.int64(high * 2.0**31)
-            limbs[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+            words[piece, 2 * side] = np.int64(high * 2.0**31)
+            words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_level(limbs, level, column):
-    return limbs[level, column] * 2.0**-31 + limbs[level, column + 1] * 2.0**-62
+def _sum_of_level(words, level, column):
+    return words[level, column] * 2.0**-31 + words[level, column + 1] * 2.0**-62
 
 
 @njit(cache=True, nogil=True)
@@ -426,7 +432,7 @@ def _log_add(a, b):
 
 @njit(cache=True, nogil=True)
 def _levels_of_queries(
-    begin, end, query_start, limbs, low, high, power, log_balance, by_level, log_query
+    begin, end, query_start, words, low, high, power, log_balance, by_level, log_query
 ):
     """Masses of the levels as shares of their query, whose logarithm goes to log_query.
 
@@ -439,8 +445,8 @@ def _levels_of_queries(
         above = np.full(levels + 1, -np.inf)  # log of a summed over the levels above
         for j in range(levels - 1, -1, -1):
             level = bottom + j
-            by_level[0, level] = _sum_of_level(limbs, level, 0)
-            by_level[1, level] = _sum_of_level(limbs, level, 2)
+            by_level[0, level] = _sum_of_level(words, level, 0)
+            by_level[1, level] = _sum_of_level(words, level, 2)
             log_winner[j] = np.log(by_level[0, level]) - low[level]
             above[j] = _log_add(above[j + 1], log_winner[j])
         below = -np.inf  # log of the taxed b summed over the levels below
@@ -512,7 +518,7 @@ def _bend_of_pieces(first, last, start, level, terms, levels, bow, power, bend):
 
 
 @njit(cache=True, nogil=True)
-def _split_of_pieces(first, last, start, terms, values, limbs):
+def _split_of_pieces(first, last, start, terms, values, words):
     """The same sums over the places where the ranker is 1; see `_sums_of_pieces`."""
     for piece in range(first, last):
         for side in range(2):
@@ -522,18 +528,18 @@ def _split_of_pieces(first, last, start, terms, values, limbs):
                 coarse = (term + 3145728.0) - 3145728.0
                 high += coarse
                 low += ((term - coarse) + 0.00146484375) - 0.00146484375
-            limbs[piece, 2 * side] = np.int64(high * 2.0**31)
-            limbs[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+            words[piece, 2 * side] = np.int64(high * 2.0**31)
+            words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
 
 
 @njit(cache=True, nogil=True)
-def _masses_of_queries(begin, end, query_start, ones, limbs, levels, right, wrong):
+def _masses_of_queries(begin, end, query_start, ones, words, levels, right, wrong):
     """Masses of the pairs (ranker 1 above 0) and (0 above 1) in every query.
 
     The part where the ranker is 0 is the difference of integers: no digit is lost when
     almost everything is on one side.
     """
-    zeros = limbs - ones
+    zeros = words - ones
     winner_mass, carry, fresh = levels[2], levels[4], levels[5]
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]

@@ -12,14 +12,13 @@ Newton iteration kept inside a bracket finds the least, at O(levels) an iteratio
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.exact import exact_sum, exact_sums, greatest
+from precede.engine.exact import exact_sum, exact_sums, from_words, greatest_of
 from precede.risks.base import Masses, State
 
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ class PushLine:
     @property
     def bounded(self) -> bool:
         """Whether some pair is in order and some other reversed, so that there is a least."""
-        sides = self._across(lambda: np.array(_any_pair(self._logs, self._query_start)), greatest)
+        sides = greatest_of(
+            lambda: np.array(_any_pair(self._logs, self._query_start)), self._risk.across
+        )
         return bool(sides.all())
 
     def least(self) -> float:
@@ -103,16 +104,11 @@ class PushLine:
         levels = self._logs.shape[1]
         log_term, slope, bend = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
         _along(self._logs, self._query_start, step, power, log_term, slope, bend)
-        share = np.exp(log_term - self._across(log_term.max, greatest))
+        share = np.exp(log_term - greatest_of(log_term.max, self._risk.across))
         total, falling = exact_sums([share, share * slope], self._risk.across)
         mean = falling / total
         bent = exact_sum(share * (bend + power * (slope - mean) ** 2), self._risk.across)
         return mean, bent / total
-
-    def _across(self, part: Callable[[], Any], combine: Callable[..., Any]) -> Any:
-        """What all machines have together; levels that they share they all know."""
-        workers = self._risk.across
-        return part() if workers is None else workers.together(part, combine)
 
 
 def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Floats:
@@ -120,8 +116,8 @@ def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Flo
     ones = risk.split(state, values)
     parts = state.parts
     logs = np.empty((4, parts.ends.shape[1]))
-    for row, limbs in enumerate((parts.limbs - ones, ones)):
-        sums = limbs[:, 0::2] * 2.0**-31 + limbs[:, 1::2] * 2.0**-62
+    for row, words in enumerate((parts.words - ones, ones)):
+        sums = from_words((words[:, 0::2], words[:, 1::2]))
         with np.errstate(divide="ignore"):
             logs[[row, row + 2]] = np.log(sums.T)
     return _relative_to(risk, logs, parts.ends[[0, 0, 1, 1]])
@@ -134,13 +130,13 @@ def _own_scale(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> 
     common = (pieces.start, margin, risk.log_weight, values, risk.power)
     risk.workers.run(_split_ends, pieces.count, *common, ends, small=risk.small)
     of_level = risk.greatest_of_levels(ends)
-    limbs = np.zeros((pieces.count, 8), np.int64)
+    words = np.zeros((pieces.count, 8), np.int64)
     risk.workers.run(
-        _split_sums, pieces.count, *common, pieces.level, of_level, limbs, small=risk.small
+        _split_sums, pieces.count, *common, pieces.level, of_level, words, small=risk.small
     )
-    whole = risk.sums_of_levels(limbs)
+    whole = risk.sums_of_levels(words)
     with np.errstate(divide="ignore"):
-        logs = np.log(whole[:, 0::2] * 2.0**-31 + whole[:, 1::2] * 2.0**-62).T
+        logs = np.log(from_words((whole[:, 0::2], whole[:, 1::2]))).T
     ends = np.where(np.isfinite(of_level), of_level, 0.0).T
     return _relative_to(risk, logs, ends * np.array([[-1.0], [-1.0], [1.0], [1.0]]))
 
@@ -171,7 +167,7 @@ def _split_ends(begin, end, start, margin, log_weight, values, power, ends):
 
 
 @njit(cache=True, nogil=True)
-def _split_sums(begin, end, start, margin, log_weight, values, power, level, ends, limbs):
+def _split_sums(begin, end, start, margin, log_weight, values, power, level, ends, words):
     """Sums of the four kinds of terms as integers, multiples of 2^-31 and 2^-62."""
     weighted = log_weight.size > 0
     for piece in range(begin, end):
@@ -183,8 +179,8 @@ def _split_sums(begin, end, start, margin, log_weight, values, power, level, end
             lose = np.exp(extra + power * margin[place] - of_level[2 + side])
             for column, term in ((side, win), (2 + side, lose)):
                 high = np.int64(term * 2147483648.0)
-                limbs[piece, 2 * column] += high
-                limbs[piece, 2 * column + 1] += np.int64(
+                words[piece, 2 * column] += high
+                words[piece, 2 * column + 1] += np.int64(
                     (term * 2147483648.0 - high) * 2147483648.0
                 )
 

@@ -80,7 +80,8 @@ class PairRisk(Risk):
             judgments = judgments.arrange(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.winner.size)
-        if isinstance(loss.form, Separable) and power_of_sum and not loss.gap:
+        separable = loss.form is not None and loss.form.kind == "separable"
+        if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)
         if worth_enumerating(judgments, loss, cost, workers):
             return EnumeratedRisk(judgments, loss, cost, workers)

@@ -7,8 +7,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import exact_sums, greatest, log_total, log_totals
-from precede.engine.workers import Workers
+from precede.engine.exact import exact_sums, greatest_of, log_total, log_totals
+from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price, logarithm
 from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.smooth_line import SmoothLine
@@ -18,8 +18,6 @@ __all__ = ["GeneralRisk"]
 
 Floats = NDArray[np.float64]
 
-# Below this many places a second thread costs more than it brings.
-SMALL = 1 << 14
 BLOCK = 1 << 15
 
 
@@ -34,12 +32,13 @@ class GeneralRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
+        self._small = is_small("exponentials", arrangement.n_places)
         self._sums = PairSums(arrangement, loss, self.workers)
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(arrangement.weight)
             self._log_outer = np.log(arrangement.outer)
         self._heaviest = float(
-            self.workers.together(lambda: arrangement.weight.max(initial=0.0), greatest)
+            greatest_of(lambda: arrangement.weight.max(initial=0.0), self.workers)
         )
         self.share = arrangement.weight / self._heaviest
         self.outer_share = arrangement.outer / arrangement.outer.max(initial=1e-300)
@@ -85,15 +84,13 @@ class GeneralRisk(BoundLossRisk):
             log_value = log_total(log_price, self.workers)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
-        self.workers.run(
-            _pull_of_places, won.size, won, self.share, loss, mass, small=won.size < SMALL
-        )
+        self.workers.run(_pull_of_places, won.size, won, self.share, loss, mass, small=self._small)
         return State(scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_tax))
 
     def _weigh(self, tax: Floats, slope: Floats, paid: Floats) -> tuple[float, float]:
         """Sums of ``tax·slope`` (which takes the place of the slopes) and of ``tax·paid``."""
         costs = np.empty_like(paid)
-        self.workers.run(_weighed, tax.size, tax, slope, paid, costs, small=tax.size < SMALL)
+        self.workers.run(_weighed, tax.size, tax, slope, paid, costs, small=self._small)
         mass, total = exact_sums([slope, costs], self.workers)
         return mass, total
 
@@ -106,7 +103,7 @@ class GeneralRisk(BoundLossRisk):
         if linear and self._linear_taxes is not None:
             return self._linear_taxes
         log_tax = self._log_outer_of_losers if linear else self._log_taxes(paid)
-        most = float(self.workers.together(lambda: log_tax.max(initial=-np.inf), greatest))
+        most = float(greatest_of(lambda: log_tax.max(initial=-np.inf), self.workers))
         found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
         if linear:
             self._linear_taxes = found
@@ -120,7 +117,7 @@ class GeneralRisk(BoundLossRisk):
             part = logarithm(paid[first:last]) + unit
             log_tax[first:last] = self.price.log_slope(part) + self._log_outer_of_losers[first:last]
 
-        self.workers.run(chunk, paid.size, small=paid.size < SMALL)
+        self.workers.run(chunk, paid.size, small=self._small)
         return log_tax
 
     def _exp(self, values: Floats, most: float) -> Floats:
@@ -129,7 +126,7 @@ class GeneralRisk(BoundLossRisk):
         def chunk(first: int, last: int) -> None:
             np.exp(values[first:last] - most, out=result[first:last])
 
-        self.workers.run(chunk, values.size, small=values.size < SMALL)
+        self.workers.run(chunk, values.size, small=self._small)
         return result
 
     def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:

@@ -19,8 +19,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.exact import SCALE, exact_sum
+from precede.engine.workers import Workers, is_small
 
 __all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
 
@@ -30,14 +30,10 @@ Bytes = NDArray[np.uint8]
 # A query is cut into pieces of about so many pairs, so that one query of millions of pairs
 # keeps every thread busy. Pieces do not depend on the number of threads.
 PIECE = 1 << 18
-# Below this many pairs a second thread costs more than it brings.
-SMALL = 1 << 15
 # Rankers whose ties are summed in one pass: eight numbers fill a vector register or two.
 ABREAST = 8
 # Groups of queries that draw masks of their own.
 GROUPS = 16
-# Masses of a total of 1 become integers by this factor: see `precede.engine.table.SCALE`.
-SCALE = 2.0**61
 
 
 def free_memory() -> int:
@@ -104,7 +100,7 @@ class PairWeights:
         self._pieces, self._first_piece = _pieces(arrangement, self._count, self._start)
         self._column_start = np.concatenate([[0], np.cumsum(self._pieces[:, 3])])
         self._columns = np.empty(int(self._column_start[-1]))
-        self._small = self._weights.size < SMALL
+        self._small = is_small("pairs", self._weights.size)
         listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         self._listed = listed * arrangement.outer[arrangement.loser] / arrangement.total
         self.pull = np.zeros(arrangement.n_places)
@@ -291,7 +287,7 @@ class DroppedWeights:
         self._feature: list[int] = []
         self._first: list[int] = []
         self._eta: list[float] = []
-        self._small = arrangement.n_places * masks < SMALL
+        self._small = is_small("pairs", arrangement.n_places * masks)
         self._toss()
 
     @staticmethod

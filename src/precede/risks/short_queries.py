@@ -13,9 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import added, exact_sums
-from precede.engine.workers import Workers
-from precede.losses import Logistic, PairLoss, Price, SquaredHinge
+from precede.engine.exact import exact_sums, sum_of
+from precede.engine.workers import Workers, is_small
+from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.pair_sums import GeneralRisk
 
@@ -25,8 +25,7 @@ Floats = NDArray[np.float64]
 
 # Up to so many pairs for each place enumeration is quicker than the sums by the loss's form
 # (measured: the hinge is sorted, the logistic loss interpolated).
-MOST_PAIRS = {Logistic: 2000, SquaredHinge: 300}
-SMALL = 1 << 12
+MOST_PAIRS = {"logistic": 2000, "squared_hinge": 300}
 
 
 def worth_enumerating(
@@ -38,12 +37,12 @@ def worth_enumerating(
     >>> worth_enumerating(Judgments.bipartite([1, 0, 0]).arrange(), Logistic(), Linear())
     True
     """
-    most = MOST_PAIRS.get(type(loss), 0)
+    most = MOST_PAIRS.get(loss.pair_kernel or "", 0)
     if most == 0 or cost.power != 1 or arrangement.shared:
         return False
     # All machines must come to the same decision.
     count = np.array([arrangement.count_graded_pairs(), arrangement.n_places], np.float64)
-    pairs, rows = count if workers is None else workers.together(lambda: count, added)
+    pairs, rows = sum_of(lambda: count, workers)
     return bool(pairs <= most * rows)
 
 
@@ -60,7 +59,7 @@ class EnumeratedRisk(BoundLossRisk):
         self._queries = arrangement.query_start.size - 1
         sizes = np.diff(arrangement.level_start[arrangement.query_start])
         self._longest = int(sizes.max(initial=0))
-        self._logistic = isinstance(loss, Logistic)
+        self._logistic = loss.pair_kernel == "logistic"
         self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
         winner, loser = arrangement.winner, arrangement.loser
         self._pair_weight = (
@@ -78,7 +77,7 @@ class EnumeratedRisk(BoundLossRisk):
         self.workers.run(
             _pairs_of_queries, self._queries, places.level_start, places.query_start,
             self._longest, self._logistic, self._knot, at, places.weight, places.outer, pull,
-            bend, sums, small=places.n_graded < SMALL,
+            bend, sums, small=is_small("heavy rows", places.n_graded),
         )  # fmt: skip
         listed = self._listed(scores, pull, bend)
         value, mass = exact_sums([np.append(sums[:, j], listed[j]) for j in range(2)], self.workers)

@@ -61,7 +61,8 @@ class SmoothLine:
         self._risk, self._values = risk, values
         arrangement, cost, form = risk.arrangement, risk.price, risk.loss.form
         assert cost.power is not None
-        assert isinstance(form, Smooth)
+        assert form is not None
+        assert form.kind == "smooth"
         scores = state.scores - arrangement.grade if risk.loss.gap else state.scores
         origin, end = float(scores.min()), float(scores.max())
         coarse = _halved(form)
@@ -87,7 +88,9 @@ class SmoothLine:
     def fits(risk: GeneralRisk, state: State) -> bool:
         """Whether the line of such a risk is to be had from points, and worth it."""
         arrangement, form = risk.arrangement, risk.loss.form
-        if not isinstance(form, Smooth) or risk.price.power is None or arrangement.winner.size:
+        if form is None or form.kind != "smooth":
+            return False
+        if risk.price.power is None or arrangement.winner.size:
             return False
         levels = arrangement.level_start.size - 1
         if risk.queries != 1 or arrangement.n_graded < ROWS_FOR_EACH_LEVEL * levels:

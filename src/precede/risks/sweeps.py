@@ -22,16 +22,15 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.exact import greatest
-from precede.engine.workers import Workers
-from precede.losses import PairLoss, Polynomial, Separable, Smooth, Spline, logarithm
+from precede.engine.exact import greatest_of
+from precede.engine.workers import Workers, is_small
+from precede.losses import PairLoss, Separable, Smooth, logarithm
 
 __all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
 
 Floats = NDArray[np.float64]
 
 TILE = 2048  # side of the tiles in which a loss without a form is summed
-SMALL = 1 << 12
 # Beyond this many cells of the score axis interpolation is no longer worth its matrices.
 MOST_CELLS = 4096
 # Up to this many cells their matrices cost less than the polynomials they save.
@@ -53,11 +52,13 @@ class PairSums:
         self.workers = workers or Workers(1)
         self.is_loser = _losers(arrangement)
         self._graded: _Separable | _Blocks
-        if isinstance(loss.form, Separable):
-            self._graded = _Separable(arrangement, loss.form)
+        form = loss.form
+        if form is not None and form.kind == "separable":
+            self._graded = _Separable(arrangement, form)
         else:
-            blocks = {Polynomial: _SplineBlocks, Spline: _SplineBlocks, Smooth: _SmoothBlocks}
-            self._graded = blocks.get(type(loss.form), _Tiles)(arrangement, loss, self.workers)
+            blocks = {"spline": _SplineBlocks, "smooth": _SmoothBlocks}
+            by_form = _Tiles if form is None else blocks[form.kind]
+            self._graded = by_form(arrangement, loss, self.workers)
 
     def over_winners(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str]
@@ -90,7 +91,7 @@ class PairSums:
 
         A pair that is both graded and listed pays twice before the square is taken.
         """
-        largest = self.workers.together(lambda: log_source.max(initial=-np.inf), greatest)
+        largest = greatest_of(lambda: log_source.max(initial=-np.inf), self.workers)
         if largest == -np.inf:  # a linear price: nothing is squared
             return np.full(scores.size, -np.inf)
         graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
@@ -161,8 +162,9 @@ class PairSums:
         return _kernel_of(self.loss, name)
 
     def _log_kernel(self, name: str, margin: Floats) -> Floats:
-        if isinstance(self.loss.form, Separable):  # margins beyond the range of exp
-            rate, constant = _exponent(self.loss.form, name)
+        form = self.loss.form
+        if form is not None and form.kind == "separable":  # margins beyond the range of exp
+            rate, constant = _exponent(form, name)
             return constant - rate * margin
         return logarithm(self._kernel(name)(margin))
 
@@ -229,13 +231,13 @@ class _Blocks:
         self.loss = loss
         self.workers = workers
         self.split, self.split_start = _splits(arrangement.level_start, arrangement.query_start)
-        self.small = arrangement.n_graded < SMALL
+        self.small = is_small("heavy rows", arrangement.n_graded)
         self.largest = int((self.split[:, 2] - self.split[:, 0]).max(initial=0))
 
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
-        largest = self.workers.together(lambda: log_source.max(initial=-np.inf), greatest)
+        largest = greatest_of(lambda: log_source.max(initial=-np.inf), self.workers)
         if largest == -np.inf:
             return [np.full(scores.size, -np.inf) for _ in kernels]
         source = np.exp(log_source - largest)
@@ -312,10 +314,9 @@ class _SplineBlocks(_Blocks):
 
     def _terms(self) -> tuple[tuple[float, float, int], ...]:
         form = self.loss.form
-        if isinstance(form, Spline):
-            return form.terms
-        assert isinstance(form, Polynomial)
-        return ((1.0, form.knot, form.degree),)
+        assert form is not None
+        assert form.kind == "spline"
+        return form.terms
 
 
 def _monomial(degree: int, name: str) -> tuple[float, int]:
@@ -340,9 +341,11 @@ class _SmoothBlocks(_Blocks):
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> NDArray:
         form = self.loss.form
-        assert isinstance(form, Smooth)
-        ends = self.workers.together(
-            lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), greatest
+        assert form is not None
+        assert form.kind == "smooth"
+        ends = greatest_of(
+            lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]),
+            self.workers,
         )
         origin, end = -float(ends[1]), float(ends[0])
         if (end - origin) / form.width > MOST_CELLS:

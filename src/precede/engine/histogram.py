@@ -1,0 +1,231 @@
+"""Sums of integers over the bins of a table: the only kernels that read all codes of a column.
+
+`Histograms.sums` is the interface: codes, rows and integers in, sums for every bin out. A search
+for weak rankers needs nothing else of the rows, so a backend on another device would have to
+implement this class and nothing more. Integers add up to the same bits in any order
+(`precede.engine.exact`), so histograms of blocks of rows, of threads and of machines may be added.
+
+`best_cuts` finds in the histograms the threshold with the largest edge. `search_in_turn` is the
+same search on one thread, filling and looking in one kernel: on small tables the calls would
+cost more than the sums.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.workers import Workers, is_small
+
+if TYPE_CHECKING:
+    from precede.engine.table import Table
+
+__all__ = ["ABREAST", "BINS", "Histograms", "best_cuts", "search_in_turn", "sums_from"]
+
+Integers = NDArray[np.int64]
+
+# Codes are bytes; the last, 255, is that of missing values.
+BINS = 256
+# Features whose histograms are filled together, so that an integer is read once for all of them
+# and additions to one bin do not wait for each other.
+ABREAST = 4
+
+
+class Histograms:
+    """Histograms of a table, filled by the threads of this machine.
+
+    Parameters
+    ----------
+    table : Table whose codes are read
+    workers : threads to share the work between
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede.engine.table import Table
+    >>> histograms = Histograms(Table.build(np.array([[1.0], [np.nan], [3.0], [1.0]])))
+    >>> histograms.sums(np.array([1, 10, 100, 1000]))[0, [0, 1, 255]]
+    array([1001,  100,   10])
+    """
+
+    def __init__(self, table: Table, workers: Workers | None = None):
+        self._table, self._workers = table, workers or Workers(1)
+
+    def sums(
+        self,
+        integers: Integers,
+        features: Integers | None = None,
+        *,
+        rows: Integers | None = None,
+    ) -> Integers:
+        """Sum integers over every bin of every feature: O(n) for each, modulo 2^64.
+
+        Parameters
+        ----------
+        integers : one for each row of the table, or an array (rows, k) for k sums at once
+        features : numbers of the features wanted; all by default
+        rows : numbers of the rows to sum over; all by default
+
+        Returns
+        -------
+        array of shape (features, 256), or (features, 256, k); entry 255 is for missing values
+        """
+        table, run = self._table, self._workers.run
+        features = np.arange(table.n_features) if features is None else features
+        numbers = integers if rows is None else integers[rows]
+        small = is_small("cells", table.n_features * numbers.size)
+        sums = np.zeros((features.size, BINS, *integers.shape[1:]), np.int64)
+        # From disk a few columns are read at a time.
+        width = ABREAST * self._workers.jobs if table.streamed else max(1, features.size)
+        for first in range(0, features.size, width):
+            part, out = features[first : first + width], sums[first : first + width]
+            read = part, table.codes
+            if rows is not None:
+                read = np.arange(part.size), table.codes[np.ix_(part, rows)]
+            if integers.ndim == 1:
+                run(_fill_groups, -(-part.size // ABREAST), *read, numbers, out, small=small)
+            else:
+                run(_fill_many, part.size, *read, numbers, out, small=small)
+            table.release(part)
+        return sums
+
+
+def sums_from(histograms: Integers) -> Integers:
+    """Sums over the codes from each one up, without missing values: (features, 255).
+
+    >>> import numpy as np
+    >>> sums_from(np.ones((1, 256), np.int64))[0, [0, 253, 254]]
+    array([255,   2,   1])
+    """
+    return histograms[:, : BINS - 1][:, ::-1].cumsum(axis=1)[:, ::-1]
+
+
+assert (BINS, ABREAST) == (256, 4), "the kernels below write 255 and fill four histograms at a time"
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _fill(codes, features, integers, histogram):
+    """Histograms of the integers over the bins of up to four features."""
+    histogram[:] = 0
+    if features.size == 4:
+        one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
+        first, second = codes[features[0]], codes[features[1]]
+        third, fourth = codes[features[2]], codes[features[3]]
+        for row in range(integers.size):
+            number = integers[row]
+            one[first[row]] += number
+            two[second[row]] += number
+            three[third[row]] += number
+            four[fourth[row]] += number
+    else:
+        for j in range(features.size):
+            sums, column = histogram[j], codes[features[j]]
+            for row in range(integers.size):
+                sums[column[row]] += integers[row]
+
+
+@njit(cache=True, nogil=True)
+def _fill_groups(low, high, features, codes, integers, histograms):
+    """Histograms of the features, four abreast: groups low..high."""
+    for group in range(low, high):
+        here = slice(4 * group, 4 * (group + 1))
+        _fill(codes, features[here], integers, histograms[here])
+
+
+@njit(cache=True, nogil=True)
+def _fill_many(low, high, features, codes, integers, histograms):
+    """Histograms of several integers for each row; features low..high."""
+    for j in range(low, high):
+        column, sums = codes[features[j]], histograms[j]
+        for row in range(integers.shape[0]):
+            here = sums[column[row]]
+            for k in range(integers.shape[1]):
+                here[k] += integers[row, k]
+
+
+@njit(cache=True, nogil=True)
+def _least_tied(most):
+    """See `precede.engine.ties.least_tied`."""
+    return most - (most >> 40) - 256
+
+
+@njit(cache=True, nogil=True)
+def _worth(edge, rising):
+    """What the search compares: the edge itself if rising, else its size."""
+    return edge if rising else abs(edge)
+
+
+@njit(cache=True, nogil=True)
+def _pick(sums, bins, missing, rising, least, best):
+    """Best cut of one feature from its histogram.
+
+    ::
+
+        code        0    1    2    3  ...  255 (missing)
+        first = 2             [ 1    1  ... ]      missing below (0) or above (1)
+        edge        sum over the codes from `first` up
+
+    Gives the first cut whose absolute edge (if `rising`, whose edge) is at least `least`; if
+    that is negative, the first of those that tie with the feature's best.
+    """
+    total = np.int64(0)
+    for code in range(bins):
+        total += sums[code]
+    if least < 0:
+        most = np.int64(0)
+        edge = total
+        for first in range(bins):
+            most = max(most, _worth(edge, rising)) if first > 0 or missing else most
+            most = max(most, _worth(edge + sums[255], rising)) if first > 0 else most
+            edge -= sums[first]
+        least = _least_tied(most)
+    if rising:  # an edge of 0 or below is no reason to step forward
+        least = max(least, np.int64(1))
+    best[0], best[1], best[2] = 0, 0, 0
+    edge = total
+    for first in range(bins):
+        if (first > 0 or missing) and _worth(edge, rising) >= least:
+            best[0], best[1], best[2] = edge, first, 0
+            return
+        if missing and first > 0 and _worth(edge + sums[255], rising) >= least:
+            best[0], best[1], best[2] = edge + sums[255], first, 1
+            return
+        edge -= sums[first]
+
+
+@njit(cache=True, nogil=True)
+def best_cuts(sums, n_bins, missing, rising, least):
+    """Edge, first code above the cut and side of the missing of each feature's best: `_pick`."""
+    best = np.zeros((sums.shape[0], 3), np.int64)
+    for j in range(sums.shape[0]):
+        _pick(sums[j], n_bins[j], missing[j], rising, least, best[j])
+    return best
+
+
+@njit(cache=True, nogil=True)
+def search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising):
+    """Look at features by falling bound while one that is left could win or tie.
+
+    Leaves what was found in `best` and a slack of 0; returns the largest edge, and how many
+    features were looked at.
+    """
+    most, count = np.int64(0), 0
+    order = np.argsort(-bound)
+    histogram = np.empty((4, 256), np.int64)
+    while count < order.size and bound[order[count]] >= max(_least_tied(most), 0):
+        batch = order[count : count + 4]
+        batch = batch[bound[batch] >= 0]
+        _fill(codes, batch, integers, histogram)
+        for j in range(batch.size):
+            feature = batch[j]
+            _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
+            slack[feature] = 0
+            most = max(most, abs(best[feature, 0]))
+        count += batch.size
+    return most, count

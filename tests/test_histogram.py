@@ -1,0 +1,95 @@
+"""Sums over bins, against sums taken one cell at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import strategies as some
+from precede.engine.histogram import Histograms, best_cuts, search_in_turn, sums_from
+from precede.engine.table import Table
+from precede.engine.ties import least_tied
+from precede.engine.workers import Workers
+
+TABLES = st.integers(1, 12).flatmap(some.tables)
+
+
+def naive_sums(codes, integers):
+    sums = np.zeros((len(codes), 256, *integers.shape[1:]), np.int64)
+    for feature, column in enumerate(codes):
+        for row, code in enumerate(column):
+            sums[feature, code] += integers[row]
+    return sums
+
+
+@given(TABLES, st.integers(0, 2**32 - 1))
+def test_sums_are_those_of_one_cell_at_a_time(X, seed):
+    rng = np.random.default_rng(seed)
+    table = Table.build(X)
+    rows, features = table.n_places, rng.permutation(table.n_features)
+    some_rows = np.flatnonzero(rng.random(rows) < 0.5)
+    for shape in ((rows,), (rows, 3)):
+        integers = rng.integers(-(2**55), 2**55, shape)
+        expected = naive_sums(table.codes, integers)
+        histograms = Histograms(table)
+        assert_array_equal(histograms.sums(integers), expected)
+        assert_array_equal(histograms.sums(integers, features), expected[features])
+        assert_array_equal(
+            histograms.sums(integers, features, rows=some_rows),
+            naive_sums(table.codes[features][:, some_rows], integers[some_rows]),
+        )
+
+
+@pytest.mark.parametrize("features", [1, 3, 4, 5, 9])
+@pytest.mark.parametrize("shape", [(60,), (60, 2)])
+def test_threads_and_streaming_change_nothing(features, shape, tiny_thresholds):
+    rng = np.random.default_rng(features)
+    table = Table.build(rng.normal(size=(60, features)).round(1))
+    integers = rng.integers(-1000, 1000, shape)
+    released = []
+
+    class Streamed(Table):
+        streamed = True
+
+        def release(self, features):
+            released.extend(features.tolist())
+
+    with Workers(3) as workers:
+        shared = Histograms(table, workers).sums(integers)
+        streamed = Streamed(table.X, table.codes, table.bins, table.order)
+        assert_array_equal(Histograms(streamed, workers).sums(integers), shared)
+    assert_array_equal(shared, naive_sums(table.codes, integers))
+    assert released == list(range(features))
+
+
+def test_sums_from_each_code_up_leave_the_missing_out():
+    histogram = np.random.default_rng(0).integers(-9, 9, (2, 256))
+    expected = [[row[code:255].sum() for code in range(255)] for row in histogram]
+    assert_array_equal(sums_from(histogram), expected)
+
+
+@given(TABLES, st.integers(0, 2**32 - 1), st.booleans())
+def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
+    rng = np.random.default_rng(seed)
+    table = Table.build(X)
+    integers = rng.integers(-(2**40), 2**40, table.n_places)
+    bins, missing = table.bins.n_bins, table.bins.has_missing
+    expected = best_cuts(Histograms(table).sums(integers), bins, missing, rising, -1)
+    best = np.zeros((table.n_features, 3), np.int64)
+    slack = np.full(table.n_features, 1 << 62)
+    most, count = search_in_turn(
+        table.codes, integers, bins, missing, slack.copy(), best, slack, rising
+    )
+    assert count == table.n_features
+    assert not slack.any()
+    assert_array_equal(best, expected)
+    assert most == np.abs(expected[:, 0]).max()
+
+
+def test_of_cuts_that_tie_the_first_is_taken():
+    histogram = np.zeros((1, 256), np.int64)
+    histogram[0, :4] = [0, -5, 5, 2**60]  # from code 1 up, 2 up and 3 up: 2^60, + 5, + 0
+    edge, first, side = best_cuts(histogram, np.array([4]), np.array([False]), False, -1)[0]
+    assert (edge, first, side) == (2**60, 1, 0)
+    assert least_tied(2**60 + 5) <= edge

@@ -34,7 +34,7 @@ def joined(blocks):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
 def test_tables(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("precede.files.blocks.BATCH", 40)
+    monkeypatch.setattr("precede.files.arrow.CELLS", 320)
     data = sample()
     data.X[3, 1] = np.nan
     write(tmp_path / name, data)
@@ -65,16 +65,29 @@ def test_letor_whose_last_feature_comes_last(tmp_path, zero):
 def test_a_quoted_newline_does_not_end_a_block(tmp_path):
     text = "label,qid,a\n" + "".join(f'{j % 2},"one\nand ""{j // 4}""",{j}\n' for j in range(20))
     (tmp_path / "t.csv").write_text(text)
-    found, blocks = joined(read_blocks(tmp_path / "t.csv", size=7))
-    assert len(blocks) == 20
+    found, blocks = joined(read_blocks(tmp_path / "t.csv", size=40))
+    assert len(blocks) > 5
     assert list(found["qid"]) == list(read(tmp_path / "t.csv").qid)
     assert list(found["X"][:, 0]) == list(range(20))
 
 
-def test_an_error_names_the_line_of_the_file(tmp_path):
-    (tmp_path / "t.csv").write_text("label,a\n" + "1,2\n" * 50 + "1,x\n")
-    with pytest.raises(ValueError, match="line 52"):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1,x,a", r"t\.csv, row 51, column 'a': 'x' is not a finite number"),
+        (",1,a", "the label of row 51 is missing"),
+        ("1,1,", "row 51 has no qid"),
+        ("1,1", "row 51: the line has fewer cells than there are columns, 2 for 3"),
+        ("1,1,a,1", "row 51: the line has more cells than there are columns, 4 for 3"),
+    ],
+)
+def test_an_error_names_the_row_of_the_file(tmp_path, line, message):
+    """Rows are counted from 1 after the header, without blank lines, through all blocks."""
+    (tmp_path / "t.csv").write_text("label,a,qid\n" + "1,2,q\n\n  \n" * 50 + line)
+    with pytest.raises(ValueError, match=message):
         list(read_blocks(tmp_path / "t.csv", size=20))
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path / "t.csv")
 
 
 def test_side_files(tmp_path):

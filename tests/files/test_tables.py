@@ -83,7 +83,7 @@ def test_features_come_in_the_order_asked_for(table):
         ("grade,label,a\n1,1,1\n", {}, "'grade', 'label' of .* could all be the label"),
         ("grade,a,a\n1,1,1\n", {}, "line 1 names 'a' twice"),
         ("1,2\n3,4\n", {}, "line 1 holds numbers only"),
-        ("grade,city\n1,Paris\n", {}, "line 2: 'Paris' is not a finite number"),
+        ("grade,city\n1,Paris\n", {}, "row 1, column 'city': 'Paris' is not a finite number"),
         ("grade,a\n,1\n", {}, "the label of row 1 is missing"),
         ("grade,qid,a\n1,,1\n", {}, "row 1 has no qid"),
         ("grade,a\n", {}, "holds no line of data"),

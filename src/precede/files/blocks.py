@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -16,15 +15,15 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.files.disk import DiskTable, write_table
+from precede.files.letor import read_letor
 from precede.files.pages import Numbered
-from precede.files.parsing import read_letor
 from precede.files.streams import opened
 from precede.files.tables import (
     Data,
     Layout,
     Roles,
     format_of,
-    from_frame,
+    parquet_parts,
     read_numbers,
     read_sizes,
     side_file,
@@ -34,10 +33,8 @@ __all__ = ["read_blocks", "table_of_file"]
 
 Name = str | os.PathLike[str]
 
-# Bytes of text read at a time.
+# Bytes of text of a LETOR file read at a time.
 BLOCK = 1 << 24
-# Rows of a parquet file read at a time.
-BATCH = 1 << 16
 # A block of more numbers than this is refused.
 MOST_CELLS = 1 << 30
 
@@ -82,7 +79,7 @@ def table_of_file(
 def read_blocks(
     path: Name,
     *,
-    size: int = BLOCK,
+    size: int | None = None,
     format: str | None = None,
     roles: Roles | None = None,
     header: bool = True,
@@ -96,7 +93,8 @@ def read_blocks(
     Parameters
     ----------
     path : name of a file, plain or gzip; not standard input
-    size : bytes of text of a block
+    size : bytes of text of a block; 16 MiB of LETOR, 1 MiB and more of CSV and TSV, of which no
+        line may be longer; parquet files are read in blocks of 4 million cells
     format, roles, header, groups, weights, n_jobs : as for `precede.files.read`
     pairs : refused, also where they stand beside the file: they join rows of any blocks
 
@@ -123,28 +121,12 @@ def read_blocks(
     with opened(path) as stream:
         known = format_of(format, path, stream)
     if known == "letor":
-        blocks = _letor(path, size, n_jobs)
+        blocks = _letor(path, size or BLOCK, n_jobs)
     elif known == "parquet":
         blocks = _parquet(path, roles or Roles())
     else:
         blocks = _cells(path, size, Layout(known, roles or Roles(), header))
     yield from _with_sides(blocks, path, groups, weights)
-
-
-def _texts(stream: io.BufferedReader, size: int) -> Iterator[tuple[bytes, int]]:
-    """Whole lines of about `size` bytes, and how many lines came before.
-
-    A line inside quotation marks goes on: a block never ends while one is open.
-    """
-    before = 0
-    while lines := stream.readlines(size):
-        marks = sum(line.count(b'"') for line in lines)
-        while marks % 2 and (more := stream.readline()):
-            lines.append(more)
-            marks += more.count(b'"')
-        text = b"".join(lines)
-        yield text, before
-        before += text.count(b"\n")
 
 
 def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
@@ -173,41 +155,16 @@ def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
         yield Data(X, y=lines.grade, qid=lines.qid, feature_names=names, zeros=True)
 
 
-def _cells(path: Name, size: int, layout: Layout) -> Iterator[Data]:
+def _cells(path: Name, size: int | None, layout: Layout) -> Iterator[Data]:
     with opened(path) as stream:
-        named = layout.named(stream, str(path))
-        for text, before in _texts(stream, size):
-            part: Any = io.BufferedReader(io.BytesIO(text))
-            data = named.read(part, before)
-            if data is None:  # nothing but blank lines
-                continue
-            if data.qid is not None:  # numbers in one block may be text in another
-                data = replace(data, qid=np.array([str(name) for name in data.qid], object))
-            yield replace(data, docid=None)
+        for part in layout.named(stream, str(path)).parts(stream, size):
+            yield replace(part.data(str(path)), docid=None)
 
 
 def _parquet(path: Name, roles: Roles) -> Iterator[Data]:
-    if find_spec("pyarrow") is None:
-        raise ImportError("parquet files are read in blocks by pyarrow; install it")
-    import pyarrow as pa  # noqa: PLC0415  (only for such files)
-
-    for batch in _batches(path):
-        if batch.num_rows:
-            data = from_frame(pa.Table.from_batches([batch]), roles, str(path))
-            if data.qid is not None:
-                data = replace(data, qid=np.array([str(q) for q in data.qid], object))
-            yield replace(data, docid=None)
-
-
-def _batches(path: Name) -> Iterator[Any]:
-    """Some rows of a parquet file at a time; whatever is wrong with it is a ValueError."""
-    from pyarrow import parquet  # noqa: PLC0415  (only for such files)
-
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield from file.iter_batches(BATCH)
-    except Exception as error:  # arrow has many kinds
-        raise ValueError(f"{path} is not a parquet file: {error}") from error
+    with opened(path) as stream:
+        for part in parquet_parts(stream, path, roles, blocks=True):
+            yield replace(part.data(str(path)), docid=None)
 
 
 def _with_sides(

@@ -30,9 +30,9 @@ class Pages:
     ValueError: numbers.txt, line 2: 'two' is no number
     """
 
-    def __init__(self, stream: BufferedReader, name: str, line: int = 0):
-        self._stream, self._name, self._line = stream, name, line
-        self._buffer, self._filled, self._begun = bytearray(), 0, line > 0
+    def __init__(self, stream: BufferedReader, name: str):
+        self._stream, self._name, self._line = stream, name, 0
+        self._buffer, self._filled, self._begun = bytearray(), 0, False
         self.whole, self.ended = 0, False
 
     @property
@@ -71,9 +71,9 @@ class Pages:
                 self._buffer[: self._filled - 3] = self._buffer[3 : self._filled]
                 self._filled -= 3
 
-    def release(self, used: int, lines: int | None = None) -> None:
+    def release(self, used: int, lines: int) -> None:
         """Forget the first bytes, which have been read, and how many lines they were."""
-        self._line += self._buffer.count(b"\n", 0, used) if lines is None else lines
+        self._line += lines
         self._buffer[: self._filled - used] = self._buffer[used : self._filled]
         self._filled -= used
         self.whole = 0
@@ -83,14 +83,9 @@ class Pages:
         return self._buffer[begin:end].decode("utf-8", "replace")
 
     def words(self, spans: NDArray[np.int64]) -> list[str]:
-        """Texts at places (begin, end); a begin below 0, ``~begin``, marks quoted cells."""
-        if len(spans) and (spans[:, 0] >= 0).all():
-            packed = _joined(self.text, spans).tobytes().decode("utf-8", "replace")
-            return packed[:-1].split("\n")
-        return [
-            self.word(begin, end) if begin >= 0 else self.word(~begin, end).replace('""', '"')
-            for begin, end in spans.tolist()
-        ]
+        """Texts at places (begin, end), none of which holds a newline."""
+        packed = _joined(self.text, spans).tobytes().decode("utf-8", "replace")
+        return packed[:-1].split("\n")
 
     def refuse(self, remedy: str, where: int) -> NoReturn:
         """Raise the error for a place in the buffer."""

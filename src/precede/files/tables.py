@@ -17,15 +17,17 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.files.pages import Numbered
-from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
+from precede.files.arrow import delimited_blocks, parquet_batches
+from precede.files.letor import read_letor
+from precede.files.pages import Growing, Numbered
 from precede.files.streams import STANDARD, opened, size_of, writing
+from precede.files.words import NUMBER, read_words
 from precede.judgments import Judgments, number_queries
 
 __all__ = [
@@ -281,12 +283,10 @@ def read(
         if known == "letor":
             data = _read_letor(stream, path, n_jobs)
         elif known == "parquet":
-            data = from_frame(_read_parquet(stream, path), roles, str(path))
+            data = gathered(parquet_parts(stream, path, roles), str(path))
         else:
-            table = Layout(known, roles, header).named(stream, str(path)).read(stream)
-            if table is None:
-                raise ValueError(f"{path} holds no line of data")
-            data = table
+            columns = Layout(known, roles, header).named(stream, str(path))
+            data = gathered(columns.parts(stream), str(path))
     if roles.labels:
         data = _with_labels(data, roles.labels, str(path))
     return _with_side_files(data, path, groups, weights, pairs)
@@ -311,7 +311,7 @@ def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> N
             raise ValueError(
                 f"{path}, line 1: {what} are lines of {wanted} numbers, this one has {width} words"
             )
-        numbers = read_cells(stream, str(path), [NUMBER] * width, delimiter="").numbers
+        numbers = read_words(stream, str(path), [NUMBER] * width).numbers
     if np.isnan(numbers).any():
         row = int(np.flatnonzero(np.isnan(numbers).any(axis=1))[0])
         raise ValueError(f"{path}: entry {row + 1} of {what} is missing; give a number on each")
@@ -413,7 +413,7 @@ class Layout:
     r"""How the columns of a delimited file are told apart: format, roles, header or none.
 
     >>> stream = io.BufferedReader(io.BytesIO(b"label,price\n1,2.5\n"))
-    >>> Layout("csv", Roles(), header=True).named(stream, "-").read(stream).X
+    >>> next(Layout("csv", Roles(), header=True).named(stream, "-").parts(stream)).X
     array([[2.5]])
     """
 
@@ -424,50 +424,91 @@ class Layout:
     def named(self, stream: io.BufferedReader, path: str) -> Columns:
         """Read the names of the columns."""
         delimiter = _DELIMITERS[self.format]
-        first = stream.readline() if self.header else stream.peek(1 << 16).split(b"\n")[0]
+        first = stream.readline()
         names = _header(first, path, delimiter, self.header)
         found = self.roles.find(names, path)
         features = self.roles.kept(names, found)
         if not features:
             raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
-        return Columns(path, delimiter, names, found, features, 1 if self.header else 0)
+        return Columns(path, delimiter, names, found, features, b"" if self.header else first)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one delimited file: their names, roles (role to name) and features."""
+    """The columns of one delimited file: their names, roles (role to name) and features.
+
+    `begun` is what has been read of the data already.
+    """
 
     path: str
     delimiter: str
     names: list[str]
     found: dict[str, str]
     features: list[str]
-    header: int
+    begun: bytes
 
-    def read(self, stream: io.BufferedReader, before: int = 0) -> Data | None:
-        """Read the lines of a stream, `before` lines after the header; None if all are blank."""
-        role = {column: each for each, column in self.found.items()}
-        kinds = [
-            TEXT if role.get(name) in ("qid", "docid")
-            else NUMBER if name in role or name in self.features
-            else SKIP
-            for name in self.names
-        ]  # fmt: skip
-        cells = read_cells(
-            stream, self.path, kinds, delimiter=self.delimiter, line=self.header + before
-        )
-        columns = [name for name, kind in zip(self.names, kinds, strict=True) if kind == NUMBER]
-        texts = [name for name, kind in zip(self.names, kinds, strict=True) if kind == TEXT]
-        by_name: dict[str, Any] = dict(zip(texts, cells.texts, strict=True))
-        numeric = set(columns) & set(role)
-        by_name |= {name: cells.numbers[:, columns.index(name)] for name in numeric}
-        if not len(cells.numbers):
-            return None
-        X = cells.numbers
-        if columns != self.features:
-            X = np.ascontiguousarray(X[:, [columns.index(name) for name in self.features]])
-        roles = {each: by_name[column] for each, column in self.found.items()}
-        return _made(X, roles, self.features, self.path)
+    def parts(self, stream: io.BufferedReader, size: int | None = None) -> Iterator[Part]:
+        """Read the lines of a stream in blocks of about `size` bytes."""
+        texts = [self.found[role] for role in ("qid", "docid") if role in self.found]
+        roles = [self.found[role] for role in ("label", "weight") if role in self.found]
+        width = len(self.features)
+        numbers = [*self.features, *(name for name in roles if name not in self.features)]
+        for block in delimited_blocks(
+            stream, self.path, self.delimiter, self.names,
+            numbers=numbers, texts=texts, size=size, begun=self.begun,
+        ):  # fmt: skip
+            by_name: dict[str, NDArray] = dict(block.texts)
+            by_name |= {name: block.numbers[:, numbers.index(name)].copy() for name in roles}
+            X = block.numbers if width == len(numbers) else block.numbers[:, :width].copy()
+            columns = {role: by_name[name] for role, name in self.found.items()}
+            yield Part(block.before, X, columns, self.features)
+
+
+class Part(NamedTuple):
+    """Some rows of a table: features, and the columns of the roles, identifiers as text."""
+
+    before: int  # rows that came before
+    X: NDArray[np.float64]
+    columns: dict[str, NDArray]
+    features: list[str]
+
+    def data(self, path: str) -> Data:
+        """These rows; identifiers stay text, as those of other parts may be no numbers."""
+        columns = self.columns
+        for role in ("label", "weight"):
+            missing = np.flatnonzero(~np.isfinite(columns.get(role, np.zeros(0))))
+            if missing.size:
+                raise ValueError(
+                    f"{path}: the {role} of row {self.before + missing[0] + 1} is missing or "
+                    "infinite; give a number, or leave the row out"
+                )
+        missing = np.flatnonzero(columns.get("qid", np.zeros(0, object)) == "")
+        if missing.size:
+            row = self.before + missing[0] + 1
+            raise ValueError(f"{path}: row {row} has no qid; give it one")
+        return Data(
+            self.X, y=columns.get("label"), qid=columns.get("qid"), docid=columns.get("docid"),
+            weight=columns.get("weight"), feature_names=self.features,
+        )  # fmt: skip
+
+
+def gathered(parts: Iterator[Part], path: str) -> Data:
+    """All rows of a table as one `Data`; the numbers stand in memory once."""
+    arrays: dict[str, Growing] = {}
+    data = None
+    for part in parts:
+        data = part.data(path)
+        for name in ("X", "y", "qid", "docid", "weight"):
+            values = getattr(data, name)
+            if values is not None:
+                arrays.setdefault(name, Growing(values.dtype)).add(values.ravel())
+    if data is None:
+        raise ValueError(f"{path} holds no line of data")
+    whole: dict[str, Any] = {name: array.trimmed() for name, array in arrays.items()}
+    whole["X"] = whole["X"].reshape(-1, data.X.shape[1])
+    if "qid" in whole:
+        whole["qid"] = identifiers(whole["qid"].tolist())
+    return replace(data, **whole)
 
 
 def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
@@ -501,53 +542,40 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _made(X: Any, columns: dict[str, Any], features: list[str], path: str) -> Data:
-    """Data from features and the columns of the roles."""
-    for role in ("label", "weight"):
-        if role in columns:
-            columns[role] = np.array(columns[role], np.float64)
-            missing = np.flatnonzero(~np.isfinite(columns[role]))
-            if missing.size:
-                raise ValueError(
-                    f"{path}: the {role} of row {missing[0] + 1} is missing or infinite; give a "
-                    "number, or leave the row out"
-                )
-    for role in ("qid", "docid"):
-        if role in columns:
-            texts = list(columns[role])
-            if role == "qid" and "" in texts:
-                raise ValueError(f"{path}: row {texts.index('') + 1} has no qid; give it one")
-            columns[role] = identifiers(texts) if role == "qid" else _objects(texts)
-    return Data(
-        X, y=columns.get("label"), qid=columns.get("qid"), docid=columns.get("docid"),
-        weight=columns.get("weight"), feature_names=features,
-    )  # fmt: skip
+def parquet_parts(
+    stream: io.BufferedReader, path: Name, roles: Roles, *, blocks: bool = False
+) -> Iterator[Part]:
+    """Read a parquet file in blocks by pyarrow, or at once by another library that is there."""
+    # A file of its own is not read as a whole; what is packed or comes from a pipe is.
+    source = Path(path) if size_of(path) else io.BytesIO(stream.read())
+    before = 0
+    for frame in _parquet_frames(source, str(path), blocks):
+        part = _frame_part(frame, roles, str(path), before)
+        yield part
+        before += len(part.X)
 
 
-def _objects(values: Iterable[Any]) -> NDArray[np.object_]:
-    listed = list(values)
-    array = np.empty(len(listed), object)
-    array[:] = listed
-    return array
-
-
-def _read_parquet(stream: io.BufferedReader, path: Name) -> Any:
-    """A frame from whichever library is there."""
-    content = io.BytesIO(stream.read())
-    for library in ("pyarrow", "polars", "pandas"):
-        if find_spec(library) is None:
-            continue
+def _parquet_frames(source: Any, path: str, blocks: bool) -> Iterator[Any]:
+    others = [name for name in ("polars", "pandas") if find_spec(name) is not None]
+    if find_spec("pyarrow") is not None or blocks:
+        yield from parquet_batches(source, path)
+    elif others:
         try:
-            if library == "pyarrow":
-                return import_module("pyarrow.parquet").read_table(content)
-            return import_module(library).read_parquet(content)
+            yield import_module(others[0]).read_parquet(source)
         except Exception as error:  # each library has its own kinds
             raise ValueError(f"{path} is not a parquet file: {error}") from error
-    raise ImportError("parquet files need pyarrow, polars or pandas; install one of them")
+    else:
+        raise ImportError(
+            "parquet files need pyarrow, polars or pandas; pip install 'precede[files]'"
+        )
 
 
 def from_frame(frame: Any, roles: Roles, path: str) -> Data:
     """Data from a data frame of any kind that narwhals knows."""
+    return gathered(iter([_frame_part(frame, roles, path)]), path)
+
+
+def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:
     import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
 
     table = nw.from_native(frame, eager_only=True)
@@ -564,12 +592,20 @@ def from_frame(frame: Any, roles: Roles, path: str) -> Data:
     X = np.empty((len(table), len(features)))
     for column, name in enumerate(features):
         X[:, column] = table[name].cast(nw.Float64).to_numpy()
-    columns: dict[str, Any] = {
-        role: table[name].cast(nw.Float64).to_numpy() if role in ("label", "weight")
-        else ["" if value is None else str(value) for value in table[name].to_list()]
+    columns = {
+        role: table[name].cast(nw.Float64).to_numpy().astype(np.float64)
+        if role in ("label", "weight")
+        else _objects("" if value is None else str(value) for value in table[name].to_list())
         for role, name in found.items()
-    }  # fmt: skip
-    return _made(X, columns, features, path)
+    }
+    return Part(before, X, columns, features)
+
+
+def _objects(values: Iterable[Any]) -> NDArray[np.object_]:
+    listed = list(values)
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
 
 
 def _with_labels(data: Data, names: tuple[str, ...], path: str) -> Data:

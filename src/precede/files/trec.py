@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
+from precede.files.words import NUMBER, SKIP, TEXT, read_words
 from precede.judgments import number_queries
 
 __all__ = ["Judged", "Run", "joined", "read_qrels", "read_run", "write_qrels", "write_run"]
@@ -147,7 +147,7 @@ def _by_name(qid: NDArray, docid: NDArray, value: NDArray) -> dict[tuple[str, st
 def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], NDArray]:
     with opened(path) as stream:
         try:
-            cells = read_cells(stream, str(path), kinds, delimiter="")
+            cells = read_words(stream, str(path), kinds)
         except ValueError as error:
             raise ValueError(f"{error} (a line is '{wanted}')") from error
     numbers = cells.numbers[:, 0]

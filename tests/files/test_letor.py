@@ -1,6 +1,5 @@
-"""The readers of text against the book, on whole, cut, odd and broken input."""
+"""The reader of LETOR files against the book, on whole, cut, odd and broken input."""
 
-import csv
 import io
 import math
 import random
@@ -13,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive_files
-from precede.files import pages, parsing
-from precede.files.parsing import NUMBER, SKIP, TEXT, read_cells, read_letor
+from precede.files import letor as module
+from precede.files import pages
+from precede.files.letor import read_letor
 
 
 def stream(content):
@@ -42,7 +42,7 @@ def buffers(request, monkeypatch):
     """Cut files into many pieces, and share even those between threads."""
     monkeypatch.setattr(pages, "CHUNK", request.param)
     if request.param == 64:
-        monkeypatch.setattr(parsing, "SMALL", 1)
+        monkeypatch.setattr(module, "SMALL", 1)
 
 
 def numbers(texts):
@@ -222,78 +222,3 @@ def test_threads_leave_no_trace(buffers):
     assert one.X.tobytes() == two.X.tobytes()
     assert one.docid.tolist() == two.docid.tolist() == [f"d{row}" for row in range(500)]
     assert one.qid.tolist() == two.qid.tolist()
-
-
-# -- cells -------------------------------------------------------------------------------------
-
-
-def cells(content, kinds, delimiter=","):
-    return read_cells(stream(content), "x.csv", kinds, delimiter=delimiter)
-
-
-TEXTS = st.text(st.sampled_from('ab ,;"\n\t#é'), max_size=6).map(lambda text: text.strip(" \t\r"))
-
-
-def test_tables_are_read_as_the_csv_module_writes_them(buffers):
-    row = st.tuples(TEXTS, GOOD, st.floats(allow_infinity=False))
-
-    @given(st.lists(row, min_size=1, max_size=8), st.sampled_from(",\t;"), st.booleans())
-    def check(rows, delimiter, quote):
-        out = io.StringIO()
-        quoting = csv.QUOTE_ALL if quote else csv.QUOTE_MINIMAL
-        writer = csv.writer(out, delimiter=delimiter, lineterminator="\n", quoting=quoting)
-        for text, good, value in rows:
-            writer.writerow([text or "-", good, "" if np.isnan(value) else value, "skipped"])
-        read = cells(out.getvalue(), [TEXT, NUMBER, NUMBER, SKIP], delimiter)
-        assert read.texts == [[row[0] or "-" for row in rows]]
-        wanted = [[naive_files.number(good), value] for _, good, value in rows]
-        np.testing.assert_array_equal(read.numbers, wanted)
-
-    check()
-
-
-@given(st.lists(st.sampled_from([*'ab,"\n\r \t1.5e-', '""', "1,2\n", 'a"b']), max_size=40))
-def test_a_table_is_read_or_refused(characters):
-    for kinds, delimiter in (([NUMBER, NUMBER], ","), ([TEXT, NUMBER], ","), ([TEXT, NUMBER], "")):
-        content = "".join(characters)
-        read = read_or_refused(lambda: cells(content, kinds, delimiter), "x.csv, line ")  # noqa: B023
-        assert read is None or len(read.numbers) <= content.count("\n") + 1
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_table_or_refused(content):
-    read_or_refused(lambda: cells(content, [TEXT, NUMBER]), "x.csv, line ")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1,2\n3\n", "line 2: the line has fewer"),
-        ("1,2\n3,4,5\n", "line 2: the line has more"),
-        ("1,2\n\n3,four\n", "line 3: 'four' is not a finite number"),
-        ('1,"2\n3,4\n', "line 1: a quotation mark is never closed"),
-        ('1,"2"3\n', "line 1: '3' follows a closing quotation mark"),
-        ("1,1e400\n", "line 1: '1e400' is not a finite number"),
-    ],
-)
-def test_errors_of_tables_name_the_line(content, message, buffers):
-    with pytest.raises(ValueError, match=message):
-        cells(content, [NUMBER, NUMBER])
-
-
-def test_a_quoted_cell_may_be_longer_than_a_buffer(monkeypatch):
-    monkeypatch.setattr(pages, "CHUNK", 16)
-    long = "line\n" * 100
-    read = cells(f'"{long}",1\nb,2\n', [TEXT, NUMBER])
-    assert read.texts == [[long, "b"]]
-    assert read.numbers.tolist() == [[1.0], [2.0]]
-
-
-def test_words_between_blanks():
-    read = cells("a  1\n\n\tb \t 2 \n", [TEXT, NUMBER], "")
-    assert read.texts == [["a", "b"]]
-    assert read.numbers.tolist() == [[1.0], [2.0]]
-    with pytest.raises(ValueError, match="fewer"):
-        cells("a\n", [TEXT, NUMBER], "")
-    with pytest.raises(ValueError, match="more"):
-        cells("a 1 2\n", [TEXT, NUMBER], "")

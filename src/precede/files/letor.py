@@ -1,4 +1,4 @@
-"""Text to numbers, chunk by chunk: LETOR (SVMlight) lines and delimited cells.
+"""LETOR (SVMlight) lines to numbers, chunk by chunk.
 
 The kernels read bytes. A number is rounded as Python's `float` rounds it: by one exact
 multiplication where that is possible, else by the algorithm of Eisel and Lemire, and the few
@@ -25,24 +25,21 @@ from numpy.typing import NDArray
 from precede.engine.workers import Workers
 from precede.files.pages import Growing, Pages
 
-__all__ = ["MOST_FEATURES", "NUMBER", "SKIP", "TEXT", "Cells", "Lines", "read_cells", "read_letor"]
+__all__ = ["MOST_FEATURES", "Lines", "read_letor"]
 
 Floats = NDArray[np.float64]
 
 SMALL = 1 << 20  # fewer bytes are not shared between threads
 MOST_FEATURES = 1 << 24  # a larger index is taken for a mistake
 DENSE_SHARE, DENSE_CELLS = 1 / 3, 1 << 22  # a matrix this full or this small is kept dense
-NUMBER = 0  # kinds of columns
-TEXT = 1
-SKIP = 2
 
-_NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON, _QUOTE = 10, 32, 9, 13, 35, 58, 34
+_NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MINUS, _PLUS, _POINT, _ZERO, _EQUALS = 45, 43, 46, 48, 61
 _EXACT, _HARD, _BAD = 0, 1, 2
 # What a kernel counts in its `state`: an error, where; rows, cells, numbers left to `float`.
 _STATUS, _WHERE, _ROWS, _CELLS, _HARDS, _QUERIES, _UNSORTED = range(7)
 _FINE, _NOT_GRADE, _NOT_FEATURE, _NOT_VALUE, _TWICE, _NOT_QID, _MIXED, _LARGE = range(8)
-_FEW, _MANY, _NOT_NUMBER, _OPEN, _AFTER_QUOTE = range(8, 13)
+_NOT_NUMBER = 8
 
 _REMEDIES = {
     _NOT_GRADE: "{found} is not a grade; a line is 'grade qid:1 1:0.5 2:0.1 # docid'",
@@ -53,12 +50,7 @@ _REMEDIES = {
     "features (CSV files may hold text)",
     _MIXED: "some lines have a qid and others have none; give every line one, or none",
     _LARGE: f"{{found}} has a feature number above {MOST_FEATURES - 1}; number features from 1",
-    _FEW: "the line has fewer cells than there are columns",
-    _MANY: "the line has more cells than there are columns; quote a delimiter inside a text",
-    _NOT_NUMBER: "{found} is not a finite number; leave the column out, encode it as numbers, "
-    "or write nothing where a value is missing",
-    _OPEN: "a quotation mark is never closed",
-    _AFTER_QUOTE: "{found} follows a closing quotation mark; double the marks inside a text",
+    _NOT_NUMBER: "{found} is not a finite number; write one, or nan where a value is missing",
 }
 
 
@@ -74,14 +66,6 @@ class Lines:
     qid: NDArray[np.int64] | None
     docid: NDArray[np.object_] | None
     first: int
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Columns of a delimited file: numbers as one matrix, texts as lists, in file order."""
-
-    numbers: Floats
-    texts: list[list[str]]
 
 
 def read_letor(
@@ -128,53 +112,6 @@ def read_letor(
                 lines += part[2].size
             pages.release(pages.whole, lines)
     return rows.finished(name, sparse)
-
-
-def read_cells(
-    stream: BufferedReader, name: str, kinds: list[int], *, delimiter: str, line: int = 0
-) -> Cells:
-    r"""Read delimited cells, one kind for each column; empty numbers are NaN.
-
-    Parameters
-    ----------
-    stream : a buffered stream of bytes, past the header
-    name, line : how errors call it, and the number of lines already read
-    kinds : `NUMBER`, `TEXT` or `SKIP` for each column
-    delimiter : one character, or the empty string for any run of spaces and tabs
-
-    Notes
-    -----
-    One pass, O(bytes). Cells in double quotes may hold delimiters, newlines and doubled
-    quotes. Blank lines are passed over.
-
-    Examples
-    --------
-    >>> import io
-    >>> stream = io.BufferedReader(io.BytesIO(b'a,1.5,\n"b,c",-2,3\n'))
-    >>> cells = read_cells(stream, "-", [TEXT, NUMBER, NUMBER], delimiter=",")
-    >>> cells.numbers, cells.texts
-    (array([[ 1.5,  nan],
-           [-2. ,  3. ]]), [['a', 'b,c']])
-    """
-    pages = Pages(stream, name, line)
-    kind = np.array(kinds, np.int64)
-    width, texts = int((kind == NUMBER).sum()), int((kind == TEXT).sum())
-    numbers = Growing(np.float64)
-    found: list[list[str]] = [[] for _ in range(texts)]
-    mark = ord(delimiter) if delimiter else 0
-    while pages.fill():
-        done, state, values, spans, hard = _cell_lines(
-            pages.text, pages.whole, mark, kind, width, texts, pages.ended
-        )
-        _check(state, pages)
-        used = int(state[_ROWS])
-        values = values[: used * width]
-        _settle(values, values, hard[: state[_HARDS]], pages)
-        numbers.add(values)
-        for column, texts_found in enumerate(found):
-            texts_found.extend(pages.words(spans[:used, column]))
-        pages.release(int(done))
-    return Cells(numbers.trimmed().reshape(-1, width) if width else np.empty((0, 0)), found)
 
 
 class _LetorRows:
@@ -441,13 +378,6 @@ def _is_blank(byte):
 
 
 @njit(cache=True, nogil=True)
-def _after_blanks(text, at, mark):
-    while _is_blank(text[at]) and text[at] != mark:
-        at += 1
-    return at
-
-
-@njit(cache=True, nogil=True)
 def _line_end(text, at):
     while text[at] != _NEWLINE:
         at += 1
@@ -672,112 +602,3 @@ def _spread(value, index, length, cells, width, first):
         while place >= row * width:
             value[place] = 0.0
             place -= 1
-
-
-@njit(cache=True, nogil=True)
-def _cell_lines(text, end, mark, kind, width, texts, final):
-    """Read lines of cells; gives the place of the first line that is not complete."""
-    rows, done, state = 0, 0, np.zeros(7, np.int64)
-    for place in range(end):
-        rows += text[place] == _NEWLINE
-    values, spans = np.empty(rows * width), np.empty((rows, texts, 2), np.int64)
-    hard = np.empty((rows * width, 3), np.int64)
-    while done < end:
-        at = _after_blanks(text, done, mark)
-        if text[at] != _NEWLINE:
-            at = _cell_line(text, at, end, mark, kind, state, values, spans, hard)
-            if state[_STATUS] == _OPEN and not final:
-                state[_STATUS] = _FINE
-                break
-            if state[_STATUS] != _FINE:
-                state[_WHERE] = at
-                break
-            state[_ROWS] += 1
-        done = at + 1
-    return done, state, values, spans, hard
-
-
-@njit(cache=True, nogil=True)
-def _cell_line(text, at, end, mark, kind, state, values, spans, hard):
-    """Read the cells of one line; gives the place of its newline, or of the error."""
-    row, line = state[_ROWS], at
-    number, span, width = 0, 0, values.size // max(1, spans.shape[0])
-    for column in range(kind.size):
-        at = _after_blanks(text, at, mark)
-        if column > 0 and mark == 0 and text[at] == _NEWLINE:
-            state[_STATUS] = _FEW
-            return line
-        start = at
-        if text[at] == _QUOTE and mark > 0:
-            begin, finish, at = _quoted(text, at + 1, end)
-            if at < 0:
-                state[_STATUS] = _OPEN
-                return line
-        else:
-            begin, finish, at = _unquoted(text, at, mark)
-        if kind[column] == NUMBER:
-            place = row * width + number
-            if not _cell_number(text, begin, finish, place, state, values, hard):
-                return start
-            number += 1
-        elif kind[column] == TEXT:
-            spans[row, span, 0] = ~begin if text[start] == _QUOTE and mark > 0 else begin
-            spans[row, span, 1] = finish
-            span += 1
-        at = _after_blanks(text, at, mark)
-        if not _cell_ends(text, at, mark, column == kind.size - 1, state):
-            return at if state[_STATUS] == _AFTER_QUOTE else line
-        at += text[at] == mark and column < kind.size - 1
-    return at
-
-
-@njit(cache=True, nogil=True)
-def _cell_ends(text, at, mark, last, state):
-    """Whether a cell ends here as it should."""
-    if text[at] == _NEWLINE:
-        state[_STATUS] = _FINE if last else _FEW
-    elif text[at] == mark or mark == 0:
-        state[_STATUS] = _MANY if last else _FINE
-    else:
-        state[_STATUS] = _AFTER_QUOTE
-    return state[_STATUS] == _FINE
-
-
-@njit(cache=True, nogil=True)
-def _cell_number(text, begin, finish, place, state, values, hard):
-    """Read a cell as a number; empty is NaN."""
-    if begin == finish:
-        values[place] = np.nan
-        return True
-    kind, values[place], at = _number(text, begin)
-    if kind == _BAD or at != finish:
-        state[_STATUS] = _NOT_NUMBER
-        return False
-    if kind == _HARD:
-        _leave(hard, state, place, begin, at)
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _unquoted(text, at, mark):
-    """A cell up to the delimiter, without blanks around it: its begin, end, the place after."""
-    begin = at
-    while text[at] != _NEWLINE and text[at] != mark and not (mark == 0 and _is_blank(text[at])):
-        at += 1
-    finish = at
-    while finish > begin and _is_blank(text[finish - 1]):
-        finish -= 1
-    return begin, finish, at
-
-
-@njit(cache=True, nogil=True)
-def _quoted(text, at, end):
-    """A cell in quotes from after the first: its begin, its end, the place after; or -1."""
-    begin = at
-    while at < end:
-        if text[at] == _QUOTE:
-            if text[at + 1] != _QUOTE:
-                return begin, at, at + 1
-            at += 1
-        at += 1
-    return begin, begin, -1

@@ -157,7 +157,7 @@ def test_an_ordered_categorical_keeps_its_order():
 
 
 @pytest.mark.parametrize(
-    "scores", [[np.nan, 0.0], [0.0, 1.0, 2.0], [0.0], [[0.0], [1.0]], ["a", "b"]]
+    "scores", [[np.nan, 0.0], [0.0, 1.0, 2.0], [0.0], [[0.0, 1.0], [1.0, 0.0]], ["a", "b"]]
 )
 def test_scores_that_are_not_one_finite_number_a_row_are_refused(scores):
     with pytest.raises(ValueError, match="scores"):

@@ -165,7 +165,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     ...
     ...     def plan(self, stop):
     ...         return Plan(PairRisk("logistic"), Stumps(), LineSearch(), stop)
-    >>> model = LogisticBoost().fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    >>> model = LogisticBoost().fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 0])
     >>> model.score([[0.0], [3.0]], [0, 1])
     1.0
     """

@@ -463,7 +463,7 @@ def test_state_is_a_frozen_value():
 
 @pytest.mark.parametrize(
     ("scores", "told"),
-    [([0.0], r"shape \(1,\).*2 rows"), ([0.0, math.nan], r"scores\[1\] is nan.*finite")],
+    [([0.0], r"1 values for 2 rows"), ([0.0, math.nan], r"scores\[1\] is nan.*finite")],
 )
 def test_bad_scores_are_told(scores, told):
     with pytest.raises(ValueError, match=told):

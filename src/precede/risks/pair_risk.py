@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrangement import Arrangement
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
-from precede.losses import PairLoss, Price, Separable, pair_loss, price
+from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.pair_sums import GeneralRisk
@@ -69,8 +69,8 @@ class PairRisk(Risk):
     def splits_a_list(self) -> bool:
         """Whether sums by grade are all that the risk needs, as for ``exp(-m)`` and powers."""
         loss, cost = pair_loss(self.loss), price(self.price)
-        by_grade = isinstance(loss.form, Separable) and cost.power is not None and not loss.gap
-        return by_grade and self.balance == "pairs"
+        separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap
+        return separable and cost.power is not None and self.balance == "pairs"
 
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None

@@ -24,6 +24,7 @@ from precede.judgments import check_column, read_sample, to_numbers
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (lives on here)
+from precede.model import plain
 from precede.rankers.stumps import Stumps
 
 __all__ = [
@@ -127,8 +128,8 @@ class Bound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, words and lists only; infinities become the text "inf"."""
-        plain = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
-        return {**plain, "value": _plain(self.value), "vacuous": self.vacuous}
+        told = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+        return {**told, "value": plain(self.value), "vacuous": self.vacuous}
 
 
 def margin_bound(
@@ -882,13 +883,6 @@ def _check_open(name: str, given: float) -> None:
 
 def _count(number: int) -> str:
     return f"{number:,}" if number < 10**12 else f"{float(number):.2e}"
-
-
-def _plain(thing: Any) -> Any:
-    if isinstance(thing, dict):
-        return {name: _plain(number) for name, number in thing.items()}
-    thing = list(thing) if isinstance(thing, tuple) else thing
-    return "inf" if isinstance(thing, float) and math.isinf(thing) else thing
 
 
 # -- Clémençon, Lugosi & Vayatis (2005) --------------------------------------------------------

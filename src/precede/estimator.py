@@ -35,7 +35,7 @@ from precede.boosting.progress import ProgressBar
 from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.frames import check_categories, refuse_text
 from precede.engine.parameters import in_range, whole_number
-from precede.engine.table import MAX_BINS, Table
+from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
 from precede.explain.contributions import (
@@ -165,9 +165,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     ...
     ...     def plan(self, stop):
     ...         return Plan(PairRisk("logistic"), Stumps(), LineSearch(), stop)
-    >>> model = LogisticBoost().fit([[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1, 0])
-    >>> model.score([[0.0], [3.0]], [0, 1])
-    1.0
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(20, features=4, informative=2, per_query=20, random_state=0)
+    >>> model = LogisticBoost().fit(sample.X, sample.y, qid=sample.qid)
+    >>> model.score(sample.X, sample.y, sample.qid) > 0.7
+    True
     """
 
     # Parameters that the base reads. A subclass assigns those that it has in __init__; for
@@ -264,7 +266,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
             training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
-            monitors = self._monitors(eval_set, eval_qid, eval_group, training)
+            monitors = self._monitors(eval_set, eval_qid, eval_group, training.table.bins, workers)
             listeners = Listeners(self, *given)
             task = Task(X, judgments, classes, training, monitors, saved, listeners)
             result = self._boost(task)
@@ -644,7 +646,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # -- evaluation sets -------------------------------------------------------------------
 
     def _monitors(
-        self, eval_set: Any, eval_qid: Any, eval_group: Any, training: Training
+        self, eval_set: Any, eval_qid: Any, eval_group: Any, bins: Bins, workers: Workers
     ) -> list[tuple[Monitor, dict[str, bool]]]:
         """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
         check_metric_names(self.eval_metric)
@@ -665,8 +667,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             metrics, better = monitored_metrics(self.eval_metric, judgments)
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
-                training.table.bins,
-                workers=training.workers,
+                bins,
+                workers=workers,
             )
             monitors.append((Monitor(f"valid_{place}", table, metrics), better))
         return monitors
@@ -814,11 +816,9 @@ def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkp
 
 def _spelled(value: Any) -> Any:
     """A number of `history_`, as `plain` spelled it."""
-    if isinstance(value, str) and value in ("inf", "-inf", "nan"):
-        return float(value)
-    if value is not None and not isinstance(value, int | float):
-        raise ValueError(f"{shown(value)} in the history of the model is not a number")
-    return value
+    if value is None or isinstance(value, int | float):
+        return value
+    return spelled(value, "a value in the history of the model")
 
 
 def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:

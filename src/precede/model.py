@@ -324,24 +324,31 @@ def spelled(value: Any, name: str) -> float:
     return math.nan if value == "nan" else number(value, name)
 
 
-def plain(value: Any) -> Any:
-    """Turn NumPy's scalars and numbers that JSON has not into what it has.
+def plain(value: Any, *, spell: bool = True) -> Any:
+    """Turn NumPy's scalars and numbers that JSON does not have into what it has.
+
+    With ``spell=False`` NaN and infinities become None, and objects of other types text.
 
     >>> import numpy as np
     >>> plain({"a": np.int64(1), "b": [float("inf")]})
     {'a': 1, 'b': ['inf']}
+    >>> plain([float("nan"), 1j], spell=False)
+    [None, '1j']
     """
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(each, spell=spell) for name, each in value.items()}
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, list | tuple | np.ndarray):
-        return [plain(each) for each in value]
+        return [plain(each, spell=spell) for each in value]
     if isinstance(value, np.datetime64):
         return str(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # "inf", "-inf" or "nan"
-    return value
+        return str(value) if spell else None  # "inf", "-inf" or "nan"
+    known = value is None or isinstance(value, str | int | float)
+    return value if spell or known else str(value)
 
 
 # -- files -----------------------------------------------------------------------------------

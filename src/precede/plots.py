@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
+from precede.judgments import feature_names
 from precede.metrics import evaluate, metric
 from precede.model import plain
 
@@ -228,7 +229,7 @@ def importance_info(model: Any, X: Any = None, *, top: int = 15) -> ImportanceIn
     ('x0',)
     """
     names = getattr(model, "feature_names_in_", None)
-    names = [f"x{j}" for j in range(model.n_features_in_)] if names is None else names
+    names = feature_names(names, model.n_features_in_)
     if X is None:
         values, measure = model.feature_importances_, "share of the weight"
     else:

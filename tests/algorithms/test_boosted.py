@@ -1,5 +1,6 @@
 """BoostedRanker and QBRank: the risk, its limits, its theorem, and scikit-learn's manners."""
 
+import inspect
 import warnings
 from dataclasses import replace
 
@@ -42,6 +43,7 @@ from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.base import Found
 from precede.rankers.columns import Columns, Constant
+from precede.rankers.growers import TREE_PARAMETERS, Trees
 from precede.rankers.stumps import Stumps
 from precede.risks.exponential import SeparableRisk
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
@@ -745,3 +747,27 @@ def test_labels_have_places_of_their_own():
         )
     order = training.arrangement.order
     np.testing.assert_array_equal(training.arrangement.label, np.array(judgments.label)[order])
+
+
+@pytest.mark.parametrize("estimator", [BoostedRanker, QBRank])
+def test_estimators_that_grow_trees_declare_the_parameters_of_trees(estimator):
+    ours, theirs = (inspect.signature(each).parameters for each in (estimator, Trees))
+    assert len(TREE_PARAMETERS) == 12
+    assert set(TREE_PARAMETERS) <= set(ours)
+    assert set(theirs) - set(TREE_PARAMETERS) == {"random_state", "lightgbm"}
+    assert "`Trees`" in estimator.__doc__
+    model = estimator(num_leaves=7, subsample=0.5, reg_lambda=2.0)
+    model.n_features_in_ = 3
+    grown = model._trees()
+    for name in TREE_PARAMETERS[:9]:
+        assert getattr(grown, name) == getattr(model, name)
+
+
+@pytest.mark.parametrize("change", [{"num_leaves": 1}, {"subsample": 0}, {"reg_lambda": -1}])
+def test_trees_refuse_what_estimators_that_grow_them_refuse(change):
+    name, told = next(iter(change)), f"{next(iter(change))}={next(iter(change.values()))}"
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    for model in (BoostedRanker(**change), RankBoost(rankers=Trees(**change))):
+        with pytest.raises(ValueError, match=told):
+            model.fit(X, y)
+    assert name in TREE_PARAMETERS

@@ -11,13 +11,16 @@ from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Stop
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.frames import category_codes, category_columns
-from precede.engine.parameters import in_range, whole_number
-from precede.engine.pull import HESSIANS
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
 from precede.losses import PairLoss, Price
 from precede.rankers.base import Family
-from precede.rankers.growers import Trees, check_targets, learner
+from precede.rankers.growers import (
+    TREE_PARAMETERS,
+    Trees,
+    check_tree_parameters,
+    learner,
+)
 from precede.risks.base import Risk
 from precede.risks.score_risk import ScoreRisk, risk_of
 
@@ -51,9 +54,7 @@ class TreeLearner:
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()  # type: ignore[misc]
-        if self.hessian not in HESSIANS:
-            raise ValueError(f"hessian={self.hessian!r} is unknown; use one of {HESSIANS}")
-        check_targets(self.targets)
+        check_tree_parameters(self)
         if self.step_length is not None:
             NormalizedStep(self.step_length)  # refuses what is no length
             if not self._learner()[1]:
@@ -61,14 +62,6 @@ class TreeLearner:
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "rankers='trees' or a regressor, or leave step_length out"
                 )
-        whole_number("num_leaves", self.num_leaves, least=2, most=131072)
-        whole_number("min_child_samples", self.min_child_samples, least=0)
-        if self.max_depth != -1:
-            whole_number("max_depth", self.max_depth, least=1)
-        in_range("subsample", self.subsample, 0.0, 1.0)
-        for name in ("min_child_weight", "reg_lambda"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}={getattr(self, name)!r} is out of range; use 0 or more")
 
     def _checkpoint(self, given: Any) -> Any:
         drawn = self._learner()[1] and min(self.subsample, self.max_features) < 1
@@ -120,21 +113,9 @@ class TreeLearner:
         seed = 0
         if self.random_state is not None or self.subsample < 1 or self.max_features < 1:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Trees(
-            hessian=self.hessian,
-            targets=self.targets,
-            num_leaves=self.num_leaves,
-            max_depth=self.max_depth,
-            min_child_samples=self.min_child_samples,
-            min_child_weight=self.min_child_weight,
-            reg_lambda=self.reg_lambda,
-            subsample=self.subsample,
-            max_features=self.max_features,
-            categorical_features=self._category_numbers(),
-            monotone_constraints=self.monotone_constraints,
-            max_bins=self.max_bins,
-            random_state=seed,
-        )
+        given = {name: getattr(self, name) for name in TREE_PARAMETERS}
+        given["categorical_features"] = self._category_numbers()
+        return Trees(**given, random_state=seed)
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         rankers, quadratic = self._learner()

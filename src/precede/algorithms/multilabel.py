@@ -371,10 +371,9 @@ def label_matrix(
 class _LabelTable:
     """Items as a table with weights, and for every place its item and its label."""
 
-    labels: int
-
-    def __init__(self, items: Table, item: NDArray, label: NDArray, weight: Floats):
+    def __init__(self, items: Table, item: NDArray, label: NDArray, weight: Floats, labels: int):
         self.items, self.item, self.label, self.weight = items, item, label, weight
+        self.labels = labels
 
     @property
     def n_places(self) -> int:
@@ -383,6 +382,15 @@ class _LabelTable:
     @property
     def n_features(self) -> int:
         return self.items.n_features
+
+    def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:  # noqa: ARG002
+        """Order by item and label; which row of the user an item is does not matter."""
+        of_items = self.items.keys(self.weight, workers)
+        return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
+
+    def reorder(self, old: NDArray) -> _LabelTable:
+        """The same table with its places in another order."""
+        return _LabelTable(self.items, self.item[old], self.label[old], self.weight, self.labels)
 
 
 def _prepare(
@@ -396,17 +404,15 @@ def _prepare(
     items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, workers=workers)
     item = np.searchsorted(kept, arrangement.order // labels)
     label = arrangement.order % labels
-    # Rows of a level stand by item and label; which row of the user an item is does not matter.
-    keys = items.keys(weight, workers)[item] * np.uint64(labels) + label.astype(np.uint64)
-    arrangement, old = arrangement.reorder(keys)
+    table: Any = _LabelTable(items, item, label, weight, labels)
+    training = Training.ordered(table, arrangement, workers)
     if judgments.qid is not None:  # pairs of an item count as often as the item does
+        arrangement, table = training.arrangement, training.table
         sizes = np.diff(arrangement.level_start).reshape(-1, 2).prod(axis=1)
-        first = item[old][arrangement.level_start[arrangement.query_start[:-1]]]
+        first = table.item[arrangement.level_start[arrangement.query_start[:-1]]]
         count = max(float(sizes.sum()), math.fsum(sizes * weight[first]))
-        arrangement = replace(arrangement, pair_count=count)
-    table = _LabelTable(items, item[old], label[old], weight)
-    table.labels = labels
-    return Training(table, arrangement, workers)  # type: ignore[arg-type]
+        training = replace(training, arrangement=replace(arrangement, pair_count=count))
+    return training
 
 
 class _Voting(Ranker):

@@ -101,20 +101,9 @@ def write_json(content: Any) -> None:
     >>> write_json({"value": float("nan"), "n": 3})
     {"value": null, "n": 3}
     """
-    print(json.dumps(_jsonable(content), ensure_ascii=False, allow_nan=False))
+    from precede.model import plain  # noqa: PLC0415  (slow to import)
 
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _jsonable(each) for key, each in value.items()}
-    if isinstance(value, list | tuple) or hasattr(value, "tolist"):
-        listed = value.tolist() if hasattr(value, "tolist") else value
-        return [_jsonable(each) for each in listed] if isinstance(listed, list | tuple) else (
-            _jsonable(listed)
-        )  # fmt: skip
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
+    print(json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False))
 
 
 def write_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, title: str = "") -> None:

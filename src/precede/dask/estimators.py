@@ -101,8 +101,7 @@ class _OnDask(BaseRanker):
             Workers(self.n_jobs) as workers,
         ):
             self._check_features(dealt)
-            seen = Training(_no_rows(dealt.bins), None, workers)  # type: ignore[arg-type]
-            monitors = self._monitors(*_computed(evaluation), seen)
+            monitors = self._monitors(*_computed(evaluation), dealt.bins, workers)
             fitted = self._converse(client, dealt, monitors)
         self.__dict__.update(fitted)
         return self
@@ -439,11 +438,10 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
 def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
     arrangement = arranged(block, spec.facts)
     table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
-    arrangement, old = arrangement.reorder(table.keys(arrangement.weight, peers))
-    table = table.reorder(old)
+    training = Training.ordered(table, arrangement, peers)
     if not spec.model.warm_start and family(spec.model.rankers).codes_only:
-        table.X = None  # thresholds of this fit are cuts: codes tell all
-    return Training(table, arrangement, peers)
+        training.table.X = None  # thresholds of this fit are cuts: codes tell all
+    return training
 
 
 class _Reporter:
@@ -488,11 +486,6 @@ class _RemoteMonitor:
         """Values of the metrics, from the client."""
         moves, self._moves = self._moves, []
         return self._peers.serve("look", (self._number, moves))
-
-
-def _no_rows(bins: Bins) -> Table:
-    codes = np.zeros((bins.n_features, 0), np.uint8)
-    return Table(None, codes, bins, np.zeros(0, np.int64))
 
 
 def _computed(given: tuple) -> tuple:

@@ -54,6 +54,11 @@ class Training:
             max_bins=max_bins,
             workers=workers,
         )
+        return cls.ordered(table, arrangement, workers)
+
+    @classmethod
+    def ordered(cls, table: Table, arrangement: Arrangement, workers: Workers) -> Training:
+        """Put the rows of each level in an order that does not depend on how they were given."""
         keys = table.keys(arrangement.weight, workers)
         if arrangement.label is not None:  # rows that differ in their labels alone have an order
             keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)

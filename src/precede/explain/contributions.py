@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
+from precede.judgments import feature_names
 from precede.model import Ensemble, plain
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
@@ -138,7 +139,7 @@ def shape_function(
         values, slopes = values + weight * value, slopes + weight * slope
         if isinstance(ranker, Column):
             missing = math.nan
-    name = f"x{feature}" if names is None else str(names[feature])
+    name = feature_names(names, ensemble.n_features)[feature]
     return ShapeFunction(name, feature, breakpoints, values, slopes, references, missing)
 
 
@@ -274,8 +275,8 @@ def explain(
         method = "path" if Z is None else method
     scores = ensemble.predict(X, workers)
     rounding = _settle(contributions, baseline, scores)
-    names = [f"x{j}" for j in range(X.shape[1])] if names is None else list(map(str, names))
-    return Explanation(tuple(names), baseline, contributions, rounding, scores, X, method)
+    named = tuple(feature_names(names, X.shape[1]))
+    return Explanation(named, baseline, contributions, rounding, scores, X, method)
 
 
 @dataclass(frozen=True)
@@ -498,7 +499,7 @@ def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) ->
     1
     """
     if isinstance(feature, str):
-        known = [f"x{j}" for j in range(n_features)] if names is None else list(map(str, names))
+        known = feature_names(names, n_features)
         if feature not in known:
             raise ValueError(f"there is no feature {feature!r}; there are {', '.join(known[:10])}")
         return known.index(feature)

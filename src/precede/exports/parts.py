@@ -10,6 +10,7 @@ import numpy as np
 
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
+from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
@@ -63,11 +64,9 @@ class Parts:
                 lines[ranker] = lines.get(ranker, 0.0) + weight
             else:
                 raise _unknown(ranker)
-        names = getattr(model, "feature_names_in_", None)
-        if names is None:
-            names = [f"x{j}" for j in range(ensemble.n_features)]
+        names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         return cls(
-            tuple(map(str, names)),
+            tuple(names),
             tuple(trees),
             tuple(lines.items()),
             math.fsum(constants),

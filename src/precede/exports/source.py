@@ -14,6 +14,7 @@ import numpy as np
 
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
+from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
@@ -53,10 +54,9 @@ class _Plan:
                     f"a ranker of kind {ranker.name!r} cannot be exported: only precede can score "
                     "it; save the model as JSON"
                 )
-        names = getattr(model, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(ensemble.n_features)] if names is None else names
+        names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         title = f"precede {type(model).__name__}, {len(ensemble)} rounds"
-        return cls(title, [str(name) for name in names], steps, trees, others)
+        return cls(title, names, steps, trees, others)
 
 
 # -- Python ----------------------------------------------------------------------------------

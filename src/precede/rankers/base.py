@@ -390,7 +390,8 @@ def family(rankers: str | Family) -> Family:
         import_module(f"precede.rankers.{_BUILT_IN[rankers]}")  # defining a class registers it
     if isinstance(rankers, str) and rankers in _FAMILIES:
         return _FAMILIES[rankers]()
-    raise ValueError(f"rankers={rankers!r} is unknown; use one of {sorted(_FAMILIES)} or a Family")
+    known = sorted(_FAMILIES)
+    raise ValueError(f"rankers={shown(rankers)} is unknown; use one of {known} or a Family")
 
 
 def family_name(value: Any) -> str | None:

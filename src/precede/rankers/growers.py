@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.exact import exact_sum
-from precede.engine.pull import Pull
+from precede.engine.parameters import in_range, whole_number
+from precede.engine.pull import HESSIANS, Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers, is_small, threads_for_openmp
 from precede.judgments import column_numbers
@@ -27,12 +29,14 @@ from precede.rankers.base import Family, Found, Ranker, Search, family
 from precede.rankers.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn
 
 __all__ = [
+    "TREE_PARAMETERS",
     "Fitted",
     "RegressionSearch",
     "Regressors",
     "TreeSearch",
     "Trees",
     "check_targets",
+    "check_tree_parameters",
     "learner",
 ]
 
@@ -154,6 +158,7 @@ class Trees(Family):
 
     def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
         """Bin the rows of the table."""
+        check_tree_parameters(self)
         return TreeSearch(self, table, workers or Workers(1))
 
     def __or__(self, other: Family) -> Any:
@@ -206,19 +211,25 @@ class Trees(Family):
         }
 
 
-_DEFAULTS = {
-    "hessian": "newton",
-    "targets": "sum",
-    "num_leaves": 31,
-    "max_depth": -1,
-    "min_child_samples": 20,
-    "min_child_weight": 1e-3,
-    "reg_lambda": 0.0,
-    "subsample": 1.0,
-    "max_features": 1.0,
-    "max_bins": 255,
-    "random_state": 0,
-}
+_DEFAULTS = {name: each.default for name, each in signature(Trees).parameters.items()}
+# What estimators that grow trees have as parameters of their own: all but the seed, which they
+# draw, and what is handed on to LightGBM.
+TREE_PARAMETERS = tuple(name for name in _DEFAULTS if name not in ("random_state", "lightgbm"))
+
+
+def check_tree_parameters(given: Any) -> None:
+    """Refuse parameters of trees, those of `Trees` or of an estimator, that make no sense."""
+    if given.hessian not in HESSIANS:
+        raise ValueError(f"hessian={given.hessian!r} is unknown; use one of {HESSIANS}")
+    check_targets(given.targets)
+    whole_number("num_leaves", given.num_leaves, least=2, most=131072)
+    whole_number("min_child_samples", given.min_child_samples, least=0)
+    if given.max_depth != -1:
+        whole_number("max_depth", given.max_depth, least=1)
+    in_range("subsample", given.subsample, 0.0, 1.0)
+    for name in ("min_child_weight", "reg_lambda"):
+        if not 0 <= getattr(given, name) < float("inf"):
+            raise ValueError(f"{name}={getattr(given, name)!r} is out of range; use 0 or more")
 
 
 def _constraints(given: Any, n_features: int) -> list[int] | None:

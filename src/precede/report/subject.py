@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from precede.estimator import BaseRanker
-from precede.judgments import Judgments, check_column, number_queries
+from precede.judgments import Judgments, check_column, feature_names, number_queries
+from precede.model import plain
 
 __all__ = ["Subject", "plain_value", "thinned"]
 
@@ -55,8 +56,7 @@ class Subject:
             )
         judgments, classes = model._target(read.shape[0], y, **target)
         scores = check_column(scores, "scores", read.shape[0])
-        named = getattr(model, "feature_names_in_", None)
-        names = [f"x{j}" for j in range(read.shape[1])] if named is None else map(str, named)
+        names = feature_names(getattr(model, "feature_names_in_", None), read.shape[1])
         return cls(model, X, read, judgments, classes, scores, tuple(names),
                    _documents(documents, scores.size))  # fmt: skip
 
@@ -128,11 +128,7 @@ def plain_value(value: Any) -> Any:
     >>> plain_value(3), plain_value(float("nan")), plain_value((1, 2))
     (3, None, '(1, 2)')
     """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+    return str(value) if isinstance(value, list | tuple | dict) else plain(value, spell=False)
 
 
 def thinned(size: int, most: int) -> Integers:

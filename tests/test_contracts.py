@@ -3,7 +3,6 @@
 import importlib
 import pkgutil
 
-import numpy as np
 import pytest
 
 import precede.algorithms
@@ -12,7 +11,6 @@ from precede import (
     Columns,
     Exp,
     Features,
-    Found,
     Hinge,
     PairLoss,
     Power,
@@ -103,57 +101,3 @@ def test_rankboost_in_all_its_variants():
                 check_algorithm(
                     precede.RankBoost(n_estimators=3, rankers=rankers, select=select, step=step)
                 )
-
-
-class Rising(PairLoss):
-    def value(self, margin):
-        return margin + 10.0
-
-    def slope(self, margin):
-        return margin * 0 + 1.0
-
-
-class WrongSlope(precede.losses.Logistic):
-    def slope(self, margin):
-        return 0.5 * super().slope(margin)
-
-
-@pytest.mark.parametrize("loss", [Rising(), WrongSlope()], ids=repr)
-def test_a_bad_loss_is_found_out(loss):
-    with pytest.raises(AssertionError):
-        check_loss(loss)
-
-
-class Falling(Price):
-    def value(self, paid):
-        return paid**0.5
-
-    def slope(self, paid):
-        return 0.5 * paid**-0.5
-
-
-def test_a_price_that_is_not_convex_is_found_out():
-    with pytest.raises(AssertionError, match="slope must not fall"):
-        check_price(Falling())
-
-
-class Elsewhere(Stumps):
-    """A search that answers for another pull, with the edge it has for this one."""
-
-    name = ""
-
-    def start(self, table, workers=None):
-        search = super().start(table, workers)
-        best = search.best
-
-        def misled(pull, allowed=None):
-            ranker = best(np.roll(pull, 1), allowed).ranker
-            return Found(ranker, float(pull @ ranker.on(table)))
-
-        search.best = misled
-        return search
-
-
-def test_a_family_that_misses_the_best_is_found_out():
-    with pytest.raises(AssertionError, match="largest edge"):
-        check_family(Elsewhere())

@@ -442,3 +442,19 @@ def test_the_repository_names_no_registry_host():
     for path in [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]:
         if path.suffix in (".py", ".md", ".toml", ".cfg", ".yml", ".sh"):
             assert not pattern.search(path.read_text(encoding="utf-8", errors="ignore")), path
+
+
+def test_every_module_has_a_test_file_of_its_name():
+    """In folders that mirror the package; `__init__` and `__main__` only pass things on."""
+    files = {path.relative_to(ROOT / "tests").as_posix() for path in ROOT.glob("tests/**/*.py")}
+    wanted = {
+        (path.relative_to(SOURCE).parent / f"test_{path.stem}.py").as_posix()
+        for path in MODULES
+        if path.stem not in ("__init__", "__main__")
+    }
+    assert sorted(wanted - files) == []
+
+
+def test_a_folder_of_tests_is_a_folder_of_the_package():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("*.py"))}
+    assert folders <= {path.name for path in SOURCE.iterdir() if path.is_dir()}

@@ -373,15 +373,3 @@ def test_the_readme_runs(tmp_path, monkeypatch):
         if "auc(" in code:
             names["y"] = (sample.y > 0).astype(int)
         exec(compile(code, "README.md", "exec"), names)
-
-
-def test_the_demo_tells_and_saves(tmp_path, capsys):
-    from precede import load
-    from precede.cli.demo import main
-
-    path = main(tmp_path / "demo", rounds=5)
-    out = capsys.readouterr().out
-    assert "RB-D" in out
-    assert "AUC" in out
-    assert "the same to the bit" in re.sub(r"\s+", " ", out)
-    assert load(path).n_estimators_ == 5

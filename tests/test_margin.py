@@ -1,17 +1,12 @@
 """Smooth margin ranking, its certificate, and margins, against enumeration and programmes."""
 
-import json
 import math
-import warnings
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 import naive_margin
@@ -23,7 +18,6 @@ from precede import (
     Stump,
     Stumps,
     best_margin,
-    load,
     margins,
 )
 from precede.margin import least_margin, progress_ratio, smooth_step, weight_norm
@@ -31,26 +25,6 @@ from precede.model import Ensemble
 from precede.rankers.columns import Constant
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-# Rudin, Daubechies & Schapire (2004): columns are weak classifiers, rows are examples, an entry
-# is 1 where the one is right about the other. AdaBoost cycles at margin 1/3; 3/8 is possible.
-CYCLING = np.array([
-    [-1, 1, 1, 1, 1, -1, -1, 1],
-    [-1, 1, 1, -1, -1, 1, 1, 1],
-    [1, -1, 1, 1, 1, -1, 1, 1],
-    [1, -1, 1, 1, -1, 1, 1, 1],
-    [1, -1, 1, -1, 1, 1, 1, -1],
-    [1, 1, -1, 1, 1, 1, 1, -1],
-    [1, 1, -1, 1, 1, 1, -1, 1],
-    [1, 1, 1, 1, -1, -1, 1, -1],
-])  # fmt: skip
-
-
-def as_pairs(matrix):
-    """A pair for each row, of which ranker j makes matrix[row, j]."""
-    X = np.vstack([(1 + matrix) / 2, (1 - matrix) / 2])
-    rows = np.arange(len(matrix))
-    return X, np.repeat([1, 0], len(matrix)), np.concatenate([rows, rows])
 
 
 @st.composite
@@ -119,235 +93,6 @@ def test_too_large_a_programme_is_refused():
         best_margin(X, (X[:, 0] > 10).astype(int))
 
 
-# -- the algorithm ---------------------------------------------------------------------------
-
-
-@given(separable(), st.booleans())
-def test_rounds_are_those_of_the_paper(problem, nonnegative):
-    """Rankers and weights over explicit lists of pairs and of stumps."""
-    X, made = problem
-    model = SmoothMargin(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
-    model.fit(X, made)
-    stumps = stumps_of(X, made)
-    values = [stump.values(X) for stump in stumps]
-    chosen, steps, smooth = naive_margin.smooth_margin(
-        made, values, rounds=25, nonnegative=nonnegative
-    )
-    assert min(model.ensemble_.weights, default=1.0) > 0 or not nonnegative
-    history = model.history_
-    kept = model.ensemble_
-    for t in range(min(len(kept), len(chosen))):
-        ranker = kept.rankers[t]
-        assert (ranker.feature, ranker.threshold) == (
-            stumps[chosen[t]].feature, stumps[chosen[t]].threshold,
-        ), t  # fmt: skip
-        if steps[t] is not None:
-            assert kept.weights[t] == pytest.approx(steps[t], abs=1e-8)
-        if t > 0:
-            assert history["smooth_margin"][t - 1] == pytest.approx(smooth[t], abs=1e-8)
-
-
-@given(separable(), st.sampled_from(["stumps", "features", "columns"]), st.booleans())
-@settings(max_examples=60)
-def test_the_interval_holds_the_best_margin_at_every_round(problem, rankers, nonnegative):
-    X, made = problem
-    best = best_margin(X, made, rankers=rankers, nonnegative=nonnegative)
-    model = SmoothMargin(
-        n_estimators=40, tolerance=1e-6, rankers=rankers, nonnegative=nonnegative, n_jobs=1
-    ).fit(X, made)
-    if not model.n_estimators_:  # no ranker goes up with the grades
-        assert best == 0
-        assert model.margin_interval_ == (0.0, 0.0)
-        return
-    history = model.history_
-    assert np.all(history["margin"] <= best + 1e-8)
-    assert np.all(history["lower"] <= best + 1e-8)
-    assert np.all(history["upper"] >= best - 1e-8)
-    assert np.all(history["best_edge"] >= best - 1e-8)
-    assert np.all(history["smooth_margin"] <= history["margin"] + 1e-9)
-    assert np.all(np.diff(history["lower"]) >= 0)
-    assert np.all(np.diff(history["upper"]) <= 0)
-    low, high = model.margin_interval_
-    assert low - 1e-8 <= best <= high + 1e-8
-    assert model.margin_ == pytest.approx(margins(model, X, made).minimum, abs=1e-9)
-    if best > 1e-9 and low > 0:
-        assert low == model.margin_
-
-
-@given(separable())
-@settings(max_examples=15)
-def test_the_interval_closes(problem):
-    X, made = problem
-    best = best_margin(X, made)
-    model = SmoothMargin(n_estimators=3000, tolerance=0.02, n_jobs=1).fit(X, made)
-    low, high = model.margin_interval_
-    assert high - low <= 0.02
-    assert low - 1e-9 <= best <= high + 1e-9
-    assert model.margin_ >= best - 0.02
-    assert model.stop_reason_ in (
-        "the best margin is known within the tolerance", "one ranker puts every pair in order",
-    )  # fmt: skip
-
-
-def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
-    X, y, qid = as_pairs(CYCLING)
-    assert best_margin(X, y, qid=qid, rankers="columns") == pytest.approx(3 / 8, abs=1e-9)
-    settings = {"rankers": "columns", "n_jobs": 1}
-    stuck = RankBoost(n_estimators=3000, **settings).fit(X, y, qid=qid)
-    assert margins(stuck, X, y, qid=qid).minimum == pytest.approx(1 / 3, abs=1e-3)
-    features = [ranker.feature for ranker in stuck.ensemble_.rankers]
-    assert features[-3:] * 900 == features[-2700:]  # a cycle of three
-    model = SmoothMargin(n_estimators=100_000, tolerance=0.0012, **settings).fit(X, y, qid=qid)
-    assert model.margin_ == pytest.approx(3 / 8, abs=1e-3)
-    low, high = model.margin_interval_
-    assert low <= 3 / 8 <= high <= low + 0.0012
-
-
-def test_theorem_7_progress_is_as_promised():
-    X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMargin(n_estimators=400, tolerance=1e-9).fit(X[:, :12], y)
-    history = model.history_
-    smooth, step = history["smooth_margin"], np.abs(history["step"])
-    promised = history["progress_condition"].astype(bool)
-    assert promised.sum() > 50
-    assert not promised[0]
-    net, norm = {}, []
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
-        net[ranker] = net.get(ranker, 0.0) + weight
-        norm.append(sum(map(abs, net.values())))
-    for t in np.flatnonzero(promised[: len(norm)]):
-        gain = 0.5 * step[t] * (history["best_edge"][t] - smooth[t - 1]) / norm[t]
-        assert smooth[t] - smooth[t - 1] >= gain - 1e-12, t
-
-
-@pytest.mark.parametrize("rankers", ["features", "columns"])
-def test_real_rankers_ascend_the_smooth_margin(rankers):
-    generator = np.random.default_rng(1)
-    X = generator.normal(size=(60, 4))
-    y = (X @ [1.0, -2.0, 0.5, 1.0] > 0).astype(int)
-    model = SmoothMargin(rankers=rankers, n_estimators=400, tolerance=1e-9, n_jobs=1).fit(X, y)
-    smooth = model.history_["smooth_margin"]
-    positive = np.flatnonzero(smooth > 0)
-    assert positive.size > 100
-    assert np.all(np.diff(smooth[positive[0] :]) >= -1e-12)
-    best = best_margin(X, y, rankers=rankers)
-    low, high = model.margin_interval_
-    assert low <= best <= high
-    assert low > 0.8 * best
-    assert not model.history_["progress_condition"].any()
-
-
-def test_one_real_column_that_orders_every_pair():
-    """Its step would be infinite; the weights stay finite and the interval closes."""
-    X = np.array([[0.0], [0.5], [0.6], [2.0]])
-    model = SmoothMargin(rankers="columns", n_estimators=500, tolerance=1e-6).fit(X, [0, 0, 1, 1])
-    assert model.margin_ == pytest.approx(0.1)
-    assert model.margin_interval_[1] == pytest.approx(0.1, abs=1e-6)
-    assert np.isfinite(model.ensemble_.weights).all()
-
-
-def test_one_stump_that_orders_every_pair():
-    model = SmoothMargin().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
-    assert model.margin_ == 1.0
-    assert model.margin_interval_ == pytest.approx((1.0, 1.0))
-    assert len(model.history_) == 1
-
-
-# -- data that cannot be separated -----------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("default")
-def test_without_a_positive_margin_it_is_rankboost_and_says_so():
-    generator = np.random.default_rng(0)
-    X, y = generator.normal(size=(80, 2)), generator.integers(0, 2, 80)
-    X[1] = X[0]
-    y[:2] = 0, 1  # not separable by any ranker
-    with pytest.warns(ConvergenceWarning, match=r"best margin possible is at most.*RankBoost"):
-        model = SmoothMargin(n_estimators=60).fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        twin = RankBoost(n_estimators=60).fit(X, y)
-    assert model.ensemble_.rankers == twin.ensemble_.rankers
-    assert model.ensemble_.weights == twin.ensemble_.weights
-    assert model.margin_interval_[0] == 0.0
-    assert model.margin_ <= 0.0
-    assert best_margin(X, y) == 0.0
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_certified_failure_is_called_one():
-    with pytest.warns(ConvergenceWarning, match="cannot separate"):
-        model = SmoothMargin(n_estimators=10).fit([[0.0], [0.0], [1.0], [1.0]], [0, 1, 0, 1])
-    assert model.margin_interval_ == (0.0, 0.0)
-    assert model.margin_ == 0.0
-    assert model.n_estimators_ == 0
-
-
-@pytest.mark.filterwarnings("default")
-def test_too_few_rounds_are_told():
-    X, y, qid = as_pairs(CYCLING)
-    with pytest.warns(ConvergenceWarning, match="wider than the tolerance 1e-05"):
-        SmoothMargin(rankers="columns", n_estimators=30, tolerance=1e-5).fit(X, y, qid=qid)
-
-
-# -- the estimator ---------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [SmoothMargin(n_estimators=20), SmoothMargin(n_estimators=5, rankers="features")]
-)
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def test_saved_and_loaded(tmp_path):
-    X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=50).fit(X, y, qid=qid)
-    model.save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    assert again.margin_ == model.margin_
-    assert again.margin_interval_ == model.margin_interval_
-    assert list(again.history_) == list(model.history_)
-    fields = json.loads((tmp_path / "model.json").read_text())
-    for wrong in ({}, {"margin": "much", "lower": 0.0, "upper": 1.0}, 3):
-        (tmp_path / "bad.json").write_text(json.dumps({**fields, "certificate": wrong}))
-        with pytest.raises(ValueError, match=r"margin|certificate"):
-            load(tmp_path / "bad.json")
-
-
-def test_a_warm_start_goes_on():
-    X, y, qid = as_pairs(CYCLING)
-    settings = {"rankers": "columns", "tolerance": 1e-6, "n_jobs": 1}
-    once = SmoothMargin(n_estimators=200, **settings).fit(X, y, qid=qid)
-    twice = SmoothMargin(n_estimators=80, warm_start=True, **settings).fit(X, y, qid=qid)
-    twice.set_params(n_estimators=200).fit(X, y, qid=qid)
-    assert twice.ensemble_.rankers == once.ensemble_.rankers
-    assert_allclose(twice.ensemble_.weights, once.ensemble_.weights, rtol=1e-12)
-    assert twice.margin_ == pytest.approx(once.margin_, rel=1e-12)
-    low, high = twice.margin_interval_
-    assert low <= 3 / 8 <= high
-
-
-@pytest.mark.parametrize("change", [{"nonnegative": True}, {"rankers": "stumps"}, {"max_bins": 4}])
-def test_a_warm_start_with_other_rankers_is_refused(change):
-    """The interval of the last fit holds for the rankers of the last fit alone."""
-    X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=20, warm_start=True).fit(X, y, qid=qid)
-    with pytest.raises(ValueError, match="interval certified so far would not hold"):
-        model.set_params(n_estimators=40, **change).fit(X, y, qid=qid)
-
-
-@pytest.mark.filterwarnings("default")
-def test_non_negative_weights_that_cannot_separate_are_told():
-    """The complement of the only stump would be needed: the best margin is 0, and known to be."""
-    X, y = np.array([[0.0], [1.0]]), [1, 0]
-    with pytest.warns(ConvergenceWarning, match="cannot separate"):
-        model = SmoothMargin(nonnegative=True).fit(X, y)
-    assert model.margin_interval_ == (0.0, 0.0)
-    assert SmoothMargin().fit(X, y).margin_ == 1.0
-
-
 # -- lemma 20 --------------------------------------------------------------------------------
 
 
@@ -391,15 +136,6 @@ def test_lemmas_21_to_24_the_step_as_a_function_of_the_smooth_margin(edge, smoot
     assert (edge - smooth) / at * -slope < 1  # 24
 
 
-def test_lemma_9_steps_become_small_beside_the_norm():
-    X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
-    steps = np.abs(model.fit(X, y, qid=qid).history_["step"])
-    share = steps / np.cumsum(steps)
-    assert share[-500:].max() < 0.003
-    assert share[:10].min() > 0.05
-
-
 def test_lemma_20_needs_its_condition():
     """With most pairs tied a step may bring less than half: the condition is no formality."""
     edge, smooth, tied = 0.29, 0.01, 0.7099
@@ -410,68 +146,10 @@ def test_lemma_20_needs_its_condition():
     assert progress_ratio(edge, smooth, tied) < 0.4
 
 
-def test_the_ratio_is_that_of_the_algorithm():
-    """RS09 eq. (9): a round raises G by B·α(r − g)/s, from the history of a fit."""
-    X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMargin(n_estimators=300, tolerance=1e-6, n_jobs=1).fit(X, y)
-    history, weights = model.history_, {}
-    compared = 0
-    for t, (ranker, step) in enumerate(
-        zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True)
-    ):
-        before = weights.get(ranker, 0.0)
-        weights[ranker] = before + step
-        if t == 0 or before * step < 0 or not history["progress_condition"][t]:
-            continue  # a step back makes the norm smaller: more than the paper's progress
-        edge, smooth = history["best_edge"][t], history["smooth_margin"][t - 1]
-        scores = sum(w * r(X) for r, w in list(weights.items())) - step * ranker(X)
-        shift = np.exp(scores[y == 0][:, None] - scores[y == 1][None, :])
-        ties = ranker(X)[y == 0][:, None] == ranker(X)[y == 1][None, :]
-        tied = float((shift * ties).sum() / shift.sum())
-        norm = sum(map(abs, weights.values()))
-        gain = history["smooth_margin"][t] - smooth
-        expected = progress_ratio(edge, smooth, tied) * abs(step) * (edge - smooth) / norm
-        assert gain == pytest.approx(expected, abs=1e-9)
-        compared += 1
-    assert compared > 30
-
-
 def test_a_ratio_outside_its_range_is_refused():
     for wrong in [(0.0, 0.0, 0.1), (0.5, 0.5, 0.1), (0.5, -0.1, 0.1), (0.5, 0.1, 0.5)]:
         with pytest.raises(ValueError, match="give 0 <= smooth < edge < 1"):
             progress_ratio(*wrong)
-
-
-def test_weights_that_are_copies_give_the_same_model():
-    generator = np.random.default_rng(3)
-    X = generator.integers(0, 5, (30, 3)).astype(float)
-    y = (X.sum(axis=1) > 6).astype(int)
-    weight = generator.integers(0, 3, 30)
-    settings = {"n_estimators": 60, "tolerance": 1e-9, "n_jobs": 1}
-    one = SmoothMargin(**settings).fit(X, y, sample_weight=weight)
-    other = SmoothMargin(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    assert_allclose(one.predict(X), other.predict(X), atol=1e-9)
-
-
-def test_the_progress_bar_shows_the_interval(capsys):
-    X, y, qid = as_pairs(CYCLING)
-    SmoothMargin(rankers="columns", n_estimators=40, verbose=1).fit(X, y, qid=qid)
-    assert "best margin in [0.3" in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_rankers_that_are_not_searched_exactly_are_refused():
-    X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    for fit in (SmoothMargin(rankers="trees").fit, lambda X, y: best_margin(X, y, rankers="trees")):
-        with pytest.raises(ValueError, match="may miss the largest edge"):
-            fit(X, y)
-    with pytest.raises(ValueError, match="beside Judgments"):
-        best_margin(X, Judgments(y), qid=[1, 1, 1])
-
-
-@pytest.mark.parametrize("tolerance", [0, -1.0, 2.0, "small", None])
-def test_a_senseless_tolerance_is_refused(tolerance):
-    with pytest.raises(ValueError, match="tolerance"):
-        SmoothMargin(tolerance=tolerance).fit([[0.0], [1.0]], [0, 1])
 
 
 # -- margins of any model --------------------------------------------------------------------

@@ -17,7 +17,6 @@ import naive_adaboost
 import strategies as some
 from precede import (
     AdaBoostRanker,
-    Columns,
     Features,
     Judgments,
     PairRisk,
@@ -26,10 +25,8 @@ from precede import (
     Stumps,
     load,
 )
-from precede.engine.table import Table
-from precede.rankers.columns import Constant, Constants
+from precede.rankers.columns import Constant
 from precede.rankers.stumps import Stump
-from precede.rankers.votes import Vote, Votes, voting
 from precede.testing import check_algorithm
 
 PIMA = Path(__file__).parents[3] / "shared" / "data" / "pima"
@@ -182,43 +179,6 @@ def test_rounds_are_those_of_the_paper(problem, constant):
             assert risk == pytest.approx(math.fsum(signed) / sum(weight))
 
 
-@given(some.judgments(kind="bipartite", most=10), st.data())
-def test_the_point_risk_is_a_sum_over_rows(made, data):
-    scores = data.draw(some.scores(len(made)))
-    weight = np.array(naive.item_weights(made))
-    y = np.where(made.grade == made.grade.max(), 1, -1)
-    terms = weight * np.exp(-y * scores)
-    assert PointRisk().value(made, scores) == pytest.approx(terms.sum())
-    assert_allclose(PointRisk().pull(made, scores), y * terms, rtol=1e-9)
-    assert_allclose(PointRisk().curvature(made, scores), terms, rtol=1e-9)
-    assert PointRisk().skew(made, scores) == pytest.approx(
-        (y * terms).sum(), abs=1e-9 * terms.sum()
-    )
-    plus, minus = terms[y == 1].sum(), terms[y == -1].sum()
-    assert PairRisk().value(made, scores) == pytest.approx(plus * minus)  # RS09 eq. (14)
-    values = np.arange(len(y)) % 2
-    masses = PointRisk().masses(made, scores, values)
-    assert masses.right == pytest.approx(terms[(values == 1) & (y == 1)].sum() / terms.sum())
-    assert masses.wrong == pytest.approx(terms[(values == 1) & (y == -1)].sum() / terms.sum())
-
-
-@given(some.tables(9), st.data())
-def test_the_best_vote_is_the_best_of_all(X, data):
-    pull = np.array(data.draw(st.lists(st.integers(-50, 50), min_size=9, max_size=9)), float)
-    pull /= max(np.abs(pull).sum(), 1)
-    found = Votes().search(Table.build(X), pull)
-    edges = [
-        math.fsum(p * (2 * v - 1) for p, v in zip(pull, stump.values(X), strict=True))
-        for stump in naive.candidates(X)
-    ]
-    if found is None:
-        assert max(map(abs, edges), default=0.0) < 1e-12
-    else:
-        assert edges
-        assert abs(found.edge) == pytest.approx(max(map(abs, edges)), abs=1e-12)
-        assert found.edge == pytest.approx(float(pull @ found.ranker(X)), abs=1e-12)
-
-
 def test_real_values_take_a_line_search():
     X, y = load_breast_cancer(return_X_y=True)
     for rankers in ("features", "columns", Stumps() | Features()):
@@ -232,12 +192,6 @@ def test_a_classifier_without_a_mistake_ends_it():
     assert model.n_estimators_ == 1
     assert list(model.classify([[0.0], [1.0], [2.0]])) == [0, 0, 1]
     assert np.isfinite(model.intercept_)
-
-
-def test_families_with_votes():
-    assert voting(Stumps(), constant=False) == Votes()
-    assert voting(Columns(), constant=True).families == (Columns(), Constants())
-    assert Vote(0, 1.5)(np.array([[1.0], [2.0], [np.nan]])).tolist() == [-1, 1, -1]
 
 
 # -- the estimator ---------------------------------------------------------------------------

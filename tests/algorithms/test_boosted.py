@@ -2,19 +2,14 @@
 
 import inspect
 import warnings
-from dataclasses import replace
 
-import lightgbm
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import naive_qbrank
 import naive_trees
 import strategies
 from precede import (
@@ -34,15 +29,13 @@ from precede import (
     SquaredHinge,
     load,
 )
-from precede.boosting.history import Rounds
-from precede.boosting.loop import run
-from precede.boosting.steps import LineSearch, SecantStep, SmoothedStepWarning
+from precede.boosting.steps import SecantStep, SmoothedStepWarning
 from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.base import Found
-from precede.rankers.columns import Columns, Constant
+from precede.rankers.columns import Columns
 from precede.rankers.growers import TREE_PARAMETERS, Trees
 from precede.rankers.stumps import Stumps
 from precede.risks.exponential import SeparableRisk
@@ -81,130 +74,6 @@ def test_scikit_learn_checks(estimator, check):
 )
 def test_contracts_hold_for_all_options(estimator):
     check_algorithm(estimator.set_params(n_estimators=4))
-
-
-# -- QBRank's risk -------------------------------------------------------------------------------
-
-
-@st.composite
-def labelled(draw, margins=False):
-    judgments = draw(strategies.judgments(with_pair=False, margins=margins))
-    label = draw(
-        st.lists(
-            st.sampled_from([np.nan, 0.0, 1.0, 2.5, -3.0]),
-            min_size=len(judgments),
-            max_size=len(judgments),
-        )
-    )
-    return judgments._with(label=np.array(label))
-
-
-@given(st.data(), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from(["gap", 1.0, 0.2]),
-       st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
-@settings(max_examples=150)
-def test_the_mixture_equals_its_sum_term_by_term(data, weight, margin, balance):
-    judgments = data.draw(labelled(margins=margin == "gap"))
-    arrangement = judgments.arrange(balance, labelled=True)
-    rows = data.draw(strategies.scores(len(judgments), spread=3.0))
-    mixture = QuadraticMixture(margin, weight, balance)
-    expected = naive_trees.mixture(
-        judgments, list(rows), weight=weight, margin=margin, balance=balance
-    )
-    if expected[3] == [0.0] * len(judgments):
-        with pytest.raises(ValueError, match="leaves nothing to learn from"):
-            mixture.bind(arrangement)
-        return
-    risk = mixture.bind(arrangement)
-    state = risk.state(rows[arrangement.order])
-    scale = np.exp(state.log_mass)
-    np.testing.assert_allclose(np.exp(state.log_value), expected[0], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(risk.to_rows(state.pull * scale) if scale else 0.0,
-                               expected[1], rtol=1e-9, atol=1e-9)  # fmt: skip
-    if scale:
-        for found, wanted in (
-            (risk.curvature(state), expected[2]),
-            (risk.curvature_bound(state), expected[3]),
-            (risk.curvature_bound(state, 1.0), expected[4]),
-        ):
-            np.testing.assert_allclose(risk.to_rows(found * scale), wanted, rtol=1e-9, atol=1e-9)
-
-
-# -- algorithm 2 as printed --------------------------------------------------------------------
-
-
-@given(st.data(), st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from(["gap", 1.0, 0.2]),
-       st.integers(0, 2**32 - 1))  # fmt: skip
-@settings(max_examples=60)
-def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
-    """Targets ±max(0, h(y) − h(x) + τ) with weight w, l − h(z) with 1 − w, averaged by row."""
-    judgments = data.draw(labelled(margins=margin == "gap"))
-    X = np.random.default_rng(seed).integers(0, 5, (len(judgments), 2)).astype(float)
-    options = {"weight": weight, "margin": margin}
-    if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
-        return
-    model = QBRank(
-        rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
-        **options,
-    ).fit(X, judgments)  # fmt: skip
-    parts = model.ensemble_.rankers
-    begun = parts[:1] == [Constant()]  # the initial guess is a round
-    # A ranker along which the risk does not fall, such as a constant, ends our fit; the printed
-    # loop adds it all the same.
-    rounds = min(4, len(parts) - begun)
-    expected = naive_qbrank.qbrank(
-        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=rounds, search=False, **options
-    )
-    np.testing.assert_allclose(
-        model.ensemble_.first(rounds + begun).predict(X), expected, rtol=1e-9, atol=1e-9
-    )
-
-
-@pytest.mark.parametrize("kind", ["grades", "listed pairs", "both"])
-@pytest.mark.parametrize("with_labels", [True, False])
-def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels):
-    rng = np.random.default_rng(3)
-    n = 40
-    X = rng.integers(0, 3, (n, 3)).astype(float)  # large sides: no stump is without mistakes
-    grade, label = rng.integers(0, 4, n).astype(float), X[:, 0] + rng.normal(0, 1, n)
-    pairs = rng.integers(0, n, (60, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    listed = (
-        {} if kind == "grades" else {"pairs": pairs, "pair_weight": rng.uniform(0.5, 2, len(pairs))}
-    )
-    judgments = Judgments(
-        None if kind == "listed pairs" else np.where(rng.random(n) < 0.7, grade, np.nan),
-        rng.integers(0, 4, n), weight=rng.integers(1, 4, n), n=n, **listed,
-        label=np.where(rng.random(n) < 0.6, label, np.nan) if with_labels else None,
-    )  # fmt: skip
-    options = {"weight": 0.4, "margin": "gap"}
-    expected = naive_qbrank.qbrank(
-        X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
-    )
-    model = QBRank(rankers=naive_qbrank.Stump(), learning_rate=0.3, **options)
-    plan = model.plan(Rounds(8 + with_labels))
-    with Workers(1) as workers:
-        training = Training.prepare(
-            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
-        )
-        result = run(replace(plan, step=LineSearch()), training)
-    np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
-
-
-def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
-    """Targets half as large and weights twice as large: the same trees, twice the steps."""
-    found = []
-    with Workers(1) as workers:
-        training = Training.prepare(
-            SAMPLE.X, Judgments(SAMPLE.y, SAMPLE.qid), balance="pairs", max_bins=255,
-            workers=workers, labelled=True,
-        )  # fmt: skip
-        for hessian in ("terms", "bound"):
-            model = QBRank(hessian=hessian)
-            model.n_features_in_ = SAMPLE.X.shape[1]
-            plan = model.plan(Rounds(8))
-            result = run(replace(plan, step=LineSearch()), training)
-            found.append(result.ensemble.predict(SAMPLE.X))
-    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
 
 
 # -- a margin for each pair ----------------------------------------------------------------------
@@ -279,66 +148,6 @@ def half_labelled():
         SAMPLE.qid,
         label=np.where(known, np.nan, SAMPLE.y.astype(float)),
     )
-
-
-def test_without_pairs_it_is_gradient_boosted_trees():
-    """The same trees as LightGBM's regression with the same step."""
-    shape = {"num_leaves": 8, "min_child_samples": 5}
-    label = SAMPLE.truth
-    ours = QBRank(n_estimators=31, learning_rate=0.1, line_search=False, weight=0.0, **shape).fit(
-        SAMPLE.X, Judgments(label=label)
-    )
-    data = lightgbm.Dataset(SAMPLE.X, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
-    settings_ = {
-        "objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbosity": -1,
-        "learning_rate": 0.1,
-    }  # fmt: skip
-    theirs = lightgbm.train(settings_, data, 30)
-    np.testing.assert_allclose(
-        ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=0, atol=1e-3 * label.std()
-    )
-    assert ours.ensemble_.weights[0] == pytest.approx(label.mean())
-
-
-def test_without_labels_it_is_preference_learning():
-    with_labels = Judgments(SAMPLE.y, SAMPLE.qid, label=np.full(len(SAMPLE.y), np.nan))
-    for y in (SAMPLE.y, with_labels):
-        model = QBRank(n_estimators=20)
-        model.fit(SAMPLE.X, y, **({} if isinstance(y, Judgments) else {"qid": SAMPLE.qid}))
-        risk = PairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
-        scores = model.predict(SAMPLE.X)[risk.arrangement.order]
-        # w/2 times the squared hinges, over w times the number of pairs
-        mean = np.exp(risk.log_value(scores)) / risk.arrangement.total / 2
-        assert model.history_["risk"][-1] == pytest.approx(mean)
-        assert model.ensemble_.rankers[0].name == "tree"
-
-
-def test_rows_may_have_both_either_or_neither():
-    both = half_labelled()
-    model = QBRank(n_estimators=20).fit(SAMPLE.X, both)
-    rows = np.concatenate([np.arange(len(both)), [0, 1]])
-    neither = Judgments(
-        np.append(both.grade, [np.nan, np.nan]),
-        np.append(both.qid, [99, 99]),
-        label=np.append(both.label, [np.nan, np.nan]),
-    )
-    again = QBRank(n_estimators=20).fit(SAMPLE.X[rows], neither)
-    assert again.ensemble_.rankers == model.ensemble_.rankers
-    assert again.ensemble_.weights == model.ensemble_.weights
-
-
-def test_nothing_to_learn_from_is_said():
-    X = SAMPLE.X[:6]
-    with pytest.raises(ValueError, match=r"weight=0 leaves nothing .* no labels"):
-        QBRank(weight=0.0).fit(X, [0, 1] * 3)
-    with pytest.raises(ValueError, match=r"weight=1 leaves nothing .* no pairs"):
-        QBRank(weight=1.0).fit(X, Judgments(label=np.arange(6.0)))
-    with pytest.raises(ValueError, match="no pair to learn from"):
-        QBRank().fit(X, Judgments(np.ones(6), label=np.full(6, np.nan)))
-    with pytest.raises(ValueError, match="weight=2"):
-        QBRank(weight=2.0).fit(X, [0, 1] * 3)
-    with pytest.raises(ValueError, match="margin='wide'"):
-        QBRank(margin="wide").fit(X, [0, 1] * 3)
 
 
 def test_an_item_of_weight_two_is_two_items():
@@ -562,39 +371,6 @@ def counted(state, evaluations, kind):
 # -- a risk of one's own ---------------------------------------------------------------------------
 
 
-class ByHand(ScoreRisk):
-    """The logistic risk by enumeration."""
-
-    def _margins(self, judgments, scores):
-        grade, qid = judgments.grade, judgments.qid
-        pair = (grade[:, None] > grade) & (qid[:, None] == qid)
-        return pair, np.where(pair, scores[:, None] - scores, 0.0)
-
-    def value(self, judgments, scores):
-        pair, margin = self._margins(judgments, scores)
-        return float(Logistic().value(margin)[pair].sum())
-
-    def pull(self, judgments, scores):
-        pair, margin = self._margins(judgments, scores)
-        force = np.where(pair, -Logistic().slope(margin), 0.0)
-        return force.sum(1) - force.sum(0)
-
-    def curvature(self, judgments, scores):
-        pair, margin = self._margins(judgments, scores)
-        bend = np.where(pair, Logistic().curvature(margin), 0.0)
-        return bend.sum(1) + bend.sum(0)
-
-
-@pytest.mark.parametrize("line_search", [True, False])
-def test_a_risk_by_hand_is_boosted_as_ours_is(line_search):
-    options = {"n_estimators": 6, "line_search": line_search}
-    ours = BoostedRanker(balance="pairs", **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    theirs = BoostedRanker(loss=ByHand(), **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    np.testing.assert_allclose(
-        ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=1e-4, atol=1e-4
-    )
-
-
 class Listed(ScoreRisk):
     """The logistic risk over a list of all pairs; no curvature."""
 
@@ -644,22 +420,6 @@ def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(ranker
     risk = loss if isinstance(loss, ScoreRisk) else PairRisk(loss)
     assert risk.value(judgments, scores) < 0.99 * risk.value(judgments, np.zeros(len(X)))
     assert model.n_estimators_ == 3
-
-
-class Negative(ByHand):
-    def value(self, judgments, scores):
-        return -1.0
-
-
-class Short(ByHand):
-    def pull(self, judgments, scores):
-        return np.zeros(3)
-
-
-@pytest.mark.parametrize("risk", [Negative(), Short()])
-def test_a_risk_that_makes_no_sense_is_refused(risk):
-    with pytest.raises(ValueError, match="a risk is not negative"):
-        BoostedRanker(loss=risk, n_estimators=2).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
 # -- manners ---------------------------------------------------------------------------------------

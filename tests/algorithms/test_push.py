@@ -5,12 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
-import naive
 import naive_push
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
@@ -18,9 +17,6 @@ from precede.algorithms.push import PriceSearch, SmallSampleWarning
 from precede.boosting.steps import SmoothedStepWarning
 from precede.bounds import push_risk
 from precede.metrics import evaluate
-from precede.risks.base import State
-from precede.risks.exponential_line import PushLine
-from precede.risks.smooth_line import SmoothLine
 
 
 class Quadratic(Price):
@@ -85,138 +81,6 @@ def test_theorem_1_needs_a_loss_above_the_indicator():
     y, scores = np.array([1, 0]), np.zeros(2)
     value = PairRisk("logistic", 1).value(Judgments(y), scores)
     assert value < 1.0 == push_risk(y, scores, p=1).value <= value / np.log(2) * (1 + 1e-12)
-
-
-# -- steps -----------------------------------------------------------------------------------
-
-
-@st.composite
-def lines(draw):
-    """Judgments without listed pairs, scores, a 0/1 ranker with pairs on both sides, a power."""
-    made = draw(some.judgments(kind=draw(st.sampled_from(["bipartite", "graded"]))))
-    n = len(made)
-    values = np.array(draw(st.lists(st.sampled_from([0, 1]), min_size=n, max_size=n)), np.uint8)
-    kinds = {int(values[p.winner]) - int(values[p.loser]) for p in naive.list_pairs(made)}
-    assume({1, -1} <= kinds)
-    power = draw(st.sampled_from([2, 4, 16, 64]))
-    return made, draw(some.scores(n, spread=4.0)), values, power
-
-
-def line_of(made, scores, values, power, balance="pairs"):
-    bound = PairRisk("exponential", power, balance=balance).bind(made)
-    order = bound.arrangement.order
-    state, at = bound.state(np.asarray(scores)[order]), values[order]
-    return bound, state, at, PushLine(bound, state, at, bound.masses(state, at))
-
-
-@given(lines(), st.sampled_from(["pairs", "queries"]))
-def test_the_step_on_masses_is_the_least_of_the_line(situation, balance):
-    made, scores, values, power = situation
-    bound, state, at, line = line_of(made, scores, values, power, balance)
-    assert line.bounded
-    step = line.least()
-    here = bound.log_value(state.scores + step * at)
-    for other in (step - 1e-4, step + 1e-4, 0.0):
-        assert here <= bound.log_value(state.scores + other * at) + 1e-13
-    after = bound.state(state.scores + step * at)
-    assert abs(bound.edge(after, at)) < 1e-11
-
-
-@given(lines())
-def test_both_ways_to_the_masses_agree(situation):
-    """Sums relative to the level and sums relative to their own largest term."""
-    from precede.risks import exponential_line as module
-
-    made, scores, values, power = situation
-    bound, state, at, _ = line_of(made, np.asarray(scores) / 8, values, power)
-    shared = module._shared(bound, state, at)
-    own = module._own_scale(bound, state, at)
-    largest = np.concatenate([shared[:2].max(axis=0, keepdims=True)] * 2)
-    largest = np.concatenate([largest, *[shared[2:].max(axis=0, keepdims=True)] * 2])
-    seen = shared > largest - 20  # what is fainter has lost digits in the one and not in the other
-    assert_allclose(own[seen], shared[seen], rtol=0, atol=1e-9)
-    assert (own[~seen] < largest[~seen] - 19).all()
-
-
-@given(st.data())
-def test_with_two_classes_the_step_is_in_closed_form(data):
-    n = data.draw(st.integers(4, 12))
-    y = np.array(
-        [1, 1, 0, 0, *data.draw(st.lists(st.integers(0, 1), min_size=n - 4, max_size=n - 4))]
-    )
-    scores = np.array(data.draw(some.scores(n, spread=2.0)))
-    values = np.array(
-        [1, 0, 1, 0, *data.draw(st.lists(st.integers(0, 1), min_size=n - 4, max_size=n - 4))],
-        np.uint8,
-    )
-    power = data.draw(st.sampled_from([1.5, 2, 8, 64, 1000]))
-    _, _, _, line = line_of(Judgments.bipartite(y), scores, values, power)
-    A = [np.logaddexp.reduce(-scores[(y == 1) & (values == h)]) for h in (0, 1)]
-    B = [np.logaddexp.reduce(power * scores[(y == 0) & (values == h)]) for h in (0, 1)]
-    assert line.least() == pytest.approx(
-        (A[1] + B[0] - A[0] - B[1]) / (power + 1), rel=1e-12, abs=1e-13
-    )
-
-
-def test_a_faint_side_is_not_taken_for_an_empty_one():
-    """At p = 1000 a loser 2 below the top has a term of exp(-2000)."""
-    y, scores = np.array([1, 1, 0, 0]), np.array([1.0, 0.0, 2.0, 0.0])
-    values = np.array([1, 0, 0, 1], np.uint8)
-    _, _, _, line = line_of(Judgments.bipartite(y), scores, values, 1000)
-    assert line.bounded
-    assert line.least() == pytest.approx((-1.0 + 2000.0 - 0.0 - 0.0) / 1001, rel=1e-12)
-
-
-def many_rows(levels, weighted, rows=30_000):
-    rng = np.random.default_rng(levels)
-    scores = rng.normal(0, 1.5, rows)
-    grade = np.digitize(scores + rng.normal(0, 2, rows), [0.5, 1.5, 3.0][: levels - 1])
-    weight = rng.uniform(0.1, 3, rows) if weighted else None
-    values = (0.5 * scores + rng.normal(0, 1, rows) > 0).astype(np.uint8)
-    return Judgments(grade, weight=weight), scores, values
-
-
-@pytest.mark.parametrize("levels", [2, 4])
-@pytest.mark.parametrize("power", [1, 4, 16])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted):
-    made, scores, values = many_rows(levels, weighted)
-    bound = PairRisk("logistic", power).bind(made)
-    order = bound.arrangement.order
-    state, at = bound.state(scores[order]), values[order]
-    assert SmoothLine.fits(bound, state)
-    step = SmoothLine(bound, state, at).least()
-    expected, smoothed = bound.line_search(state, at)
-    assert not smoothed
-    assert step == pytest.approx(expected, abs=1e-9)
-
-
-def test_points_are_for_one_large_query_and_smooth_losses_only():
-    made, scores, _ = many_rows(2, False, rows=12_000)
-    several = Judgments(made.grade, qid=np.arange(12_000) % 3)
-    listed = Judgments(made.grade, pairs=[(0, 1)])
-    for loss, price, judged, fits in [
-        ("logistic", 4, made, True),
-        ("logistic", "exp", made, False),
-        ("logistic", 1e6, made, False),
-        ("hinge", 4, made, False),
-        ("logistic", 4, several, False),
-        ("logistic", 4, listed, False),
-    ]:
-        bound = PairRisk(loss, price).bind(judged)
-        state = State(scores[bound.arrangement.order], 0.0, 0.0, scores)
-        assert SmoothLine.fits(bound, state) == fits, (loss, price)
-
-
-def test_no_reversed_pair_no_least_on_points():
-    """The ranker is 1 for some winners and for no loser: the risk falls for ever."""
-    made, scores, _ = many_rows(2, False)
-    bound = PairRisk("logistic", 1).bind(made)
-    order = bound.arrangement.order
-    values = ((made.grade == 1) & (scores > 0)).astype(np.uint8)[order]
-    state = bound.state(scores[order])
-    least = SmoothLine(bound, state, values).least()
-    assert least is None
 
 
 # -- whole fits ------------------------------------------------------------------------------

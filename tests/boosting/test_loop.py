@@ -1,19 +1,15 @@
 """The loop: steps, history, stopping rules, callbacks, interruption."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from numpy.testing import assert_array_equal
 
-import naive
-import strategies as some
 from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
-from precede.boosting.history import History, NoProgress, Rounds, Stop, Worsening
+from precede.boosting.history import Rounds
 from precede.boosting.loop import Plan, run
-from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning, StepRule
+from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.base import Found
@@ -36,32 +32,6 @@ def plan(rounds=5, **options):
 
 NOISY = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
 GRADES = Judgments([0, 1, 0, 1, 0, 1])
-
-
-# -- what is trained on ----------------------------------------------------------------------
-
-
-@given(some.problems())
-def test_training_holds_the_rows_that_have_a_pair_and_no_others(problem):
-    X, made = problem
-    training = Training.prepare(X, made, balance="pairs", max_bins=255, workers=Workers(1))
-    involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
-    assert set(training.table.order) == involved
-    assert_array_equal(training.table.order, training.arrangement.order)
-
-
-@pytest.mark.parametrize(
-    ("made", "told"),
-    [
-        (Judgments([1, 1]), "y has only one class, 1; ranking needs at least two grades"),
-        (Judgments([1, 0], qid=[0, 1]), "no query holds two rows of different grades.*check that"),
-        (Judgments([1, 0], weight=[0, 0]), "every sample weight is zero"),
-        (Judgments(pairs=[(0, 1)], pair_weight=[0], n=2), "no pair has a positive weight"),
-    ],
-)
-def test_nothing_to_learn_from_is_said(made, told):
-    with pytest.raises(ValueError, match=told):
-        prepare([[0], [1]], made)
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -153,110 +123,12 @@ def test_the_loop_ends_where_no_ranker_improves_the_risk():
     assert len(result.ensemble) == 0
 
 
-@pytest.mark.parametrize("price", [1, 4])
-@pytest.mark.parametrize("loss", [loss for loss in some.LOSSES if loss != "hinge with margin 0"])
-def test_every_loss_and_price_can_be_boosted(loss, price):
-    """By line search; the risk never rises."""
-    risk = PairRisk(some.LOSSES[loss][0], price)
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 2))
-    made = Judgments(np.digitize(X[:, 0] + rng.standard_normal(40), [-1, 1]))
-    result = run(plan(4, risk=risk), prepare(X, made))
-    assert len(result.ensemble) == 4
-    assert np.all(np.diff([0.0, *result.history["log_risk"]][1:]) <= 1e-12)
-
-
-def test_hinge_boosting_ends_where_every_pair_is_beyond_its_margin():
-    """The risk is 0 and its logarithm minus infinity: no NaN, and a reason."""
-    risk = PairRisk("squared_hinge")
-    result = run(plan(50, risk=risk), prepare([[0.0], [1.0]], Judgments([0, 1])))
-    assert result.reason == "no weak ranker improves the risk"
-    assert result.history["risk"][-1] == pytest.approx(0.0, abs=1e-20)
-
-
-def test_decrease_is_for_the_exponential_loss_without_a_push():
-    for risk in (PairRisk("logistic"), PairRisk("exponential", 4)):
-        with pytest.raises(ValueError, match=r"select='decrease'.*use select='slope'"):
-            run(plan(risk=risk, select="decrease"), prepare(NOISY, GRADES))
-
-
 def test_a_smoothed_step_is_warned_of_once_and_recorded():
     with pytest.warns(SmoothedStepWarning, match="half a pair.*said once") as caught:
         model = RankBoost(n_estimators=6).fit(NOISY, [0, 1, 0, 1, 0, 1])
     assert len(caught) == 1
     assert model.history_["smoothed"][0]
     assert caught[0].filename == __file__
-
-
-# -- history ---------------------------------------------------------------------------------
-
-
-def test_history_is_read_by_round_and_by_column():
-    history = History([{"risk": 1.0, "edge": 0.5}, {"risk": 0.25, "edge": 0.1}])
-    assert_array_equal(history["risk"], [1.0, 0.25])
-    assert history[-1] == {"risk": 0.25, "edge": 0.1}
-    assert len(history[:1]) == 1
-    assert history.columns == ["risk", "edge"]
-    with pytest.raises(KeyError, match=r"no column 'loss'; there are \['risk', 'edge'\]"):
-        history["loss"]
-
-
-def test_history_of_a_fit_is_plain_json():
-    """Numbers and truth values that the standard library can write."""
-    with pytest.warns(SmoothedStepWarning):
-        model = RankBoost(n_estimators=4).fit(NOISY, [0, 1, 0, 1, 0, 1])
-    rounds = [json.loads(line) for line in model.history_.to_lines().splitlines()]
-    assert len(rounds) == 4
-    assert set(rounds[0]) >= {"risk", "log_risk", "edge", "step", "smoothed", "seconds"}
-
-
-# -- stopping rules --------------------------------------------------------------------------
-
-
-def told(*risks, name="log_risk"):
-    return History([{name: risk} for risk in risks])
-
-
-def test_rounds_are_counted():
-    assert Rounds(2).reason(told(1.0)) is None
-    assert Rounds(2).reason(told(1.0, 1.0)) == "2 rounds"
-
-
-def test_no_progress_compares_the_last_two_rounds():
-    rule = NoProgress(0.1)
-    assert rule.reason(told(0.0)) is None
-    assert rule.reason(told(0.0, -0.2)) is None
-    assert rule.reason(told(0.0, -0.05)) == "no more progress"
-    assert NoProgress().reason(told(0.0, 0.0)) is None
-
-
-@pytest.mark.parametrize(
-    ("values", "greater", "best", "stops"),
-    [
-        ([0.1, 0.5, 0.4, 0.3], True, 2, True),
-        ([0.1, 0.5, 0.4], True, 2, False),
-        ([0.5, 0.5, 0.5], True, 1, True),  # the first of equals
-        ([0.3, 0.2, 0.4, 0.5], False, 2, True),
-        ([0.3, 0.2, 0.1], False, 3, False),
-    ],
-)
-def test_worsening_waits_for_its_patience(values, greater, best, stops):
-    rule, history = Worsening("m", 2, greater), told(*values, name="m")
-    assert rule.best_round(history) == best
-    assert (rule.reason(history) is not None) == stops
-
-
-def test_rules_are_joined_by_or():
-    either = Rounds(5) | NoProgress(0.1)
-    assert either.reason(told(0.0, -0.01)) == "no more progress"
-    assert either.reason(told(*[0.0, -1.0, -2.0, -3.0, -4.0])) == "5 rounds"
-
-
-def test_what_a_rule_has_to_write_is_said():
-    with pytest.raises(NotImplementedError, match=r"Stop must define reason\(history\)"):
-        Stop().reason(told(1.0))
-    with pytest.raises(NotImplementedError, match=r"StepRule must define step\(\.\.\.\)"):
-        StepRule().step(None, None, None, None)
 
 
 # -- callbacks -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import dask.dataframe as dd
 import pandas as pd
 from dask.distributed import Client, LocalCluster
 
+from clusters import GRADED, PATIENCE, PATIENT, TWO, chunked, shuffled
 from precede import (
     ConvexRisk,
     Family,
@@ -33,7 +34,6 @@ from precede import (
     pairs_in_order,
 )
 from precede.boosting.steps import SmoothedStepWarning
-from precede.dask.blocks import arranged, deal, partitions
 from precede.dask.estimators import (
     DaskConvexRisk,
     DaskPushRanker,
@@ -41,53 +41,14 @@ from precede.dask.estimators import (
     DaskSmoothMargin,
     PairObjective,
 )
-from precede.datasets import search_results, two_normals
 from precede.engine.exact import exact_sums
 from precede.rankers.base import Search
 from precede.rankers.stumps import StumpSearch
 from precede.risks.pointwise import PointRisk
 
-GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
-TWO = two_normals(240, random_state=0)
-
-
-PATIENCE = 120.0  # seconds for what takes one or two on a machine with nothing else to do
-# Dask gives up, or warns, after times that a busy machine may exceed.
-PATIENT = {
-    "distributed.admin.tick.limit": "1h",
-    "distributed.comm.timeouts.connect": f"{PATIENCE} s",
-    "distributed.comm.timeouts.tcp": f"{PATIENCE} s",
-}
-
-
-@pytest.fixture(scope="module")
-def clients():
-    """Clusters of one, two and four workers in this process."""
-    made = {}
-    with dask.config.set(PATIENT):
-        for workers in (1, 2, 4):
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
-            )
-            made[workers] = Client(cluster)
-        yield made
-        for client in made.values():
-            client.close()
-            client.cluster.close()
-
 
 def weights(rows, seed=0):
     return np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 2.7], rows)
-
-
-def shuffled(*arrays, seed=0):
-    order = np.random.default_rng(seed).permutation(len(arrays[0]))
-    return [array[order] for array in arrays]
-
-
-def chunked(cut, *arrays):
-    """Dask arrays with the same chunks: a number, or sizes."""
-    return [da.from_array(a, chunks=(cut, a.shape[1]) if a.ndim == 2 else (cut,)) for a in arrays]
 
 
 def same(cluster, local):
@@ -185,23 +146,6 @@ def test_one_list_of_two_classes_is_split(clients, workers, weighted):
     same(cluster, local)
     assert np.array_equal(cluster.classes_, local.classes_)
     assert np.array_equal(cluster.to_local().predict_proba(TWO.X), local.predict_proba(TWO.X))
-
-
-def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
-    parts = [dask.delayed(lambda a, b: (a, b))(TWO.X[j::5], TWO.y[j::5]) for j in range(5)]
-    with deal(clients[2], partitions(parts, None, None, None), DaskRankBoost()) as dealt:
-        blocks = clients[2].gather(dealt.blocks)
-    assert [len(block.X) for block in blocks] == [96, 144]  # whole partitions
-    assert arranged(blocks[0], dealt.facts).shared
-
-    X, y, qid = chunked(20, *shuffled(GRADED.X, GRADED.y, GRADED.qid))
-    with deal(clients[4], partitions(X, y, qid, None), DaskRankBoost()) as dealt:
-        blocks = clients[4].gather(dealt.blocks)
-    seen = [set(block.query.tolist()) for block in blocks]
-    assert len(blocks) == 4
-    assert len(set(dealt.homes)) == 4  # one each
-    assert all(not a & b for j, a in enumerate(seen) for b in seen[:j])
-    assert max(len(b.X) for b in blocks) < 2 * min(len(b.X) for b in blocks)
 
 
 ESTIMATORS = {

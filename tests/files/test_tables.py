@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,10 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from precede.files import tables as files
-from precede.files import trec
-from precede.files.streams import opened, writing
 from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
-from precede.files.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
+from precede.files.trec import read_qrels, read_run
 
 
 def put(path, content):
@@ -364,101 +360,7 @@ def test_a_frame_has_the_names():
     assert list(example_data(feature_names=["a", "b"]).frame().columns) == ["a", "b"]
 
 
-# -- streams -----------------------------------------------------------------------------------
-
-
-def test_standard_streams(tmp_path):
-    code = (
-        "from precede.files import read, write\ndata = read('-')\nwrite('-', data, format='csv')\n"
-    )
-    for content in (b"1 qid:3 1:2 # a\n", gzip.compress(b"1 qid:3 1:2 # a\n")):
-        done = subprocess.run(
-            [sys.executable, "-c", code], input=content, capture_output=True, check=True
-        )
-        assert done.stdout == b"grade,qid,docid,1\n1,3,a,2\n"
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = put(tmp_path / "old", "old")
-    with pytest.raises(AttributeError), writing(path) as file:
-        file.write(b"new").fails()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["old"]
-
-
-def test_links_and_devices_are_written_through(tmp_path):
-    path = put(tmp_path / "old", "old")
-    (tmp_path / "link").symlink_to(path)
-    with writing(tmp_path / "link") as file:
-        file.write(b"new")
-    assert (tmp_path / "link").is_symlink()
-    assert path.read_text() == "new"
-    os.mkfifo(tmp_path / "pipe")
-    reader = subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE)
-    with writing(tmp_path / "pipe") as file:
-        file.write(b"through")
-    assert reader.communicate()[0] == b"through"
-    with pytest.raises(FileNotFoundError, match="does not exist"), writing(tmp_path / "a" / "b"):
-        pass
-
-
-def test_packed_files_do_not_depend_on_the_clock(tmp_path, monkeypatch):
-    for name, now in (("a.gz", 1.0), ("b.gz", 1e9)):
-        monkeypatch.setattr("time.time", lambda now=now: now)
-        with writing(tmp_path / name) as file:
-            file.write(b"same")
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
-    with opened(tmp_path / "a.gz") as file:
-        assert file.read() == b"same"
-
-
 # -- TREC --------------------------------------------------------------------------------------
-
-
-def test_runs_and_qrels_go_round(tmp_path):
-    write_run(tmp_path / "r", [0.1, 0.3, 0.2], qid=["q2", "q1", "q2"], docid=["a", "b", "c"])
-    assert (tmp_path / "r").read_text() == (
-        "q2 Q0 c 1 0.2 precede\nq2 Q0 a 2 0.1 precede\nq1 Q0 b 1 0.3 precede\n"
-    )
-    run = read_run(tmp_path / "r")
-    assert run.score.tolist() == [0.2, 0.1, 0.3]
-    write_qrels(tmp_path / "q", [2, 0], qid=None, docid=None)
-    assert (tmp_path / "q").read_text() == "1 0 row0 2\n1 0 row1 0\n"
-    assert read_qrels(tmp_path / "q").grade.tolist() == [2, 0]
-
-
-def test_a_run_is_joined_to_what_was_judged():
-    run = Run(np.array([1, 1, 2, 3]), trec._objects(list("abcd")), np.array([5.0, 4.0, 1.0, 1.0]))
-    judged = Judged(
-        np.array([1, 1, 2, 4]), trec._objects(list("bxcy")), np.array([1.0, 2.0, 1.0, 1.0])
-    )
-    grades, scores, qid, counts = joined(run, judged)
-    assert grades.tolist() == [1, 2, 1, 1, 0]
-    assert scores.tolist() == [4, 3, 1, -1, 5]
-    assert qid.tolist() == [0, 0, 1, 2, 0]
-    assert counts == {"not in the run": 2, "not judged": 1, "queries not judged": 1}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1 0 a\n", "line 1: the line has fewer .*query 0 document grade"),
-        ("1 0 a x\n", "line 1: 'x' is not a finite number"),
-        ("1 0 a nan\n", "number of entry 1 is missing"),
-        ("1 0 a 1\n1 0 a 2\n", "document 'a' of query 1 is there twice"),
-        ("", "holds no line of data"),
-    ],
-)
-def test_qrels_that_are_refused(tmp_path, content, message):
-    with pytest.raises(ValueError, match=message):
-        read_qrels(put(tmp_path / "q", content))
-
-
-def test_names_with_blanks_do_not_fit_into_trec_files(tmp_path):
-    with pytest.raises(ValueError, match="cannot stand in a TREC file"):
-        write_run(tmp_path / "r", [1.0], qid=[1], docid=["a b"])
-    with pytest.raises(ValueError, match="whole grades"):
-        write_qrels(tmp_path / "r", [0.5], qid=[1], docid=["a"])
 
 
 @pytest.mark.shared

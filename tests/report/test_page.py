@@ -10,10 +10,6 @@ from importlib import resources
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose
-from sklearn.datasets import load_breast_cancer
-from sklearn.exceptions import NotFittedError
-from typer.testing import CliRunner
 
 import precede
 from precede import (
@@ -26,15 +22,9 @@ from precede import (
     RankBoostPlus,
     Report,
     SmoothMargin,
-    margins,
 )
 from precede.boosting.monitors import pairs_in_order
-from precede.datasets import search_results
-from precede.inference import auc, ranking_risk
 from precede.metrics import evaluate
-from precede.report.drawing import ticks
-from precede.report.markdown import number
-from precede.top import top_of_list
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -67,196 +57,6 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.elements if name == tag]
 
 
-@pytest.fixture(scope="module")
-def search():
-    sample = search_results(14, features=6, per_query=10, informative=4, random_state=3)
-    X, y, qid = sample.X.astype(np.float64), sample.y.copy(), sample.qid
-    X[::9, 1] = np.nan
-    X[:, 5] = 7.0
-    y[qid == 2] = 1  # a query without a pair
-    return X, y, np.array([f"q{k:02d}" for k in qid], object)
-
-
-@pytest.fixture(scope="module")
-def ranked(search):
-    X, y, qid = search
-    model = RankBoost(n_estimators=12, learning_rate=0.5).fit(
-        X, y, qid=qid, eval_set=(X, y), eval_qid=[qid]
-    )
-    return model, Report(model, X, y, qid=qid, date="2024-05-01")
-
-
-@pytest.fixture(scope="module")
-def two_classes():
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[::4, :6], np.where(y[::4] == 1, "yes", "no")
-    model = RankBoost(n_estimators=6, step="bound").fit(X, y)
-    return model, X, y, Report(model, X, y)
-
-
-def test_the_data_are_counted(ranked, search):
-    X, y, qid = search
-    data = ranked[1].facts["data"]
-    assert (data["rows"], data["features"]) == X.shape
-    assert data["pairs"] == Judgments(y, qid).n_pairs
-    sizes = np.unique(qid, return_counts=True)[1]
-    assert data["queries"] == {
-        "count": sizes.size, "least_rows": sizes.min(), "median_rows": np.median(sizes),
-        "most_rows": sizes.max(),
-    }  # fmt: skip
-    assert {g["grade"]: g["rows"] for g in data["grades"]["counts"]} == {
-        int(v): int((y == v).sum()) for v in np.unique(y)
-    }
-    assert data["missing_cells"] == np.isnan(X).sum()
-    assert [m["name"] for m in data["missing"]] == ["x1"]
-
-
-def test_warnings_name_what_is_wrong(ranked, search):
-    _, y, qid = search
-    alike = [query for query in np.unique(qid) if np.ptp(y[qid == query]) == 0]
-    columns, queries = sorted(ranked[1].facts["data"]["warnings"], key=lambda each: each["text"])
-    assert columns == {"text": "column with one value throughout", "count": 1, "names": ["x5"]}
-    assert queries["text"].endswith("without a pair to compare")
-    assert queries["names"] == alike
-    assert "q02" in alike
-
-
-def test_more_warnings():
-    X = np.array([[0.0, np.nan], [1.0, np.nan], [2.0, np.nan], [3.0, np.nan]])
-    model = RankBoost(n_estimators=1, step="bound").fit(X, [0, 0, 1, 1])
-    judgments = Judgments([0, 1, np.nan, 1], weight=[1, 1, 1, 0])
-    found = Report(model, X, judgments, docid=list("abcd")).facts["data"]["warnings"]
-    assert [(w["text"], w["names"]) for w in found] == [
-        ("column without any value", ["x1"]),
-        ("row without a grade, left out", ["c"]),
-        ("row of weight 0, left out", ["d"]),
-    ]
-
-
-def test_metrics_are_those_of_evaluate_with_its_intervals(ranked, search):
-    X, y, qid = search
-    model, report = ranked
-    scores = model.predict(X)
-    result = evaluate(y, scores, qid)
-    quality = report.facts["quality"]
-    assert quality["pairs_in_order"] == pairs_in_order(Judgments(y, qid), scores)
-    assert [row["metric"] for row in quality["metrics"]] == list(result.mean)
-    for row in quality["metrics"]:
-        assert row["value"] == result.mean[row["metric"]]
-        assert (row["low"], row["high"]) == tuple(result.interval(row["metric"]))
-        assert row["skipped"] == result.skipped[row["metric"]]
-
-
-def test_queries_are_the_worst_first_with_their_own_values(ranked, search):
-    X, y, qid = search
-    model, report = ranked
-    scores = model.predict(X)
-    queries = report.facts["queries"]
-    assert queries["main"] == "ndcg@10"
-    values = [row["values"]["ndcg@10"] for row in queries["rows"]]
-    known = [value for value in values if value is not None]
-    assert known == sorted(known)
-    assert len(values) == np.unique(qid).size == queries["count"]
-    for row in queries["rows"]:
-        mine = qid == row["query"]
-        assert row["rows"] == mine.sum()
-        assert row["pairs"] == Judgments(y[mine]).n_pairs
-        if row["pairs"]:
-            alone = evaluate(y[mine], scores[mine], metrics=["ndcg@10", "pair_error"]).mean
-            assert row["values"]["ndcg@10"] == pytest.approx(alone["ndcg@10"])
-            assert row["values"]["pair_error"] == pytest.approx(alone["pair_error"])
-        order = np.lexsort((y[mine], -scores[mine]))[:10]
-        assert row["first_grades"] == y[mine][order].tolist()
-
-
-def test_first_places_are_counted_over_queries(ranked, search):
-    X, y, qid = search
-    model, report = ranked
-    scores = model.predict(X)
-    first, best = [], []
-    for query in np.unique(qid):
-        mine = qid == query
-        first.append(y[mine][np.lexsort((y[mine], -scores[mine]))[0]])
-        best.append(y[mine].max())
-    place = report.facts["top"]["places"][0]
-    assert place["mean_grade"] == np.mean(first)
-    assert place["best_mean_grade"] == np.mean(best)
-    assert place["shares"]["1"] == np.mean(np.array(first) == 1)
-    assert sum(place["shares"].values()) == pytest.approx(1)
-
-
-def test_the_worst_pair_is_the_worst_of_all_and_explained(ranked, search):
-    X, y, qid = search
-    model, report = ranked
-    scores = model.predict(X)
-    wrong = report.facts["wrong"]
-    listed = [row["query"] for row in report.facts["queries"]["rows"]]
-    shown = [entry["query"] for entry in wrong["queries"]]
-    assert shown == [query for query in listed if query in shown]
-    for entry in wrong["queries"]:
-        pairs = Judgments(y, qid).pairs_of(entry["query"])
-        worst = max(scores[k] - scores[i] for i, k in pairs)
-        first = entry["pairs"][0]
-        assert first["difference"] == worst > 0
-        upper, lower = first["upper"]["row"], first["lower"]["row"]
-        assert y[upper] < y[lower]
-        why = model.explain_pair(X, upper, lower)
-        assert [f["name"] for f in first["features"]] == list(why.names[:6])
-        assert [f["contribution"] for f in first["features"]] == why.contributions[:6].tolist()
-        rows = [
-            row for pair in entry["pairs"] for row in (pair["upper"]["row"], pair["lower"]["row"])
-        ]
-        assert len(set(rows)) == len(rows)
-        assert set(rows) == {d["row"] for d in entry["documents"] if d["wrong"]}
-
-
-def test_margins_shapes_and_importances_are_those_of_the_model(ranked, search):
-    X, y, qid = search
-    model, report = ranked
-    found = margins(model, X, y, qid=qid)
-    told = report.facts["margins"]["distribution"]
-    assert (told["pairs"], told["least"], told["norm"]) == (
-        found.n_pairs, found.minimum, found.norm)  # fmt: skip
-    assert told["not_above_zero"] == found.at(0.0)
-    features = report.facts["features"]
-    weights = model.feature_importances_
-    assert [row["weight"] for row in features["rows"]] == sorted(weights[weights > 0])[::-1]
-    for row in features["rows"]:
-        shape, function = row["shape"], model.shape_function(row["feature"])
-        middle = [(a + b) / 2 for a, b in zip(shape["x"][::2], shape["x"][1::2], strict=True)]
-        assert_allclose(function(middle), np.array(shape["y"][::2]) + shape["offset"], atol=1e-12)
-        assert sum(shape["counts"]) + shape["beyond"] == np.sum(~np.isnan(X[:, row["feature"]]))
-
-
-def test_learning_curves_are_the_history(ranked):
-    model, report = ranked
-    learning = report.facts["learning"]
-    charts = {chart["title"]: chart["curves"] for chart in learning["charts"]}
-    assert charts["risk"]["risk"] == model.history_["risk"].tolist()
-    assert charts["pairs_in_order"]["valid_0"] == model.evals_result_["valid_0"]["pairs_in_order"]
-    assert learning["charts"][0]["title"] == "pairs_in_order"
-    assert "seconds" not in charts
-
-
-def test_two_classes_have_a_top_and_an_interval_of_the_auc(two_classes):
-    model, X, y, report = two_classes
-    scores, positive = model.predict(X), y == "yes"
-    estimate = auc(positive, scores)
-    rows = {row["metric"]: row for row in report.facts["quality"]["metrics"]}
-    assert rows["auc"]["value"] == estimate.value
-    assert (rows["auc"]["low"], rows["auc"]["high"]) == tuple(estimate.interval())
-    error = ranking_risk(positive, scores, pairs="comparable")
-    assert rows["pair_error"]["value"] == error.value
-    top = report.facts["top"]
-    seen = top_of_list(positive, scores, random_state=0)
-    assert {m["measure"]: m["value"] for m in top["measures"]} == seen.value
-    assert top["curve"]["positives"][0] == seen.value["positives_above_first_negative"]
-    assert report.facts["data"]["classes"] == ["no", "yes"]
-    assert {d["grade"] for d in top["documents"]} <= {"no", "yes"}
-    assert report.facts["queries"] is None
-    assert 'id="queries"' not in report.to_html()
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: each.__name__)
 def test_every_estimator_has_a_report(estimator, search):
@@ -281,23 +81,6 @@ def test_every_estimator_has_a_report(estimator, search):
     assert estimator.__name__ in report.to_markdown()
 
 
-def test_json_and_markdown_and_the_page_agree(ranked):
-    report = ranked[1]
-    facts = json.loads(report.to_json())
-    assert facts == report.facts
-    text, page = report.to_markdown(), report.to_html()
-    for row in facts["quality"]["metrics"]:
-        ends = f"{number(row['low'])} to {number(row['high'])}"
-        assert f"| {row['metric']} | {number(row['value'])} | {ends} |" in text
-        assert f'<td class="n">{number(row["value"])}</td><td class="span">{ends}</td>' in page
-    for row in facts["queries"]["rows"]:
-        assert f"| {row['query']} | {row['rows']} | {row['pairs']:,} |" in text
-    for row in facts["features"]["rows"]:
-        assert f"| {row['name']} | {number(row['weight'])} |" in text
-    embedded = re.search(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)
-    assert json.loads(embedded[1]) == facts
-
-
 def test_equal_inputs_give_equal_bytes(ranked, search):
     X, y, qid = search
     model, report = ranked
@@ -306,22 +89,6 @@ def test_equal_inputs_give_equal_bytes(ranked, search):
     assert again.to_json() == report.to_json()
     assert "2024-05-01" in report.to_html()
     assert Report(model, X, y, qid=qid).facts["making"]["date"] is None
-
-
-def test_parameters_do_not_tell_addresses(search):
-    X, y, qid = search
-
-    def watch(progress):
-        return False
-
-    class Odd:
-        def __call__(self, progress):
-            return False
-
-    model = RankBoost(n_estimators=2, callbacks=[watch, Odd()]).fit(X, y, qid=qid)
-    told = Report(model, X, y, qid=qid).facts["making"]["parameters"]["callbacks"]
-    assert "watch" in told[0]
-    assert not any(re.search("0x", each) for each in told)
 
 
 def test_hostile_names_are_shown_and_do_nothing(search):
@@ -449,18 +216,6 @@ def test_sparse_rows_give_the_same_report(search):
     assert Report(model, scipy.sparse.csr_matrix(X), y, qid=qid).facts == dense.facts
 
 
-def test_metrics_asked_for_are_shown(search):
-    X, y, qid = search
-    model = RankBoost(n_estimators=2, step="bound").fit(X, y, qid=qid)
-    report = Report(model, X, y, qid=qid, metrics=["pair_error", "mrr"], level=0.8)
-    assert [row["metric"] for row in report.facts["quality"]["metrics"]] == ["pair_error", "mrr"]
-    assert report.facts["queries"]["columns"] == ["pair_error", "mrr"]
-    values = [row["values"]["pair_error"] for row in report.facts["queries"]["rows"]]
-    known = [value for value in values if value is not None]
-    assert known == sorted(known, reverse=True)
-    assert "80 % interval" in report.to_html()
-
-
 def test_a_model_read_from_its_file_has_the_same_report(ranked, search, tmp_path):
     X, y, qid = search
     model, report = ranked
@@ -472,78 +227,3 @@ def test_a_model_read_from_its_file_has_the_same_report(ranked, search, tmp_path
 def test_the_page_is_written(ranked, tmp_path):
     assert ranked[1].to_html(tmp_path / "report.html") is None
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == ranked[1].to_html()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"level": 1.0}, "level=1.0"),
-        ({"max_queries": 0}, "max_queries"),
-        ({"docid": ["a"]}, "docid has 1 names"),
-        ({"metrics": ["nonsense"]}, "nonsense"),
-    ],
-)
-def test_bad_options_are_refused(ranked, search, options, message):
-    X, y, qid = search
-    with pytest.raises(ValueError, match=message):
-        Report(ranked[0], X, y, qid=qid, **options)
-
-
-def test_what_is_no_fitted_ranker_is_refused(search):
-    X, y, qid = search
-    with pytest.raises(NotFittedError):
-        Report(RankBoost(), X, y, qid=qid)
-    with pytest.raises(ValueError, match="not int"):
-        Report(3, X, y)
-    with pytest.raises(ValueError, match="have 3 rows"):
-        Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X, Judgments([0, 1, 2]))
-    labels = np.stack([y > 0, y > 1, y > 2], axis=1).astype(int)
-    several = precede.MultilabelBoost(n_estimators=1).fit(np.nan_to_num(X), labels)
-    with pytest.raises(ValueError, match="gives a row 3 scores"):
-        Report(several, np.nan_to_num(X), labels)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 4), (1e-9, 2e-9), (0, 1e12), (5, 5)])
-def test_ticks_are_round_and_inside(low, high):
-    found = ticks(low, high)
-    assert 1 <= len(found) <= 12
-    assert all(low - 1e-9 * abs(low) <= tick <= high * (1 + 1e-9) for tick in found)
-
-
-def test_extreme_values_can_be_drawn():
-    X = np.array([[-1.7e308], [0.0], [5e-324], [1.7e308]])
-    model = RankBoost(n_estimators=2, step="bound").fit(X, [0, 1, 1, 1])
-    report = Report(model, X, [0, 1, 1, 1])
-    assert report.facts["features"]["rows"][0]["shape"] is None
-    assert "too large, or too close" in report.to_html()
-    page = Report(model, X / 1e8, [0, 1, 1, 1]).to_html()
-    assert 'class="shape"' in page
-    assert "nan" not in re.sub(r"<script.*?</script>", "", page, flags=re.S).lower()
-
-
-def test_the_command_writes_what_the_class_writes(ranked, search, tmp_path):
-    from precede.cli.commands import app
-    from precede.files.tables import Data, write
-
-    X, y, qid = search
-    ranked[0].save(tmp_path / "model.json")
-    names = [f"x{j}" for j in range(X.shape[1])]
-    write(tmp_path / "data.csv", Data(X, y=y.astype(float), qid=qid, feature_names=names))
-    arguments = ["report", str(tmp_path / "model.json"), str(tmp_path / "data.csv")]
-    run = CliRunner().invoke(app, [*arguments, "-o", "-", "--json"])
-    assert run.exit_code == 0, run.output
-    facts = json.loads(run.stdout)
-    mine = Report(ranked[0], X, y, qid=qid).facts
-    assert facts["quality"] == mine["quality"]
-    assert facts["queries"] == mine["queries"]
-    for name, begins in {"r.html": "<!doctype html>", "r.md": "# Held out", "r.json": "{"}.items():
-        told = [*arguments, "-o", str(tmp_path / name), "--title", "Held out", "--json"]
-        run = CliRunner().invoke(app, told)
-        assert run.exit_code == 0, run.output
-        assert json.loads(run.stdout)["file"] == str(tmp_path / name)
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        assert text.startswith(begins)
-        assert "Held out" in text
-    run = CliRunner().invoke(app, [*arguments, "--as", "pdf"])
-    assert run.exit_code == 1
-    assert "use html, markdown or json" in run.stderr

@@ -11,10 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
-from precede.engine.exact import exact_sum
-from precede.engine.workers import LEAST_SHARED, Workers
 from precede.judgments import number_queries
-from precede.risks.base import State
 from precede.risks.exponential import SeparableRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk
@@ -83,16 +80,6 @@ def test_value_and_pull_are_those_of_enumeration(loss, price):
         assert_same_state(bound, state, expected, relative(price))
 
     check()
-
-
-@pytest.mark.parametrize("kind", some.KINDS)
-@given(st.data())
-@settings(max_examples=40)
-def test_exponential_risk_of_every_kind_of_judgments(kind, data):
-    made, scores, balance = data.draw(situations("1", kind))
-    bound, state, expected = at(made, scores, balance, "exponential", "1")
-    assert isinstance(bound, SeparableRisk)
-    assert_same_state(bound, state, expected, 1e-12)
 
 
 @given(situations("1"))
@@ -235,24 +222,6 @@ def test_permuting_rows_permutes_the_pull(loss, price, data):
     assert_allclose(after, before[order], atol=relative(price))
 
 
-@given(situations("1"), st.sampled_from(["text", "numbers", "reversed"]))
-def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how):
-    """The order in which queries are summed depends on their names, the sums do not."""
-    made, scores, balance = situation
-    if made.qid is None:
-        return
-    number = number_queries(made.qid)[0]
-    names = {
-        "text": np.array([f"{(q * 7919) % 101:03d}" for q in number]),
-        "numbers": 1000 - 3 * number,
-        "reversed": -number,
-    }[how]
-    renamed = made._with(qid=names)
-    risk = PairRisk("exponential", balance=balance)
-    assert risk.value(renamed, scores) == risk.value(made, scores)
-    assert_array_equal(risk.pull(renamed, scores), risk.pull(made, scores))
-
-
 @EVERY_FORM
 @pytest.mark.parametrize("price", ["1", "4", "exp"])
 @given(st.data())
@@ -295,43 +264,6 @@ def test_grades_and_the_list_of_their_pairs_give_the_same_risk(loss, price, data
     same = other.state(scores[other.arrangement.order])
     assert_allclose(state.log_value, same.log_value, atol=relative(price), rtol=1e-13)
     assert_allclose(one.to_rows(state.pull), other.to_rows(same.pull), atol=relative(price))
-
-
-# -- large queries: interpolation instead of enumeration ---------------------------------------
-
-
-@pytest.mark.parametrize("price", [1, 4])
-@pytest.mark.parametrize(("levels", "width"), [(2, 6.0), (5, 30.0), (40, 3.0)])
-def test_logistic_risk_of_a_large_query(price, levels, width):
-    """Splits of thousands of rows go through Chebyshev moments: 1e-12 against all pairs."""
-    rng = np.random.default_rng(levels)
-    n = 2500
-    grade = rng.integers(0, levels, n).astype(float)
-    scores = width * rng.standard_normal(n) / 2
-    weight = rng.choice([0.5, 1.0, 3.0], n)
-    made = Judgments(grade, weight=weight)
-    margin = scores[:, None] - scores[None, :]
-    above = (grade[:, None] > grade[None, :]) * weight[:, None]
-    paid = (above * np.logaddexp(0, -margin)).sum(axis=0, where=above > 0)
-    tax = weight * price * np.where(paid > 0, paid, 1) ** (price - 1) * (paid > 0)
-    force = above * np.exp(-np.logaddexp(0, margin)) * tax[None, :]
-    risk = PairRisk("logistic", price)
-    assert_allclose(risk.value(made, scores), (weight * paid**price).sum(), rtol=1e-12)
-    expected = force.sum(axis=1) - force.sum(axis=0)
-    assert_allclose(risk.pull(made, scores), expected, atol=1e-12 * force.sum())
-
-
-def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
-    """Many tiles of a few rows give what one tile gives."""
-    from precede.risks import sweeps as sums
-
-    rng = np.random.default_rng(0)
-    made = Judgments(rng.integers(0, 3, 60), qid=rng.integers(0, 2, 60))
-    scores = rng.integers(-20, 20, 60) / 8
-    risk = PairRisk(some.Hyperbolic(), 2)
-    whole = risk.pull(made, scores)
-    monkeypatch.setattr(sums, "TILE", 7)
-    assert_allclose(risk.pull(made, scores), whole, rtol=1e-13)
 
 
 # -- line search -----------------------------------------------------------------------------
@@ -404,31 +336,6 @@ def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
         assert bound.log_value(scores) <= state.log_value + 1e-12
 
 
-# -- exact sums ------------------------------------------------------------------------------
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.randoms())
-def test_exact_sum_does_not_depend_on_the_order(values, random):
-    shuffled = list(values)
-    random.shuffle(shuffled)
-    assert exact_sum(np.array(shuffled)) == exact_sum(np.array(values))
-
-
-@given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
-def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
-    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
-        patch.setitem(LEAST_SHARED, "rows", 1)
-        values = np.array(values, float)
-        np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
-
-
-@given(st.lists(st.floats(-1e6, 1e6), max_size=40))
-def test_exact_sum_is_the_sum(values):
-    largest = max(map(abs, values), default=0.0)
-    error = len(values) * largest * 2.0**-52
-    assert abs(exact_sum(np.array(values, float)) - math.fsum(values)) <= error
-
-
 # -- words -----------------------------------------------------------------------------------
 
 
@@ -436,12 +343,6 @@ def test_rows_without_a_pair_feel_no_pull():
     """Alone in its query, of weight 0, without a grade: three rows that nothing pulls."""
     made = Judgments([1, 0, 1, 1, math.nan], qid=["a", "a", "b", "a", "a"], weight=[1, 1, 1, 0, 1])
     assert_array_equal(PairRisk("exponential").pull(made, np.zeros(5)), [1.0, -1.0, 0, 0, 0])
-
-
-def test_a_loser_whose_winners_have_no_weight_pays_nothing():
-    """exp(0) is 1, but a loser without a winner does not exist."""
-    made = Judgments([1, 0, 1, 0], qid=[0, 0, 1, 1], weight=[0, 1, 1, 1])
-    assert PairRisk("exponential", "exp").value(made, np.zeros(4)) == pytest.approx(math.e)
 
 
 def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
@@ -452,13 +353,6 @@ def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
     assert isinstance(PairRisk("logistic", 2).bind(made), GeneralRisk)
     long = Judgments(np.arange(10_000) % 2)
     assert isinstance(PairRisk("logistic").bind(long), GeneralRisk)
-
-
-def test_state_is_a_frozen_value():
-    state = PairRisk("exponential").bind(Judgments([1, 0])).state(np.zeros(2))
-    assert isinstance(state, State)
-    with pytest.raises(AttributeError):
-        state.log_value = 1.0
 
 
 @pytest.mark.parametrize(

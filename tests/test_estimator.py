@@ -15,8 +15,6 @@ import scipy.sparse
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -354,50 +352,6 @@ def test_early_stopping_keeps_the_best_round():
     assert "has not improved for 5 rounds" in model.stop_reason_
 
 
-@pytest.mark.parametrize(
-    ("metric", "names"),
-    [
-        (None, ["pairs_in_order"]),
-        ("ndcg@10", ["ndcg@10"]),
-        ("pair_error", ["pair_error"]),
-        (["map", "ndcg@5", None], ["map", "ndcg@5", "pairs_in_order"]),
-        (lambda y, scores, qid: ("spread", float(np.ptp(scores)), False), ["spread"]),
-    ],
-    ids=["default", "ndcg", "lower is better", "list", "function"],
-)
-def test_metrics_by_name_by_function_and_in_lists(metric, names):
-    (X, y, qid), (X2, y2, qid2) = halves()
-    model = RankBoost(n_estimators=8, eval_metric=metric)
-    model.fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
-    seen = model.evals_result_["valid_0"]
-    assert list(seen) == names
-    first = np.array(seen[names[0]])
-    lower = names[0] in ("pair_error", "spread")
-    assert model.best_iteration_ == int(np.argmin(first) if lower else np.argmax(first)) + 1
-
-
-def test_named_metrics_are_those_of_the_metrics_module():
-    from precede.metrics import evaluate
-
-    (X, y, qid), (X2, y2, qid2) = halves()
-    model = RankBoost(n_estimators=6, eval_metric="ndcg@10")
-    model.fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
-    for scores, seen in zip(
-        model.staged_predict(X2), model.evals_result_["valid_0"]["ndcg@10"], strict=True
-    ):
-        assert seen == pytest.approx(evaluate(y2, scores, qid2, metrics="ndcg@10").mean["ndcg@10"])
-
-
-def test_several_evaluation_sets_have_names():
-    (X, y, qid), (X2, y2, qid2) = halves()
-    model = RankBoost(n_estimators=3).fit(
-        X, y, qid=qid, eval_set=[(X, y), (X2, y2)], eval_qid=[qid, qid2]
-    )
-    assert list(model.evals_result_) == ["valid_0", "valid_1"]
-    last = model.evals_result_["valid_0"]["pairs_in_order"][-1]
-    assert last == pytest.approx(model.score(X, y, qid=qid))
-
-
 def test_evaluation_sets_may_be_judgments_frames_and_sparse():
     (X, y, qid), (X2, y2, qid2) = halves()
     plain = RankBoost(n_estimators=3).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
@@ -420,78 +374,6 @@ def test_an_evaluation_set_changes_nothing_in_the_model():
     (X, y, qid), (X2, y2, qid2) = halves()
     watched = RankBoost(n_estimators=9).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
     same_model(watched, RankBoost(n_estimators=9).fit(X, y, qid=qid))
-
-
-# -- progress ----------------------------------------------------------------------------------
-
-
-def test_progress_is_drawn_on_stderr_and_never_on_stdout(capfd):
-    X, y = two_classes()
-    RankBoost(n_estimators=5, verbose=1).fit(X, y, eval_set=(X, y))
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "RankBoost" in err
-    assert "5/5" in err
-
-
-def test_silence_is_the_default(capfd):
-    X, y = two_classes()
-    RankBoost(n_estimators=3).fit(X, y)
-    assert capfd.readouterr() == ("", "")
-
-
-# -- two classes -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("names", [(0, 1), (-1, 1), ("bad", "good"), (False, True), (2.5, 7.5)])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_with_the_intercept_the_skew_vanishes(names, weighted):
-    """RS09 corollary 13: sum of e^-(f+b) over positives = sum of e^(f+b) over negatives."""
-    X, y = two_classes()
-    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], y.size) if weighted else None
-    labels = np.array(names)[y]
-    model = RankBoost(n_estimators=20).fit(X, labels, sample_weight=weight)
-    assert list(model.classes_) == list(names)
-    decision = model.decision_function(X)
-    assert_array_equal(decision, model.predict(X) + model.intercept_)
-    weight = np.ones(y.size) if weight is None else weight
-    positive = (weight * np.exp(-decision))[y == 1].sum()
-    negative = (weight * np.exp(decision))[y == 0].sum()
-    assert positive == pytest.approx(negative, rel=1e-12)
-
-
-def test_probabilities_are_logistic_in_twice_the_decision():
-    X, y = two_classes()
-    model = RankBoost(n_estimators=20).fit(X, y)
-    proba = model.predict_proba(X)
-    assert_allclose(proba[:, 1], 1 / (1 + np.exp(-2 * model.decision_function(X))), rtol=1e-12)
-    assert_allclose(proba.sum(axis=1), 1)
-    assert roc_auc_score(y, proba[:, 1]) == pytest.approx(model.score(X, y), abs=1e-3)
-
-
-@pytest.mark.parametrize("fit", [
-    lambda X, y: RankBoost(n_estimators=2).fit(X, y, qid=np.zeros(y.size)),
-    lambda X, y: RankBoost(n_estimators=2).fit(X, y + np.arange(y.size) % 3),
-    lambda X, y: RankBoost(n_estimators=2).fit(X, pairs=[(0, 1)]),
-])  # fmt: skip
-def test_there_are_probabilities_for_two_classes_only(fit):
-    model = fit(*two_classes())
-    assert not hasattr(model, "predict_proba")
-    assert not hasattr(model, "decision_function")
-    with pytest.raises(AttributeError) as caught:
-        model.predict_proba(np.zeros((1, 3)))
-    assert "after a fit on two classes" in str(caught.value.__cause__)
-
-
-def test_the_score_is_the_area_under_the_roc_curve():
-    X, y = load_breast_cancer(return_X_y=True)
-    model = RankBoost(n_estimators=5).fit(X[::2], y[::2])
-    weight = np.random.default_rng(0).random(y[1::2].size)
-    scores = model.predict(X[1::2])
-    assert model.score(X[1::2], y[1::2]) == pytest.approx(roc_auc_score(y[1::2], scores), abs=1e-12)
-    assert model.score(X[1::2], y[1::2], sample_weight=weight) == pytest.approx(
-        roc_auc_score(y[1::2], scores, sample_weight=weight), abs=1e-12
-    )
 
 
 # -- ranks -------------------------------------------------------------------------------------
@@ -529,29 +411,6 @@ def test_importances_sum_to_one_and_name_what_matters():
     model = RankBoost(n_estimators=20).fit(X, y, qid=qid)
     assert model.feature_importances_.sum() == pytest.approx(1)
     assert set(np.argsort(model.feature_importances_)[-2:]) == {0, 1}
-
-
-# -- random features ---------------------------------------------------------------------------
-
-
-def test_a_share_of_the_features_is_drawn_every_round():
-    X, y, qid = data()
-    one, same, other = (
-        RankBoost(n_estimators=30, max_features=0.25, random_state=seed).fit(X, y, qid=qid)
-        for seed in (0, 0, 1)
-    )
-    same_model(one, same)
-    assert one.ensemble_.rankers != other.ensemble_.rankers
-    assert len({ranker.feature for ranker in one.ensemble_.rankers}) == 4
-
-
-def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
-    """With one feature in four allowed, the best one cannot be chosen every time."""
-    X, y, qid = data()
-    model = RankBoost(n_estimators=30, select="decrease", max_features=0.25, random_state=0)
-    model.fit(X, y, qid=qid)
-    free = RankBoost(n_estimators=30, select="decrease").fit(X, y, qid=qid)
-    assert model.ensemble_.rankers != free.ensemble_.rankers
 
 
 # -- refusals ----------------------------------------------------------------------------------

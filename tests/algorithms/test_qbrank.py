@@ -1,0 +1,169 @@
+"""QBRank: algorithm 2 as printed, and what is left without pairs or without labels."""
+
+from dataclasses import replace
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_qbrank
+import naive_trees
+import strategies
+from algorithms.test_boosted import SAMPLE, half_labelled
+from precede import Judgments, PairRisk, QBRank, SquaredHinge
+from precede.boosting.history import Rounds
+from precede.boosting.loop import run
+from precede.boosting.steps import LineSearch
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.columns import Constant
+
+
+@st.composite
+def labelled(draw, margins=False):
+    judgments = draw(strategies.judgments(with_pair=False, margins=margins))
+    label = draw(
+        st.lists(
+            st.sampled_from([np.nan, 0.0, 1.0, 2.5, -3.0]),
+            min_size=len(judgments),
+            max_size=len(judgments),
+        )
+    )
+    return judgments._with(label=np.array(label))
+
+
+@given(st.data(), st.sampled_from([0.3, 0.5, 0.8]), st.sampled_from(["gap", 1.0, 0.2]),
+       st.integers(0, 2**32 - 1))  # fmt: skip
+@settings(max_examples=60)
+def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
+    """Targets ±max(0, h(y) − h(x) + τ) with weight w, l − h(z) with 1 − w, averaged by row."""
+    judgments = data.draw(labelled(margins=margin == "gap"))
+    X = np.random.default_rng(seed).integers(0, 5, (len(judgments), 2)).astype(float)
+    options = {"weight": weight, "margin": margin}
+    if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
+        return
+    model = QBRank(
+        rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
+        **options,
+    ).fit(X, judgments)  # fmt: skip
+    parts = model.ensemble_.rankers
+    begun = parts[:1] == [Constant()]  # the initial guess is a round
+    # A ranker along which the risk does not fall, such as a constant, ends our fit; the printed
+    # loop adds it all the same.
+    rounds = min(4, len(parts) - begun)
+    expected = naive_qbrank.qbrank(
+        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=rounds, search=False, **options
+    )
+    np.testing.assert_allclose(
+        model.ensemble_.first(rounds + begun).predict(X), expected, rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", ["grades", "listed pairs", "both"])
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels):
+    rng = np.random.default_rng(3)
+    n = 40
+    X = rng.integers(0, 3, (n, 3)).astype(float)  # large sides: no stump is without mistakes
+    grade, label = rng.integers(0, 4, n).astype(float), X[:, 0] + rng.normal(0, 1, n)
+    pairs = rng.integers(0, n, (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    listed = (
+        {} if kind == "grades" else {"pairs": pairs, "pair_weight": rng.uniform(0.5, 2, len(pairs))}
+    )
+    judgments = Judgments(
+        None if kind == "listed pairs" else np.where(rng.random(n) < 0.7, grade, np.nan),
+        rng.integers(0, 4, n), weight=rng.integers(1, 4, n), n=n, **listed,
+        label=np.where(rng.random(n) < 0.6, label, np.nan) if with_labels else None,
+    )  # fmt: skip
+    options = {"weight": 0.4, "margin": "gap"}
+    expected = naive_qbrank.qbrank(
+        X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
+    )
+    model = QBRank(rankers=naive_qbrank.Stump(), learning_rate=0.3, **options)
+    plan = model.plan(Rounds(8 + with_labels))
+    with Workers(1) as workers:
+        training = Training.prepare(
+            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
+        )
+        result = run(replace(plan, step=LineSearch()), training)
+    np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
+    """Targets half as large and weights twice as large: the same trees, twice the steps."""
+    found = []
+    with Workers(1) as workers:
+        training = Training.prepare(
+            SAMPLE.X, Judgments(SAMPLE.y, SAMPLE.qid), balance="pairs", max_bins=255,
+            workers=workers, labelled=True,
+        )  # fmt: skip
+        for hessian in ("terms", "bound"):
+            model = QBRank(hessian=hessian)
+            model.n_features_in_ = SAMPLE.X.shape[1]
+            plan = model.plan(Rounds(8))
+            result = run(replace(plan, step=LineSearch()), training)
+            found.append(result.ensemble.predict(SAMPLE.X))
+    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
+
+
+def test_without_pairs_it_is_gradient_boosted_trees():
+    """The same trees as LightGBM's regression with the same step."""
+    shape = {"num_leaves": 8, "min_child_samples": 5}
+    label = SAMPLE.truth
+    ours = QBRank(n_estimators=31, learning_rate=0.1, line_search=False, weight=0.0, **shape).fit(
+        SAMPLE.X, Judgments(label=label)
+    )
+    data = lightgbm.Dataset(SAMPLE.X, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
+    settings_ = {
+        "objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbosity": -1,
+        "learning_rate": 0.1,
+    }  # fmt: skip
+    theirs = lightgbm.train(settings_, data, 30)
+    np.testing.assert_allclose(
+        ours.predict(SAMPLE.X), theirs.predict(SAMPLE.X), rtol=0, atol=1e-3 * label.std()
+    )
+    assert ours.ensemble_.weights[0] == pytest.approx(label.mean())
+
+
+def test_without_labels_it_is_preference_learning():
+    with_labels = Judgments(SAMPLE.y, SAMPLE.qid, label=np.full(len(SAMPLE.y), np.nan))
+    for y in (SAMPLE.y, with_labels):
+        model = QBRank(n_estimators=20)
+        model.fit(SAMPLE.X, y, **({} if isinstance(y, Judgments) else {"qid": SAMPLE.qid}))
+        risk = PairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+        scores = model.predict(SAMPLE.X)[risk.arrangement.order]
+        # w/2 times the squared hinges, over w times the number of pairs
+        mean = np.exp(risk.log_value(scores)) / risk.arrangement.total / 2
+        assert model.history_["risk"][-1] == pytest.approx(mean)
+        assert model.ensemble_.rankers[0].name == "tree"
+
+
+def test_rows_may_have_both_either_or_neither():
+    both = half_labelled()
+    model = QBRank(n_estimators=20).fit(SAMPLE.X, both)
+    rows = np.concatenate([np.arange(len(both)), [0, 1]])
+    neither = Judgments(
+        np.append(both.grade, [np.nan, np.nan]),
+        np.append(both.qid, [99, 99]),
+        label=np.append(both.label, [np.nan, np.nan]),
+    )
+    again = QBRank(n_estimators=20).fit(SAMPLE.X[rows], neither)
+    assert again.ensemble_.rankers == model.ensemble_.rankers
+    assert again.ensemble_.weights == model.ensemble_.weights
+
+
+def test_nothing_to_learn_from_is_said():
+    X = SAMPLE.X[:6]
+    with pytest.raises(ValueError, match=r"weight=0 leaves nothing .* no labels"):
+        QBRank(weight=0.0).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match=r"weight=1 leaves nothing .* no pairs"):
+        QBRank(weight=1.0).fit(X, Judgments(label=np.arange(6.0)))
+    with pytest.raises(ValueError, match="no pair to learn from"):
+        QBRank().fit(X, Judgments(np.ones(6), label=np.full(6, np.nan)))
+    with pytest.raises(ValueError, match="weight=2"):
+        QBRank(weight=2.0).fit(X, [0, 1] * 3)
+    with pytest.raises(ValueError, match="margin='wide'"):
+        QBRank(margin="wide").fit(X, [0, 1] * 3)

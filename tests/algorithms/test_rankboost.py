@@ -1,0 +1,83 @@
+"""RankBoost on two classes: its intercept, probabilities and score; its random features."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer
+from sklearn.metrics import roc_auc_score
+
+from precede import RankBoost
+from test_estimator import data, same_model, two_classes
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+@pytest.mark.parametrize("names", [(0, 1), (-1, 1), ("bad", "good"), (False, True), (2.5, 7.5)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_the_intercept_the_skew_vanishes(names, weighted):
+    """RS09 corollary 13: sum of e^-(f+b) over positives = sum of e^(f+b) over negatives."""
+    X, y = two_classes()
+    weight = np.random.default_rng(0).choice([0.0, 1.0, 2.0], y.size) if weighted else None
+    labels = np.array(names)[y]
+    model = RankBoost(n_estimators=20).fit(X, labels, sample_weight=weight)
+    assert list(model.classes_) == list(names)
+    decision = model.decision_function(X)
+    assert_array_equal(decision, model.predict(X) + model.intercept_)
+    weight = np.ones(y.size) if weight is None else weight
+    positive = (weight * np.exp(-decision))[y == 1].sum()
+    negative = (weight * np.exp(decision))[y == 0].sum()
+    assert positive == pytest.approx(negative, rel=1e-12)
+
+
+def test_probabilities_are_logistic_in_twice_the_decision():
+    X, y = two_classes()
+    model = RankBoost(n_estimators=20).fit(X, y)
+    proba = model.predict_proba(X)
+    assert_allclose(proba[:, 1], 1 / (1 + np.exp(-2 * model.decision_function(X))), rtol=1e-12)
+    assert_allclose(proba.sum(axis=1), 1)
+    assert roc_auc_score(y, proba[:, 1]) == pytest.approx(model.score(X, y), abs=1e-3)
+
+
+@pytest.mark.parametrize("fit", [
+    lambda X, y: RankBoost(n_estimators=2).fit(X, y, qid=np.zeros(y.size)),
+    lambda X, y: RankBoost(n_estimators=2).fit(X, y + np.arange(y.size) % 3),
+    lambda X, y: RankBoost(n_estimators=2).fit(X, pairs=[(0, 1)]),
+])  # fmt: skip
+def test_there_are_probabilities_for_two_classes_only(fit):
+    model = fit(*two_classes())
+    assert not hasattr(model, "predict_proba")
+    assert not hasattr(model, "decision_function")
+    with pytest.raises(AttributeError) as caught:
+        model.predict_proba(np.zeros((1, 3)))
+    assert "after a fit on two classes" in str(caught.value.__cause__)
+
+
+def test_the_score_is_the_area_under_the_roc_curve():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = RankBoost(n_estimators=5).fit(X[::2], y[::2])
+    weight = np.random.default_rng(0).random(y[1::2].size)
+    scores = model.predict(X[1::2])
+    assert model.score(X[1::2], y[1::2]) == pytest.approx(roc_auc_score(y[1::2], scores), abs=1e-12)
+    assert model.score(X[1::2], y[1::2], sample_weight=weight) == pytest.approx(
+        roc_auc_score(y[1::2], scores, sample_weight=weight), abs=1e-12
+    )
+
+
+def test_a_share_of_the_features_is_drawn_every_round():
+    X, y, qid = data()
+    one, same, other = (
+        RankBoost(n_estimators=30, max_features=0.25, random_state=seed).fit(X, y, qid=qid)
+        for seed in (0, 0, 1)
+    )
+    same_model(one, same)
+    assert one.ensemble_.rankers != other.ensemble_.rankers
+    assert len({ranker.feature for ranker in one.ensemble_.rankers}) == 4
+
+
+def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
+    """With one feature in four allowed, the best one cannot be chosen every time."""
+    X, y, qid = data()
+    model = RankBoost(n_estimators=30, select="decrease", max_features=0.25, random_state=0)
+    model.fit(X, y, qid=qid)
+    free = RankBoost(n_estimators=30, select="decrease").fit(X, y, qid=qid)
+    assert model.ensemble_.rankers != free.ensemble_.rankers

@@ -1,0 +1,53 @@
+"""Metrics of evaluation sets, by name, by function and in lists."""
+
+import numpy as np
+import pytest
+
+from precede import RankBoost
+from test_estimator import halves
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        (None, ["pairs_in_order"]),
+        ("ndcg@10", ["ndcg@10"]),
+        ("pair_error", ["pair_error"]),
+        (["map", "ndcg@5", None], ["map", "ndcg@5", "pairs_in_order"]),
+        (lambda y, scores, qid: ("spread", float(np.ptp(scores)), False), ["spread"]),
+    ],
+    ids=["default", "ndcg", "lower is better", "list", "function"],
+)
+def test_metrics_by_name_by_function_and_in_lists(metric, names):
+    (X, y, qid), (X2, y2, qid2) = halves()
+    model = RankBoost(n_estimators=8, eval_metric=metric)
+    model.fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
+    seen = model.evals_result_["valid_0"]
+    assert list(seen) == names
+    first = np.array(seen[names[0]])
+    lower = names[0] in ("pair_error", "spread")
+    assert model.best_iteration_ == int(np.argmin(first) if lower else np.argmax(first)) + 1
+
+
+def test_named_metrics_are_those_of_the_metrics_module():
+    from precede.metrics import evaluate
+
+    (X, y, qid), (X2, y2, qid2) = halves()
+    model = RankBoost(n_estimators=6, eval_metric="ndcg@10")
+    model.fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
+    for scores, seen in zip(
+        model.staged_predict(X2), model.evals_result_["valid_0"]["ndcg@10"], strict=True
+    ):
+        assert seen == pytest.approx(evaluate(y2, scores, qid2, metrics="ndcg@10").mean["ndcg@10"])
+
+
+def test_several_evaluation_sets_have_names():
+    (X, y, qid), (X2, y2, qid2) = halves()
+    model = RankBoost(n_estimators=3).fit(
+        X, y, qid=qid, eval_set=[(X, y), (X2, y2)], eval_qid=[qid, qid2]
+    )
+    assert list(model.evals_result_) == ["valid_0", "valid_1"]
+    last = model.evals_result_["valid_0"]["pairs_in_order"][-1]
+    assert last == pytest.approx(model.score(X, y, qid=qid))

@@ -1,0 +1,20 @@
+"""A small problem in files that the tests of commands share."""
+
+import pytest
+
+from cli.session import make, run
+from precede.files.tables import write
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of a small problem, and two models of it."""
+    folder = tmp_path_factory.mktemp("session")
+    for name, queries, seed in (("train", 30, 0), ("vali", 10, 1), ("test", 15, 2)):
+        data = make(queries, seed)
+        write(folder / f"{name}.txt", data)
+        write(folder / f"{name}.csv", data)
+    run("fit", folder / "train.txt", "-s", "n_estimators=20", "-o", folder / "a.json")
+    run("fit", folder / "train.txt", "-a", "rankboost", "-s", "n_estimators=1",
+        "-s", "step=bound", "-o", folder / "b.json")  # fmt: skip
+    return folder

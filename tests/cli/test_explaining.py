@@ -1,0 +1,34 @@
+"""The command `explain`."""
+
+from itertools import pairwise
+
+import pytest
+
+from cli.session import objects, rows, run
+from precede.files.tables import read
+
+
+def test_explanations_add_up(folder):
+    data = read(folder / "test.txt")
+    query = str(data.qid[20])
+    words = ["explain", folder / "a.json", folder / "test.txt", "--query", query]
+    told = objects(run(*words, "--top", "99", "--json")[0])
+    assert [row["rank"] for row in told] == list(range(1, 1 + (data.qid == data.qid[20]).sum()))
+    assert all(a["score"] >= b["score"] for a, b in pairwise(told))
+    for row in told:
+        total = row["baseline"] + sum(row["contributions"].values())
+        assert total == pytest.approx(row["score"], abs=1e-12)
+    assert len(rows(run(*words)[0])) == len(told)
+    first, last = told[0]["document"], told[-1]["document"]
+    (pair,) = objects(run(*words, "--pair", first, last, "--json")[0])
+    assert pair["difference"] == pytest.approx(told[0]["score"] - told[-1]["score"])
+    out, talk = run(*words, "--pair", first, last)
+    assert talk.startswith(f"{first} stands above {last}: ")
+    terms = rows(out)
+    assert list(terms[0]) == ["feature", f"in {first}", f"in {last}", "contribution"]
+    total = sum(float(row["contribution"]) for row in terms)
+    assert total == pytest.approx(pair["difference"], abs=1e-4)
+    assert run(*words, "--shape", "1")[0].startswith("1:")
+    assert objects(run(*words, "--shape", "1", "--json")[0])
+    for wrong in (["--query", "nobody"], ["--pair", "d999", "d0"], ["--shape", "nothing"]):
+        run(*words[:3], *wrong, code=1)

@@ -1,0 +1,128 @@
+"""The commands `fit` and `tune`."""
+
+import numpy as np
+import pytest
+
+import precede
+from cli.session import objects, rows, run
+from precede.cli import fitting
+from precede.files.tables import Data, read, write
+
+
+def test_a_model_is_the_one_that_python_fits(folder):
+    data = read(folder / "train.txt")
+    by_hand = precede.RankBoost(n_estimators=20).fit(data.X, data.y, qid=data.qid)
+    model = precede.load(folder / "a.json")
+    assert model.feature_names_in_.tolist() == ["1", "2", "3", "4", "5"]
+    test = read(folder / "test.txt")
+    out, _ = run("predict", folder / "a.json", folder / "test.txt")
+    np.testing.assert_array_equal([float(line) for line in out.split()], by_hand.predict(test.X))
+
+
+def test_validation_and_early_stopping(folder):
+    out, talk = run(
+        "fit", folder / "train.csv", "--valid", folder / "vali.txt", "-m", "ndcg@10", "-s",
+        "early_stopping_rounds=5", "-s", "n_estimators=100", "-o", folder / "c.json", "--json",
+    )  # fmt: skip
+    (told,) = objects(out)
+    assert told["algorithm"] == "RankBoost"
+    assert told["rounds"] == told["best_iteration"] < 100
+    assert 0 < told["best_score"] <= 1
+    assert "best on validation" in talk
+    assert precede.load(folder / "c.json").n_estimators_ == told["rounds"]
+
+
+@pytest.mark.parametrize("name", sorted(fitting.algorithms()))
+def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
+    """Two classes in one list, which every algorithm takes."""
+    data = read(folder / "train.csv")
+    y = (data.y > 0).astype(float)
+    write(tmp_path / "list.csv", Data(data.X, y=y, feature_names=data.feature_names))
+    parameters = fitting.algorithms()[name]().get_params(deep=False)
+    rounds = ["-s", "n_estimators=3"] if "n_estimators" in parameters else []
+    run("fit", tmp_path / "list.csv", "-a", name.lower(), *rounds, "-o", tmp_path / "m.json")
+    assert type(precede.load(tmp_path / "m.json")).__name__ == name
+    out, _ = run("predict", tmp_path / "m.json", folder / "test.csv")
+    assert np.isfinite([float(word) for word in out.split()]).all()
+
+
+@pytest.mark.skipif("MultilabelBoost" not in fitting.algorithms(), reason="it is not there")
+def test_several_labels(tmp_path):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60, 2))
+    Y = (X @ [[1, -1, 0.5], [0.3, 0, 1]] + 0.5 * generator.normal(size=(60, 3)) > 0).astype(float)
+    names = ["red", "green", "blue"]
+    write(tmp_path / "t.csv", Data(np.c_[X, Y], feature_names=["a", "b", *names]))
+    words = [word for name in names for word in ("--label", name)]
+    run("fit", tmp_path / "t.csv", "-a", "MultilabelBoost", "-s", "n_estimators=5", *words,
+        "-o", tmp_path / "m.json")  # fmt: skip
+    model = precede.load(tmp_path / "m.json")
+    assert model.labels_.tolist() == names
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    told = objects(run("predict", tmp_path / "m.json", tmp_path / "t.csv", "--json")[0])
+    assert [row["docid"] for row in told[:3]] == names
+    out, _ = run("predict", tmp_path / "m.json", tmp_path / "t.csv")
+    scores = np.array([line.split() for line in out.splitlines()], float)
+    assert scores.ravel().tolist() == [row["score"] for row in told]
+    measured = rows(
+        run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", *words, "-m", "auc")[0]
+    )
+    assert float(measured[0]["value"]) > 0.8
+    run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", code=1)
+    run("explain", tmp_path / "m.json", tmp_path / "t.csv", code=1)
+    run("tune", tmp_path / "t.csv", "-a", "MultilabelBoost", *words, code=1)
+
+
+def test_algorithms_are_found_not_listed():
+    found = fitting.algorithms()
+    assert {"RankBoost", "ConvexRisk"} <= set(found) <= set(precede.__all__)
+    told = {row["algorithm"]: row for row in objects(run("algorithms", "--json")[0])}
+    assert set(told) == set(found)
+    assert told["RankBoost"]["parameters"]["n_estimators"] == 300
+    assert "n_estimators=300" in run("algorithms")[0]
+
+
+def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):
+    from sklearn.model_selection import GroupKFold
+
+    from precede.inference import compare, mean_metric
+    from precede.metrics import evaluate
+
+    out, talk = run(
+        "tune", folder / "train.txt", "-g", "learning_rate=0.1,1", "-s", "n_estimators=5",
+        "-m", "ndcg@5", "--folds", "3", "--seed", "4", "-o", tmp_path / "m.json", "--json",
+    )  # fmt: skip
+    told = objects(out)
+    data = read(folder / "train.txt")
+    scores = {}
+    for rate in (0.1, 1):
+        scores[rate] = np.empty(len(data))
+        folds = GroupKFold(3, shuffle=True, random_state=4).split(data.X, groups=data.qid)
+        for learn, held_out in folds:
+            model = precede.RankBoost(n_estimators=5, learning_rate=rate)
+            model.fit(data.X[learn], data.y[learn], qid=data.qid[learn])
+            scores[rate][held_out] = model.predict(data.X[held_out])
+    for row in told:
+        result = evaluate(data.y, scores[row["learning_rate"]], data.qid, metrics="ndcg@5")
+        values = result.per_query["ndcg@5"]
+        estimate = mean_metric(values[~np.isnan(values)])
+        assert row["ndcg@5"] == pytest.approx(estimate.value, abs=1e-12)
+        assert row["std_error"] == pytest.approx(estimate.std_error, abs=1e-12)
+    best = max(told, key=lambda row: row["ndcg@5"])
+    assert best["best"]
+    assert best["difference"] == 0
+    other = next(row for row in told if not row["best"])
+    paired = compare(data.y, scores[other["learning_rate"]], scores[best["learning_rate"]],
+                     data.qid, metric="ndcg@5")  # fmt: skip
+    assert other["difference"] == pytest.approx(paired.difference, abs=1e-12)
+    assert other["difference_std_error"] == pytest.approx(paired.std_error, abs=1e-12)
+    kept = precede.load(tmp_path / "m.json")
+    assert kept.learning_rate == best["learning_rate"]
+    assert f"best: learning_rate={best['learning_rate']}" in talk
+
+
+def test_what_tuning_refuses(folder):
+    run("tune", folder / "train.txt", "-g", "nonsense=1,2", code=1)
+    run("tune", folder / "train.txt", "-g", "learning_rate", code=1)
+    run("tune", folder / "train.txt", "--folds", "1", code=2)
+    run("tune", folder / "train.txt", "--folds", "99", code=1)

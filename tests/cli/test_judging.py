@@ -1,0 +1,79 @@
+"""The commands `evaluate` and `compare`."""
+
+import precede
+from cli.session import objects, rows, run
+from precede.files.tables import Data, read, write
+
+
+def test_metrics_are_those_of_the_library(folder):
+    from precede.metrics import evaluate
+
+    data = read(folder / "test.txt")
+    scores = precede.load(folder / "a.json").predict(data.frame())
+    wanted = evaluate(data.y, scores, data.qid, metrics=["ndcg@3", "map"])
+    told = objects(
+        run("evaluate", folder / "a.json", folder / "test.txt", "-m", "ndcg@3", "-m", "map",
+            "--json", "--level", "0.8")[0]
+    )  # fmt: skip
+    for row in told:
+        interval = wanted.interval(row["metric"], 0.8)
+        assert row["value"] == wanted.mean[row["metric"]]
+        assert (row["low"], row["high"]) == (interval.low, interval.high)
+        assert row["queries"] + row["skipped"] == 15
+    table = rows(run("evaluate", folder / "a.json", folder / "test.txt")[0])
+    assert [row["metric"] for row in table][:2] == ["ndcg@10", "map"]
+    queries = rows(run("evaluate", folder / "a.json", folder / "test.txt", "--by-query")[0])
+    assert len(queries) == 15
+
+
+def test_a_value_that_is_not_reached_is_an_exit_code(folder):
+    words = ["evaluate", folder / "a.json", folder / "test.txt", "-m", "ndcg@3"]
+    run(*words, "--at-least", "ndcg@3=0.01")
+    _, talk = run(*words, "--at-least", "ndcg@3=0.9999", code=5)
+    assert "ndcg@3 is 0." in talk
+    run(*words, "--at-least", "pair_error=0.9")
+    run(*words, "--at-least", "pair_error=0.0001", code=5)
+    for wrong in ("ndcg@3", "ndcg@3=x", "nonsense=1"):
+        run(*words, "--at-least", wrong, code=1)
+    run(*words[:3], "--at-least", "ndcg@3=0.1", code=1)  # it was not asked for
+
+
+def test_comparisons_are_those_of_the_library(folder):
+    from precede.inference import compare
+
+    data = read(folder / "test.txt")
+    a, b = (precede.load(folder / f"{name}.json").predict(data.frame()) for name in "ab")
+    wanted = compare(data.y, a, b, data.qid, metric="ndcg@10")
+    (told,) = objects(
+        run("compare", folder / "a.json", folder / "b.json", folder / "test.txt", "-m", "ndcg@10",
+            "--json")[0]
+    )  # fmt: skip
+    assert told["difference"] == wanted.difference
+    assert told["p_value"] == wanted.p_value
+    assert told["low"] == wanted.interval().low
+    two = rows(run("compare", folder / "a.json", folder / "b.json", folder / "test.txt",
+                   "--method", "randomization")[0])  # fmt: skip
+    assert [row["metric"] for row in two] == ["ndcg@10", "pair_error"]
+    assert all(float(row["p_holm"]) >= float(row["p_value"]) for row in two)
+
+
+def test_a_single_list_has_intervals_over_items(folder, tmp_path):
+    from precede.inference import auc
+
+    data = read(folder / "train.csv")
+    y = (data.y > 0).astype(float)
+    write(tmp_path / "list.csv", Data(data.X, y=y, feature_names=data.feature_names))
+    run("fit", tmp_path / "list.csv", "-s", "n_estimators=5", "-o", tmp_path / "m.json")
+    told = objects(run("evaluate", tmp_path / "m.json", tmp_path / "list.csv", "--json")[0])
+    estimate = auc(y, precede.load(tmp_path / "m.json").predict(data.frame()))
+    assert told[0]["value"] == estimate.value
+    assert told[0]["low"] == estimate.interval().low
+    assert told[1]["metric"] == "pair_error"
+    told = rows(run("evaluate", tmp_path / "m.json", tmp_path / "list.csv", "-m", "ndcg@5")[0])
+    assert told[0]["low"] == ""
+    run("evaluate", tmp_path / "m.json", tmp_path / "list.csv", "--by-query", code=1)
+    run("compare", tmp_path / "m.json", tmp_path / "m.json", tmp_path / "list.csv")
+    out, _ = run("tune", tmp_path / "list.csv", "-s", "n_estimators=2", "--folds", "3")
+    assert len(rows(out)) == 3
+    assert "rank" in run("explain", tmp_path / "m.json", tmp_path / "list.csv")[0]
+    run("explain", tmp_path / "m.json", tmp_path / "list.csv", "--query", "7", code=1)

@@ -1,0 +1,36 @@
+"""Options that commands share: side files, streams."""
+
+import gzip
+import json
+
+import pytest
+
+from cli.session import objects, run
+from precede.files.tables import Data, read, write
+
+
+def test_standard_streams_and_gzip(folder):
+    train = gzip.compress((folder / "train.txt").read_bytes())
+    model, talk = run("fit", "-", "-s", "n_estimators=20", "-o", "-", stdin=train)
+    assert json.loads(model)["estimator"] == "RankBoost"
+    assert f"-: {read(folder / 'train.txt')!r}" in talk
+    test = (folder / "test.txt").read_bytes()
+    out, _ = run("predict", folder / "a.json", "-", stdin=test)
+    assert out == run("predict", folder / "a.json", folder / "test.txt")[0]
+
+
+def test_pairs_and_weights_beside_the_data(folder, tmp_path):
+    data = read(folder / "train.csv")
+    write(tmp_path / "t.csv", Data(data.X, docid=data.docid, feature_names=data.feature_names))
+    (tmp_path / "t.csv.pairs").write_text("0\t1\n5\t2\n3\t9\n")
+    _, talk = run("fit", tmp_path / "t.csv", "-s", "n_estimators=2", "-o", tmp_path / "m.json")
+    assert "3 pairs" in talk
+    (told,) = objects(run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", "--json")[0])
+    assert told["metric"] == "pairs_in_order"
+    assert told["value"] > 0.5
+    models = tmp_path / "m.json", tmp_path / "m.json", tmp_path / "t.csv"
+    (same,) = objects(run("compare", *models, "--json")[0])
+    assert (same["metric"], same["difference"], same["unit"]) == ("pair_error", 0.0, "item")
+    assert same["a"] == pytest.approx(1 - told["value"])
+    run("compare", *models, "-m", "ndcg@10", code=1)
+    run("tune", tmp_path / "t.csv", code=1)

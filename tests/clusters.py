@@ -1,0 +1,27 @@
+"""Data of the tests on clusters, cut into chunks, and how long they wait."""
+
+import numpy as np
+
+from precede.datasets import search_results, two_normals
+
+GRADED = search_results(25, features=7, informative=3, per_query=9, random_state=1)
+TWO = two_normals(240, random_state=0)
+PATIENCE = 120.0  # seconds for what takes one or two on a machine with nothing else to do
+# Dask gives up, or warns, after times that a busy machine may exceed.
+PATIENT = {
+    "distributed.admin.tick.limit": "1h",
+    "distributed.comm.timeouts.connect": f"{PATIENCE} s",
+    "distributed.comm.timeouts.tcp": f"{PATIENCE} s",
+}
+
+
+def shuffled(*arrays, seed=0):
+    order = np.random.default_rng(seed).permutation(len(arrays[0]))
+    return [array[order] for array in arrays]
+
+
+def chunked(cut, *arrays):
+    """Dask arrays with the same chunks: a number, or sizes."""
+    import dask.array as da
+
+    return [da.from_array(a, chunks=(cut, a.shape[1]) if a.ndim == 2 else (cut,)) for a in arrays]

@@ -1,0 +1,40 @@
+"""Sums that do not depend on the order or the number of threads."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precede.engine.exact import exact_sum
+from precede.engine.workers import LEAST_SHARED, Workers
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.randoms())
+def test_exact_sum_does_not_depend_on_the_order(values, random):
+    shuffled = list(values)
+    random.shuffle(shuffled)
+    assert exact_sum(np.array(shuffled)) == exact_sum(np.array(values))
+
+
+@given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
+def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
+    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
+        patch.setitem(LEAST_SHARED, "rows", 1)
+        values = np.array(values, float)
+        np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=40))
+def test_exact_sum_is_the_sum(values):
+    largest = max(map(abs, values), default=0.0)
+    error = len(values) * largest * 2.0**-52
+    assert abs(exact_sum(np.array(values, float)) - math.fsum(values)) <= error
+
+
+def test_a_sum_beyond_the_range_of_floats_is_infinite_and_no_warning():
+    values = np.array([8.988465674311579e307, 8.98846567431158e307])
+    with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
+        patch.setitem(LEAST_SHARED, "rows", 1)
+        assert exact_sum(values, workers) == exact_sum(values) == np.inf

@@ -1,0 +1,33 @@
+"""Names of a package that are imported when they are first used."""
+
+import subprocess
+import sys
+
+import pytest
+
+from precede.engine.lazy import lazily
+
+
+def test_names_are_listed_and_found():
+    get, names, every = lazily("precede", {"Judgments": "judgments", "Exp": "losses"})
+    from precede import Judgments
+
+    assert get("Judgments") is Judgments
+    assert names() == every == ["Exp", "Judgments"]
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
+    get, _, _ = lazily("precede.files", {})
+    with pytest.raises(AttributeError, match=r"'precede.files' has no attribute 'nothing'"):
+        get("nothing")
+
+
+@pytest.mark.parametrize("package", ["boosting", "dask", "explain", "files", "rankers"])
+def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
+    code = f"""
+import sys, precede.{package}
+print(sorted(name for name in sys.modules if name.startswith("precede.{package}.")))
+print("numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "False"]

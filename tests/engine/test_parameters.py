@@ -1,0 +1,52 @@
+"""Checks of parameters name the parameter, its value and the remedy."""
+
+import numpy as np
+import pytest
+
+from precede.engine.parameters import (
+    check_choice,
+    in_range,
+    true_or_false,
+    upper_tail,
+    whole_number,
+)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        lambda: whole_number("rounds", 1, least=1),
+        lambda: whole_number("rounds", np.int64(9), least=1, most=9),
+        lambda: in_range("rate", 1, 0, 1),
+        lambda: in_range("rate", np.float32(0.5), 0, 1),
+        lambda: true_or_false("warm", np.bool_(True)),
+        lambda: check_choice("kind", "a", ("a", "b")),
+    ],
+)
+def test_what_makes_sense_passes(check):
+    assert check() is None
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        (lambda: whole_number("rounds", 0, least=1), "rounds=0 .* whole number from 1$"),
+        (lambda: whole_number("rounds", 10, least=1, most=9), "rounds=10 .* from 1 to 9"),
+        (lambda: whole_number("rounds", True, least=1), "rounds=True"),
+        (lambda: whole_number("rounds", 2.0, least=1), "rounds=2.0"),
+        (lambda: in_range("rate", 0, 0, 1), "rate=0 .* more than 0, up to 1"),
+        (lambda: in_range("rate", np.nan, 0, 1), "rate=nan"),
+        (lambda: in_range("rate", "1", 0, 1), "rate='1'"),
+        (lambda: true_or_false("warm", 1), "warm=1; use True or False"),
+        (lambda: check_choice("kind", "c", ("a", "b")), "kind='c'; choose one of a, b"),
+        (lambda: upper_tail(95), "level=95; .* between 0 and 1"),
+        (lambda: upper_tail("0.95"), "level='0.95'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_name(check, told):
+    with pytest.raises(ValueError, match=told):
+        check()
+
+
+def test_the_tail_is_half_of_what_the_level_leaves():
+    assert upper_tail(0.9) == pytest.approx(0.05)

@@ -1,0 +1,89 @@
+"""Models as Python and C."""
+
+import shutil
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_array_equal
+
+from exports.readers import FOUR, MIXED, compiled, fitted, only, run_python, tree_models
+from exports.test_write import CATEGORICAL
+from precede import Ranker, Stump
+from precede.exports.parts import Parts
+from precede.exports.source import c_text, python_text
+from precede.model import Ensemble
+from precede.rankers.columns import Column, Constant
+from test_model import ensembles, some_rows
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+@given(ensembles(), some_rows)
+def test_the_python_module_gives_the_same_bits(ensemble, rows):
+    X = np.array(rows)
+    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    module = run_python(python_text(fitted(ensemble)))
+    asked = [[None if np.isnan(x) else x for x in row] for row in X.tolist()]
+    assert_array_equal(module["scores"](asked), ensemble.predict(X))
+    assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
+    with pytest.raises(ValueError, match="a row has 3 numbers, not 1"):
+        module["score"]([0.0])
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize(
+    "ensemble",
+    [MIXED, Ensemble([], [], 3), Ensemble([Constant()], [0.5], 3), only(MIXED, Stump),
+     Ensemble([Column(2), Stump(0, 0.5)], [0.3, 0.1], 3)],
+    ids=["mixed", "empty", "constant", "stumps", "column"],
+)  # fmt: skip
+def test_the_c_function_gives_the_same_bits(ensemble, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1.5, -0.2, 0.0, 0.1, 0.3, 0.5, 0.7, 9.0, np.nan], (200, 3))
+    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    scores = compiled(c_text(fitted(ensemble, ["a */", "b\\", "c"]), name="mine"), tmp_path, "mine")
+    assert_array_equal(scores(X), ensemble.predict(X))
+
+
+def test_names_of_functions_in_c():
+    for name in ("1st", "a b", "ä", ""):
+        with pytest.raises(ValueError, match="is no name of a function"):
+            c_text(fitted(MIXED), name=name)
+
+
+@dataclass(frozen=True)
+class Odd(Ranker):
+    feature: int
+
+    name: ClassVar[str] = "odd"
+
+    def __call__(self, X):
+        return X[:, self.feature] % 2
+
+
+def test_rankers_of_strangers_are_refused():
+    model = fitted(Ensemble([Odd(0)], [1.0], 1))
+    for write in (python_text, c_text, Parts.of):
+        with pytest.raises(ValueError, match="a ranker of kind 'odd' cannot be exported"):
+            write(model)
+
+
+@given(tree_models(categories=True), FOUR)
+def test_trees_in_python_with_categories(ensemble, rows):
+    X = np.array(rows)
+    module = run_python(python_text(fitted(ensemble)))
+    assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_trees_in_c_with_categories(tmp_path):
+    rankers = [CATEGORICAL, Stump(0, 0.2), CATEGORICAL, Constant()]
+    ensemble = Ensemble(rankers, [0.3, 1.0, 2.0, 0.1], 2)
+    values = [-1.0, 0.0, 0.5, 0.6, 3.0, 3.9, 33.0, 40.0, 41.0, 1e300, np.nan]
+    X = np.array([[a, b] for a in values for b in values])
+    scores = compiled(c_text(fitted(ensemble)), tmp_path)
+    assert_array_equal(scores(X), ensemble.predict(X))
+    assert len(set(ensemble.predict(X))) > 4

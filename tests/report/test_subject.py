@@ -1,0 +1,39 @@
+"""Models and options that are refused."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import precede
+from precede import Judgments, RankBoost, Report
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 1.0}, "level=1.0"),
+        ({"max_queries": 0}, "max_queries"),
+        ({"docid": ["a"]}, "docid has 1 names"),
+        ({"metrics": ["nonsense"]}, "nonsense"),
+    ],
+)
+def test_bad_options_are_refused(ranked, search, options, message):
+    X, y, qid = search
+    with pytest.raises(ValueError, match=message):
+        Report(ranked[0], X, y, qid=qid, **options)
+
+
+def test_what_is_no_fitted_ranker_is_refused(search):
+    X, y, qid = search
+    with pytest.raises(NotFittedError):
+        Report(RankBoost(), X, y, qid=qid)
+    with pytest.raises(ValueError, match="not int"):
+        Report(3, X, y)
+    with pytest.raises(ValueError, match="have 3 rows"):
+        Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X, Judgments([0, 1, 2]))
+    labels = np.stack([y > 0, y > 1, y > 2], axis=1).astype(int)
+    several = precede.MultilabelBoost(n_estimators=1).fit(np.nan_to_num(X), labels)
+    with pytest.raises(ValueError, match="gives a row 3 scores"):
+        Report(several, np.nan_to_num(X), labels)

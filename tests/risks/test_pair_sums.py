@@ -1,0 +1,42 @@
+"""Risks of any loss by sums over pairs: long queries, and losses without a form."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import strategies as some
+from precede import Judgments, PairRisk
+
+
+@pytest.mark.parametrize("price", [1, 4])
+@pytest.mark.parametrize(("levels", "width"), [(2, 6.0), (5, 30.0), (40, 3.0)])
+def test_logistic_risk_of_a_large_query(price, levels, width):
+    """Splits of thousands of rows go through Chebyshev moments: 1e-12 against all pairs."""
+    rng = np.random.default_rng(levels)
+    n = 2500
+    grade = rng.integers(0, levels, n).astype(float)
+    scores = width * rng.standard_normal(n) / 2
+    weight = rng.choice([0.5, 1.0, 3.0], n)
+    made = Judgments(grade, weight=weight)
+    margin = scores[:, None] - scores[None, :]
+    above = (grade[:, None] > grade[None, :]) * weight[:, None]
+    paid = (above * np.logaddexp(0, -margin)).sum(axis=0, where=above > 0)
+    tax = weight * price * np.where(paid > 0, paid, 1) ** (price - 1) * (paid > 0)
+    force = above * np.exp(-np.logaddexp(0, margin)) * tax[None, :]
+    risk = PairRisk("logistic", price)
+    assert_allclose(risk.value(made, scores), (weight * paid**price).sum(), rtol=1e-12)
+    expected = force.sum(axis=1) - force.sum(axis=0)
+    assert_allclose(risk.pull(made, scores), expected, atol=1e-12 * force.sum())
+
+
+def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
+    """Many tiles of a few rows give what one tile gives."""
+    from precede.risks import sweeps as sums
+
+    rng = np.random.default_rng(0)
+    made = Judgments(rng.integers(0, 3, 60), qid=rng.integers(0, 2, 60))
+    scores = rng.integers(-20, 20, 60) / 8
+    risk = PairRisk(some.Hyperbolic(), 2)
+    whole = risk.pull(made, scores)
+    monkeypatch.setattr(sums, "TILE", 7)
+    assert_allclose(risk.pull(made, scores), whole, rtol=1e-13)

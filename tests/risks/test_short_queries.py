@@ -1,0 +1,59 @@
+"""Short queries: pairs are enumerated, with the sums of the other ways."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strategies
+from precede import Judgments
+from precede.risks.pair_risk import PairRisk
+from precede.risks.pair_sums import GeneralRisk
+from precede.risks.short_queries import EnumeratedRisk
+
+
+@given(st.data(), st.sampled_from(["logistic", "squared_hinge", "gap"]),
+       st.sampled_from(["pairs", "queries"]))  # fmt: skip
+@settings(max_examples=200)
+def test_enumerated_sums_equal_the_general_ones(data, name, balance):
+    from precede import Linear, SquaredHinge
+    from precede.losses import pair_loss
+
+    judgments = data.draw(strategies.judgments())
+    loss = SquaredHinge("gap") if name == "gap" else name
+    spread = data.draw(st.sampled_from([1.0, 8.0, 150.0]))
+    arrangement = judgments.arrange(balance)
+    if not arrangement.n_places:
+        return
+    scores = data.draw(strategies.scores(arrangement.n_places, spread=spread))
+    quick = PairRisk(loss).bind(arrangement)
+    plain_ = GeneralRisk(arrangement, pair_loss(loss), Linear())
+    assert isinstance(quick, EnumeratedRisk)
+    ours, theirs = quick.state(scores), plain_.state(scores)
+    for field in ("log_value", "log_mass", "pull"):
+        np.testing.assert_allclose(
+            getattr(ours, field), getattr(theirs, field), rtol=1e-9, atol=1e-10
+        )
+    np.testing.assert_allclose(
+        quick.curvature(ours), plain_.curvature(theirs), rtol=1e-7, atol=1e-9
+    )
+
+
+def test_long_queries_are_left_to_the_other_sums():
+    grade = np.repeat([0, 1], 3000)
+    assert isinstance(PairRisk("squared_hinge").bind(Judgments(grade)), GeneralRisk)
+    assert isinstance(PairRisk("logistic", 2).bind(Judgments([0, 1])), GeneralRisk)
+
+
+@pytest.mark.parametrize("margin", [5.0, 20.0, 30.0, 36.0, 37.5, 60.0, 79.0, 200.0])
+@pytest.mark.parametrize("grades", [[0, 1], [0, 0, 1, 1, 2]])
+def test_losses_of_pairs_far_in_order_keep_their_digits(grades, margin):
+    """Beyond a margin of 37, ``1 + exp(-m)`` is 1 and its logarithm was 0."""
+    judgments = Judgments(grades)
+    scores = margin * np.array(grades, float)
+    gaps = [scores[i] - scores[k] for i, a in enumerate(grades) for k, b in enumerate(grades)
+            if a > b]  # fmt: skip
+    arrangement = judgments.arrange()
+    state = PairRisk("logistic").bind(arrangement).state(scores[arrangement.order])
+    expected = np.log(np.sum(np.log1p(np.exp(-np.array(gaps)))))
+    np.testing.assert_allclose(state.log_value, expected, rtol=1e-9)

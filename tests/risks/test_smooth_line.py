@@ -1,0 +1,60 @@
+"""Points that stand for rows along the line of a smooth loss."""
+
+import numpy as np
+import pytest
+
+from precede import Judgments, PairRisk
+from precede.risks.base import State
+from precede.risks.smooth_line import SmoothLine
+
+
+def many_rows(levels, weighted, rows=30_000):
+    rng = np.random.default_rng(levels)
+    scores = rng.normal(0, 1.5, rows)
+    grade = np.digitize(scores + rng.normal(0, 2, rows), [0.5, 1.5, 3.0][: levels - 1])
+    weight = rng.uniform(0.1, 3, rows) if weighted else None
+    values = (0.5 * scores + rng.normal(0, 1, rows) > 0).astype(np.uint8)
+    return Judgments(grade, weight=weight), scores, values
+
+
+@pytest.mark.parametrize("levels", [2, 4])
+@pytest.mark.parametrize("power", [1, 4, 16])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted):
+    made, scores, values = many_rows(levels, weighted)
+    bound = PairRisk("logistic", power).bind(made)
+    order = bound.arrangement.order
+    state, at = bound.state(scores[order]), values[order]
+    assert SmoothLine.fits(bound, state)
+    step = SmoothLine(bound, state, at).least()
+    expected, smoothed = bound.line_search(state, at)
+    assert not smoothed
+    assert step == pytest.approx(expected, abs=1e-9)
+
+
+def test_points_are_for_one_large_query_and_smooth_losses_only():
+    made, scores, _ = many_rows(2, False, rows=12_000)
+    several = Judgments(made.grade, qid=np.arange(12_000) % 3)
+    listed = Judgments(made.grade, pairs=[(0, 1)])
+    for loss, price, judged, fits in [
+        ("logistic", 4, made, True),
+        ("logistic", "exp", made, False),
+        ("logistic", 1e6, made, False),
+        ("hinge", 4, made, False),
+        ("logistic", 4, several, False),
+        ("logistic", 4, listed, False),
+    ]:
+        bound = PairRisk(loss, price).bind(judged)
+        state = State(scores[bound.arrangement.order], 0.0, 0.0, scores)
+        assert SmoothLine.fits(bound, state) == fits, (loss, price)
+
+
+def test_no_reversed_pair_no_least_on_points():
+    """The ranker is 1 for some winners and for no loser: the risk falls for ever."""
+    made, scores, _ = many_rows(2, False)
+    bound = PairRisk("logistic", 1).bind(made)
+    order = bound.arrangement.order
+    values = ((made.grade == 1) & (scores > 0)).astype(np.uint8)[order]
+    state = bound.state(scores[order])
+    least = SmoothLine(bound, state, values).least()
+    assert least is None

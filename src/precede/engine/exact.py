@@ -182,7 +182,8 @@ def from_words(words: Any, exponent: Any = 0) -> Any:
     1.75
     """
     high, low = words
-    return np.ldexp(high / HIGH + low / LOW, exponent)
+    with np.errstate(over="ignore"):  # a sum beyond the range of floats is infinite
+        return np.ldexp(high / HIGH + low / LOW, exponent)
 
 
 def log_total(log_values: Floats, workers: Workers | None = None) -> float:

@@ -149,7 +149,40 @@ def _pairs_of_queries(
             mass += share[k] * gathered[0, k]
             pull[first + k] -= share[k] * gathered[0, k]
             bend[first + k] += share[k] * gathered[1, k]
+        if narrow and value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
+            value = _small_losses(at, level_start, bottom, top, weight, share)
         sums[query, 0], sums[query, 1] = value, mass
+
+
+@njit(cache=True, nogil=True)
+def _pair_weight(level_start, bottom, top, weight, share):
+    """Total weight of the pairs of a query."""
+    first, done = level_start[bottom], 0
+    total, losers = 0.0, 0.0
+    for level in range(bottom + 1, top):
+        for k in range(done, level_start[level] - first):
+            losers += share[k]
+        done = level_start[level] - first
+        for place in range(level_start[level], level_start[level + 1]):
+            total += weight[place] * losers
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _small_losses(at, level_start, bottom, top, weight, share):
+    """Logistic losses of a query whose pairs are all far in order.
+
+    There ``1 + exp(-m)`` loses the digits of the exponential, or all of it.
+    """
+    first = level_start[bottom]
+    value = 0.0
+    for level in range(bottom + 1, top):
+        for place in range(level_start[level], level_start[level + 1]):
+            paid = 0.0
+            for k in range(level_start[level] - first):
+                paid += share[k] * np.log1p(at[k] / at[place - first])
+            value += weight[place] * paid
+    return value
 
 
 @njit(cache=True, nogil=True)

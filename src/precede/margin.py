@@ -40,6 +40,7 @@ __all__ = [
     "best_margin",
     "margin_distribution",
     "margins",
+    "margins_of_predictions",
     "net_weights",
     "progress_ratio",
     "smooth_step",
@@ -242,7 +243,12 @@ def margins(
     9 crucial pairs of 6 items, least margin 0.4866, 0.0 % not above 0
     """
     scores = np.asarray(model.predict(X), np.float64)
-    judgments = _judgments(y, qid, pairs, len(scores))
+    return margins_of_predictions(model, scores, _judgments(y, qid, pairs, len(scores)))
+
+
+def margins_of_predictions(model: Any, scores: Floats, judgments: Judgments) -> MarginDistribution:
+    """`margins` where the scores that the model gives to the rows are known already."""
+    refuse_ties(judgments)
     norm = weight_norm(model.ensemble_)
     if norm == 0:
         raise ValueError("the model has no ranker with a weight, so no margin; fit more rounds")

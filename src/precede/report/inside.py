@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from precede.margin import margins
+from precede.margin import margins_of_predictions
 from precede.plots import margin_info, shape_info
 from precede.report.subject import Subject, plain_value, thinned
 
@@ -34,7 +34,7 @@ def margin_facts(subject: Subject) -> dict[str, Any]:
     """Margins of the crucial pairs of these data, and what the model certifies."""
     told: dict[str, Any] = {"certificate": _certificate(subject.model), "distribution": None}
     try:
-        found = margins(subject.model, subject.given, subject.judgments)
+        found = margins_of_predictions(subject.model, subject.scores, subject.judgments)
     except ValueError as error:
         return told | {"reason": str(error)}
     info = margin_info(found, points=_MARGIN_POINTS)

@@ -25,12 +25,11 @@ Integers = NDArray[np.int64]
 class Subject:
     """A fitted model, the rows it is judged on, and its scores of them.
 
-    `given` are the features as the user gave them, `X` as the model reads them. `classes` are
-    the two classes, if the rows are a single list of two.
+    `X` are the features as the model reads them. `classes` are the two classes, if the rows are
+    a single list of two.
     """
 
     model: BaseRanker
-    given: Any
     X: Any
     judgments: Judgments
     classes: NDArray | None
@@ -57,7 +56,7 @@ class Subject:
         judgments, classes = model._target(read.shape[0], y, **target)
         scores = check_column(scores, "scores", read.shape[0])
         names = feature_names(getattr(model, "feature_names_in_", None), read.shape[1])
-        return cls(model, X, read, judgments, classes, scores, tuple(names),
+        return cls(model, read, judgments, classes, scores, tuple(names),
                    _documents(documents, scores.size))  # fmt: skip
 
     @cached_property

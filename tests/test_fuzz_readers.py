@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from precede import DiskTable, RankBoost, load, write_table
 from precede.boosting.steps import SmoothedStepWarning
 from precede.files.blocks import read_blocks, table_of_file
+from precede.files.disk import FIELDS, _signed
 from precede.files.tables import Data, read, read_groups, read_numbers, read_pairs, write
 from precede.files.trec import read_qrels, read_run, write_qrels, write_run
 
@@ -67,7 +68,8 @@ def fit_of_file(path):
 
 
 def fit_of_table(path):
-    return RankBoost(n_estimators=2).fit(DiskTable(path))
+    """From a table on disk of which one member is given."""
+    return RankBoost(n_estimators=2).fit(DiskTable(path.parent))
 
 
 def fit_of_signed_table(path):
@@ -86,24 +88,16 @@ def scores_of_model(path):
 
 
 def sign(path):
-    """Write the checksums of what a table on disk holds into its footer, where it has one."""
-    whole = path.read_bytes()
-    length = int.from_bytes(whole[-16:-8], "little")
+    """Write the checksum of a member of a table on disk into the JSON file, or its own there."""
+    fields_path = path.parent / FIELDS
     try:
-        fields = json.loads(whole[-20 - length : -20])
-        places = fields["places"]
-        fields["columns"] = [
-            zlib.crc32(whole[4096 + f * places : 4096 + (f + 1) * places])
-            for f in range(fields["features"])
-        ]
-        for name, entry in fields["arrays"].items():
-            size = entry["shape"][0] * (1 if name == "has_missing" else 8)
-            entry["checksum"] = zlib.crc32(whole[entry["offset"] : entry["offset"] + size])
-    except (ValueError, KeyError, TypeError, IndexError, OverflowError, MemoryError):
+        fields = json.loads(fields_path.read_bytes())
+        fields.pop("checksum", None)
+        if path != fields_path:
+            fields["members"][path.stem]["checksum"] = zlib.crc32(path.read_bytes())
+        fields_path.write_bytes(_signed(fields))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-    text = json.dumps(fields).encode()
-    tail = zlib.crc32(text).to_bytes(4, "little") + len(text).to_bytes(8, "little") + whole[-8:]
-    path.write_bytes(whole[: -20 - length] + text + tail)
 
 
 def groups(path):
@@ -142,8 +136,9 @@ CASES = [
     Case(groups, "d.query", "d.query"),
     Case(pairs, "d.pairs", "d.pairs"),
     Case(weights, "d.weight", "d.weight"),
-    Case(fit_of_table, "table", "table"),
-    Case(fit_of_signed_table, "table", "table"),
+    *(Case(reader, f"table/{name}", f"table/{name}")
+      for name in (FIELDS, "codes.npy", "order.npy", "level_start.npy", "cuts.npy")
+      for reader in (fit_of_table, fit_of_signed_table)),
     Case(fit_from_checkpoint, "checkpoint", "checkpoint"),
     Case(scores_of_model, "model.json", "model.json"),
 ]  # fmt: skip
@@ -163,7 +158,9 @@ def good(tmp_path_factory):
     write_table(room / "table", [(X, Y, QID)])
     RankBoost(n_estimators=3).fit(X, Y, qid=QID, checkpoint=room / "checkpoint")
     RankBoost(n_estimators=3).fit(X, Y, qid=QID).save(room / "model.json")
-    return {path.name: path.read_bytes() for path in room.iterdir()}
+    return {
+        str(path.relative_to(room)): path.read_bytes() for path in room.rglob("*") if path.is_file()
+    }
 
 
 # -- damage ----------------------------------------------------------------------------------
@@ -221,9 +218,19 @@ def folder(tmp_path_factory, good):
     """Room for files; every reader has read a good one, which compiles what it needs."""
     room = tmp_path_factory.mktemp("fuzz")
     for case in CASES:
+        put_beside(room / case.name, good)
         (room / case.name).write_bytes(good[case.source])
         case.reader(room / case.name)
     return room
+
+
+def put_beside(path, good):
+    """The other members of a table on disk, as they should be."""
+    if path.parent.name == "table":
+        path.parent.mkdir(exist_ok=True)
+        for name, content in good.items():
+            if name.startswith("table/"):
+                (path.parent.parent / name).write_bytes(content)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -237,6 +244,7 @@ def test_damaged_files_are_read_or_refused(folder, good, case):
     @example(whole[: len(whole) // 2])
     @example(whole * 2)
     def test(content):
+        put_beside(folder / case.name, good)
         read_or_refused(case, folder / case.name, content)
 
     test()
@@ -249,6 +257,7 @@ def test_many_damaged_files_are_read_or_refused(folder, good, case):
     @settings(max_examples=SLOW_EXAMPLES, derandomize=False)
     @given(damaged(good[case.source]))
     def test(content):
+        put_beside(folder / case.name, good)
         read_or_refused(case, folder / case.name, content)
 
     test()

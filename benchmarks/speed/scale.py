@@ -75,7 +75,7 @@ def to_disk(path, blocks, jobs):
     return {
         "write": seconds,
         "write_memory": peak() - before,
-        "disk": Path(path).stat().st_size,
+        "disk": sum(member.stat().st_size for member in Path(path).iterdir()),
     }
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from precede import RankBoost
 from precede.cli import app
 from precede.datasets import search_results
+from precede.files import blocks as blocks_module
 from precede.files.blocks import read_blocks, table_of_file
 from precede.files.tables import Data, Roles, read, write
 
@@ -137,6 +138,43 @@ def test_a_table_of_a_file_gives_the_model_of_the_file(tmp_path):
     stored = RankBoost(n_estimators=9).fit(table)
     assert here.ensemble_.weights == stored.ensemble_.weights
     assert list(names.feature_names) == ["a", "b", "d", "e"]
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_a_letor_file_is_parsed_once_for_its_table(tmp_path, monkeypatch, zero):
+    """Blocks that lack columns, at either end, get zeros there; the model is that of the file."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, (60, 6)).astype(float)
+    X[:30, 4:] = 0
+    X[:40, 0] = 0
+    first = 0 if zero else 1
+    lines = [
+        " ".join(
+            [f"{row % 3} qid:{row // 6}", *(f"{f + first}:{v:g}" for f, v in enumerate(x) if v)]
+        )
+        for row, x in enumerate(X)
+    ]
+    (tmp_path / "t.txt").write_text("\n".join(lines))
+    parsed = []
+    reader = blocks_module.read_letor
+    monkeypatch.setattr(
+        blocks_module, "read_letor", lambda text, *a, **k: parsed.append(1) or reader(text, *a, **k)
+    )
+    table, names = table_of_file(tmp_path / "t.table", tmp_path / "t.txt", size=100)
+    size = (tmp_path / "t.txt").stat().st_size
+    assert 2 < len(parsed) <= size / 100 + 1  # once for each block of some 100 bytes
+    whole = read(tmp_path / "t.txt")
+    assert list(names.feature_names) == list(whole.feature_names)
+    here = RankBoost(n_estimators=9).fit(whole.X, whole.judgments)
+    stored = RankBoost(n_estimators=9).fit(table)
+    assert here.ensemble_.rankers == stored.ensemble_.rankers
+    assert here.ensemble_.weights == stored.ensemble_.weights
+
+
+def test_an_error_in_a_later_block_names_the_line_of_the_letor_file(tmp_path):
+    (tmp_path / "t.txt").write_text("# first\n" + "1 1:1\n" * 50 + "1 1:x\n")
+    with pytest.raises(ValueError, match=r"t\.txt, line 52: '1:x'"):
+        list(read_blocks(tmp_path / "t.txt", size=20))
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv", "parquet", "csv.gz"])

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 import strategies
 from precede import ConvexRisk, DiskTable, PushRanker, RankBoost, write_table
 from precede.boosting.steps import SmoothedStepWarning
+from precede.engine import arrangement
 from precede.engine.training import Training
 from precede.engine.workers import Workers
+from precede.files import disk
 
 
 def blocks_of(cuts, *arrays):
@@ -162,69 +165,126 @@ def test_what_needs_raw_values_is_refused(tmp_path):
         PushRanker(scope="global").fit(table)
 
 
-def test_a_damaged_or_foreign_file_is_refused(tmp_path):
+@pytest.fixture
+def stored(tmp_path):
+    """A table in a folder."""
     X, y, qid, _ = sample()
-    path = tmp_path / "t"
-    write_table(path, blocks_of([60], X, y, qid))
-    good = path.read_bytes()
-    for place in (4096 + 10, 4096 + 5 * 300 + 20, len(good) - 100, len(good) - 10):
-        bad = bytearray(good)
-        bad[place] ^= 1
-        path.write_bytes(bad)
-        with pytest.raises(ValueError, match=r"damaged|cut short"):
-            DiskTable(path)
-    for end in (0, 10, 5000, len(good) // 2, len(good) - 1):
-        path.write_bytes(good[:end])
-        with pytest.raises(ValueError, match=r"not a table|cut short|empty"):
-            DiskTable(path)
-    path.write_bytes(good)
-    assert DiskTable(path).n_places == pickle.loads(pickle.dumps(DiskTable(path))).n_places
+    write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    return tmp_path / "t"
 
 
-def test_every_flipped_bit_is_noticed(tmp_path):
-    """At both ends of every part, in the zeros between parts, and at places drawn."""
-    X, y, qid, _ = sample()
+def test_members_are_plain_arrays_of_numpy(stored):
+    table, fields = DiskTable(stored), json.loads((stored / "table.json").read_text())
+    assert {path.stem for path in stored.iterdir()} == {"table", *fields["members"]}
+    for name, entry in fields["members"].items():
+        array = np.load(stored / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        assert (array.dtype.str, list(array.shape)) == (entry["kind"], entry["shape"])
+        assert zlib.crc32((stored / f"{name}.npy").read_bytes()) == entry["checksum"]
+    codes = np.load(stored / "codes.npy", mmap_mode="r")
+    assert np.array_equal(codes, table._codes)
+    assert table.n_places == pickle.loads(pickle.dumps(table)).n_places
+
+
+def test_a_member_that_is_cut_short_or_not_there_is_refused(stored):
+    for path in sorted(stored.iterdir()):
+        good = path.read_bytes()
+        for end in (0, 5, len(good) // 2, len(good) - 1):
+            path.write_bytes(good[:end])
+            with pytest.raises(ValueError, match=r"damaged|cut short"):
+                DiskTable(stored, verify=False)
+        path.unlink()
+        with pytest.raises(ValueError, match=r"cut short|not a table"):
+            DiskTable(stored)
+        path.write_bytes(good + b"\0")
+        with pytest.raises(ValueError, match="damaged"):
+            DiskTable(stored, verify=False)
+        path.write_bytes(good)
+    assert DiskTable(stored).n_rows == 300
+
+
+def test_what_is_no_table_is_refused(tmp_path, stored):
+    (tmp_path / "file").write_bytes(b"something")
+    (tmp_path / "folder").mkdir()
+    for name in ("file", "folder"):
+        with pytest.raises(ValueError, match="not a table of precede; write_table makes one"):
+            DiskTable(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        DiskTable(tmp_path / "nowhere")
+
+
+def test_a_table_of_an_earlier_version_is_refused_and_written_again(tmp_path):
     path = tmp_path / "t"
-    write_table(path, blocks_of([60], X, y, qid))
-    good = path.read_bytes()
-    length = int.from_bytes(good[-16:-8], "little")
-    arrays = json.loads(good[-20 - length : -20])["arrays"]
-    ends = [0, 8, 4095, 4096, 4096 + 6 * 300, len(good) - 20 - length, len(good) - 20]
-    for name, entry in arrays.items():
-        size = entry["shape"][0] * (1 if name == "has_missing" else 8)
-        ends += [entry["offset"], entry["offset"] + size]
-    places = {place for end in ends for place in (end - 1, end, end + 1)}
-    places |= set(np.random.default_rng(0).integers(0, len(good), 150).tolist())
-    missed = []
-    for place in sorted(place for place in places if 0 <= place < len(good)):
-        with open(path, "r+b") as file:
-            file.seek(place)
-            file.write(bytes([good[place] ^ (1 << place % 8)]))
-        try:
-            DiskTable(path)
-            missed.append(place)
-        except ValueError:
-            pass
-        with open(path, "r+b") as file:
-            file.seek(place)
-            file.write(good[place : place + 1])
+    path.write_bytes(b"precede\x01" + bytes(9000))
+    with pytest.raises(ValueError, match=r"earlier version.*call write_table again"):
+        DiskTable(path)
+    X, y, qid, _ = sample()
+    assert write_table(path, [(X, y, qid)]).n_rows == 300
+    assert os.listdir(tmp_path) == ["t"]
+
+
+def test_a_folder_with_something_else_is_not_replaced(tmp_path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "diary").write_text("dear diary")
+    X, y, qid, _ = sample()
+    with pytest.raises(ValueError, match="holds something else"):
+        write_table(tmp_path / "t", [(X, y, qid)])
+    assert os.listdir(tmp_path / "t") == ["diary"]
+
+
+def test_pickles_are_never_loaded(stored):
+    class Bad:
+        def __reduce__(self):
+            return os.mkdir, (str(stored / "broken in"),)
+
+    np.save(stored / "grade.npy", np.array([Bad()] * 300, object), allow_pickle=True)
+    for verify in (False, True):
+        with pytest.raises(ValueError, match="grade"):
+            DiskTable(stored, verify=verify)
+    assert not (stored / "broken in").exists()
+
+
+def flip(path, place, good):
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(bytes([good[place] ^ (1 << place % 8)]))
+
+
+def test_every_flipped_bit_is_noticed(stored):
+    """At both ends of every member and of its header, and at places drawn."""
+    rng, missed = np.random.default_rng(0), []
+    for path in sorted(stored.iterdir()):
+        good = path.read_bytes()
+        places = {0, 7, 8, 9, 127, 128, len(good) - 1, *rng.integers(0, len(good), 15).tolist()}
+        for place in sorted(place for place in places if place < len(good)):
+            flip(path, place, good)
+            try:
+                DiskTable(stored)
+                missed.append((path.name, place))
+            except ValueError:
+                pass
+            path.write_bytes(good)
     assert missed == []
-    assert DiskTable(path).n_rows == 300
+    assert DiskTable(stored).n_rows == 300
 
 
-def rewrite_footer(path, **changes):
-    """A file whose footer says something else, with a checksum that agrees."""
-    import zlib
-
-    whole = path.read_bytes()
-    length = int.from_bytes(whole[-16:-8], "little")
-    fields = json.loads(whole[-20 - length : -20])
-    fields.update(changes)
-    for name, entry in fields.pop("entries", {}).items():
-        fields["arrays"][name].update(entry)
-    text = json.dumps(fields).encode()
-    tail = zlib.crc32(text).to_bytes(4, "little") + len(text).to_bytes(8, "little") + whole[-8:]
-    path.write_bytes(whole[: -20 - length] + text + tail)
+def test_what_is_verified_when(stored):
+    """The large members only on demand; of the small ones and the JSON file every bit at once."""
+    for name in ("cuts", "level_start", "low"):
+        path = stored / f"{name}.npy"
+        good = path.read_bytes()
+        flip(path, len(good) - 1, good)
+        with pytest.raises(ValueError, match=f"{name}.npy has a wrong checksum"):
+            DiskTable(stored, verify=False)
+        path.write_bytes(good)
+    good = (stored / "codes.npy").read_bytes()
+    table = DiskTable(stored)
+    table.verify()
+    flip(stored / "codes.npy", len(good) - 7, good)
+    with pytest.raises(ValueError, match=r"codes.npy has a wrong checksum"):
+        table.verify()
+    assert DiskTable(stored, verify=False).n_rows == 300
+    with pytest.raises(ValueError, match=r"codes.npy has a wrong checksum"):
+        DiskTable(stored)
 
 
 @pytest.mark.parametrize(
@@ -234,27 +294,33 @@ def rewrite_footer(path, **changes):
         {"places": -1},
         {"features": "six"},
         {"format": 99},
-        {"arrays": {}},
+        {"members": {}},
+        {"members": []},
         {"names": ["a"]},
-        {"columns": []},
+        {"names": 5},
         {"total": float("nan")},
         {"pair_count": "many"},
         {"entries": {"high": {"shape": [1]}}},
-        {"entries": {"cut_start": {"offset": 4096}}},
-        {"entries": {"order": {"offset": 10**15}}},
+        {"entries": {"codes": {"shape": [6]}}},
+        {"entries": {"codes": {"kind": "|O"}}},
+        {"entries": {"order": {"kind": "<f8"}}},
+        {"entries": {"order": {"shape": [10**15]}}},
         {"entries": {"level_start": {"shape": [3]}}},
         {"entries": {"winner": {"shape": [10**9]}}},
         {"entries": {"cuts": {"shape": [[1]]}}},
-        {"entries": {"query_start": {"offset": 4096}}},
+        {"entries": {"cuts": {"checksum": 1}}},
     ],
 )
-def test_a_hostile_footer_is_refused(tmp_path, changes):
-    X, y, qid, _ = sample()
-    path = tmp_path / "t"
-    write_table(path, blocks_of([60], X, y, qid))
-    rewrite_footer(path, **changes)
-    with pytest.raises(ValueError, match=str(tmp_path)):
-        DiskTable(path, verify=False)
+def test_hostile_fields_are_refused(stored, changes):
+    """The JSON file says something else, with a checksum that agrees."""
+    fields = json.loads((stored / "table.json").read_text())
+    fields.update(changes)
+    for name, entry in fields.pop("entries", {}).items():
+        fields["members"][name].update(entry)
+    del fields["checksum"]
+    (stored / "table.json").write_bytes(disk._signed(fields))
+    with pytest.raises(ValueError, match=str(stored)):
+        DiskTable(stored, verify=False)
 
 
 def test_blocks_that_make_no_sense_are_refused_and_leave_nothing(tmp_path):
@@ -284,19 +350,47 @@ def test_blocks_that_make_no_sense_are_refused_and_leave_nothing(tmp_path):
         write_table(tmp_path / "t", [(X, y)], max_bins=1000)
 
 
-def test_an_interrupted_write_keeps_the_old_file(tmp_path):
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_interrupted_write_keeps_the_old_table(tmp_path, stored, monkeypatch):
     X, y, qid, _ = sample()
-    write_table(tmp_path / "t", blocks_of([60], X, y, qid))
-    before = (tmp_path / "t").read_bytes()
+    before = contents(stored)
 
     def broken():
         yield X, y, qid
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        write_table(tmp_path / "t", broken())
-    assert (tmp_path / "t").read_bytes() == before
+        write_table(stored, broken())
+    assert contents(stored) == before
+    rename = os.rename
+
+    def rename_once(source, target):  # the old table is aside, and then the new one cannot move in
+        if target == stored and not str(source).endswith(".old"):
+            raise OSError("the disk is gone")
+        rename(source, target)
+
+    monkeypatch.setattr(disk.os, "rename", rename_once)
+    with pytest.raises(OSError, match="the disk is gone"):
+        write_table(stored, [(X, y, qid)])
+    assert contents(stored) == before
+    monkeypatch.undo()
+    write_table(stored, [(X[:100], y[:100], qid[:100])])
+    assert DiskTable(stored).n_rows == 100
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_the_rows_are_arranged_once(tmp_path, monkeypatch):
+    calls = []
+    sort = arrangement._sorted_levels
+    monkeypatch.setattr(
+        arrangement, "_sorted_levels", lambda *given: calls.append(1) or sort(*given)
+    )
+    X, y, qid, weight = sample()
+    write_table(tmp_path / "t", [(X, y, qid, weight)])
+    assert calls == [1]
 
 
 MEMORY = """

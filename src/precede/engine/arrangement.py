@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["Arrangement", "Integers", "check_balance"]
+__all__ = ["Arrangement", "Integers", "arrangements", "check_balance"]
 
 Floats = NDArray[np.float64]
 
@@ -187,6 +188,13 @@ class Arrangement:
 
 def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     """Carry out `Judgments.arrange`."""
+    return arrangements(judgments, (balance,), labelled)[0]
+
+
+def arrangements(
+    judgments: Judgments, balances: Sequence[str], labelled: bool = False
+) -> list[Arrangement]:
+    """Arrange the rows once for several balances; only `outer` and `total` differ."""
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
@@ -211,25 +219,18 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
         query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
     )
-    outer, total = weight, query_total
-    if balance != "pairs":
-        share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
-        outer, total = weight * share[query], query_total * share
-    if balance == "items":
-        items = _query_items(order, level_start, query_start, weight, query, alone)
-        outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
     grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
-    return Arrangement(
+    arranged = Arrangement(
         order=order,
         level_start=level_start,
         query_start=query_start,
         grade=np.where(np.arange(order.size) < level_start[-1], grade[order], np.nan),
         weight=weight[order],
-        outer=outer[order],
+        outer=weight[order],
         winner=place[winner],
         loser=place[loser],
         pair_weight=pair_weight,
-        total=math.fsum(total),
+        total=math.fsum(query_total),
         pair_count=max(
             math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + listed_count)
         ),
@@ -237,6 +238,28 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
         label=None if label is None else label[order],
         pair_margin=pair_margin,
     )
+    items = None
+    if "items" in balances:
+        items = _query_items(order, level_start, query_start, weight, query, alone)
+    place_query = query[order]
+    return [_balanced(arranged, balance, place_query, query_total, items) for balance in balances]
+
+
+def _balanced(
+    arranged: Arrangement,
+    balance: str,
+    query: Integers,
+    query_total: Floats,
+    items: Floats | None,
+) -> Arrangement:
+    """Weigh the losers so that queries of different lengths count as `balance` says."""
+    if balance == "pairs":
+        return arranged
+    share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
+    outer, total = arranged.weight * share[query], query_total * share
+    if items is not None and balance == "items":
+        outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
+    return replace(arranged, outer=outer, total=math.fsum(total))
 
 
 def _sum_of_pairs(level_start: Integers, query_start: Integers) -> int:

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.files.disk import DiskTable, write_table
-from precede.files.letor import read_letor
+from precede.files.disk import DiskTable, Padded, write_table
+from precede.files.letor import MOST_FEATURES, Lines, read_letor
 from precede.files.pages import Numbered
 from precede.files.streams import opened
 from precede.files.tables import (
@@ -69,11 +69,23 @@ def table_of_file(
     ...     table_of_file(pathlib.Path(folder, "train.table"), name)[0]
     DiskTable(2 rows, 2 features, 2 places)
     """
-    blocks = read_blocks(path, n_jobs=n_jobs, **reading)
+    # How many features a LETOR file has is known at its end only. `write_table` puts the raw
+    # values into a temporary file in any case, and can leave the columns that a block lacks out
+    # of it, so the text is parsed once.
+    blocks = _blocks(path, n_jobs=n_jobs, padded=True, **reading)
     first = next(blocks)
-    rows = ((each.X, each.y, each.qid, each.weight) for each in chain([first], blocks))
-    table = write_table(target, rows, max_bins=max_bins, n_jobs=n_jobs)
-    return table, replace(first, X=first.X[:0], y=None, qid=None, docid=None, weight=None)
+    names = first.feature_names
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        nonlocal names
+        for each in chain([first], blocks):
+            if isinstance(names, Numbered) and isinstance(each.feature_names, Numbered):
+                names = names | each.feature_names
+            yield each.X, each.y, each.qid, each.weight
+
+    table = write_table(target, rows(), max_bins=max_bins, n_jobs=n_jobs)
+    known = Data(np.empty((0, len(names))), feature_names=names, zeros=first.zeros)
+    return table, known
 
 
 def read_blocks(
@@ -100,9 +112,9 @@ def read_blocks(
 
     Notes
     -----
-    O(bytes) time. A LETOR file is read twice: how many features it has is known at its end
-    only. A block takes some times `size` of memory; sizes of queries and weights that stand in
-    files of their own take eight bytes a row.
+    O(bytes) time. A LETOR file is read twice, as how many features it has is known at its end
+    only (`table_of_file` reads it once). A block takes some times `size` of memory; sizes of
+    queries and weights that stand in files of their own take eight bytes a row.
 
     Examples
     --------
@@ -113,6 +125,26 @@ def read_blocks(
     ...     [block.X.tolist() for block in read_blocks(name, size=10)]
     [[[0.5, 0.0]], [[0.0, 2.0]]]
     """
+    return _blocks(
+        path, size=size, format=format, roles=roles, header=header, groups=groups,
+        weights=weights, pairs=pairs, n_jobs=n_jobs,
+    )  # fmt: skip
+
+
+def _blocks(
+    path: Name,
+    *,
+    size: int | None = None,
+    format: str | None = None,
+    roles: Roles | None = None,
+    header: bool = True,
+    groups: Name | None = None,
+    weights: Name | None = None,
+    pairs: Name | None = None,
+    n_jobs: int | None = None,
+    padded: bool = False,
+) -> Iterator[Data]:
+    """Carry out `read_blocks`; if `padded`, the X of LETOR files are `Padded`."""
     if side_file(pairs, path, ".pairs") is not None:
         raise ValueError(
             f"{path} comes with listed pairs, which may join rows of any blocks; read it as a "
@@ -121,7 +153,7 @@ def read_blocks(
     with opened(path) as stream:
         known = format_of(format, path, stream)
     if known == "letor":
-        blocks = _letor(path, size or BLOCK, n_jobs)
+        blocks = (_padded if padded else _letor)(path, size or BLOCK, n_jobs)
     elif known == "parquet":
         blocks = _parquet(path, roles or Roles())
     else:
@@ -129,30 +161,46 @@ def read_blocks(
     yield from _with_sides(blocks, path, groups, weights)
 
 
-def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
-    def parsed() -> Iterator[Any]:
-        with opened(path) as stream:
-            while lines := stream.readlines(size):
-                text = b"".join(lines)
-                if any(line.split() and line.lstrip()[:1] != b"#" for line in lines):
-                    part: Any = io.BufferedReader(io.BytesIO(text))
-                    yield read_letor(part, str(path), n_jobs=n_jobs)
-
-    ends = [(lines.first, lines.first + lines.X.shape[1]) for lines in parsed()]
-    if not ends:
+def _lines(path: Name, size: int, n_jobs: int | None) -> Iterator[tuple[Lines, int, int]]:
+    """Blocks of a LETOR file, and the first and the end of the features known so far."""
+    before = rows = last = 0
+    first = MOST_FEATURES
+    with opened(path) as stream:
+        while lines := stream.readlines(size):
+            if any(line.split() and line.lstrip()[:1] != b"#" for line in lines):
+                text: Any = io.BufferedReader(io.BytesIO(b"".join(lines)))
+                part = read_letor(text, str(path), line=before, n_jobs=n_jobs)
+                first, last = min(first, part.first), max(last, part.first + part.X.shape[1])
+                rows = max(rows, part.grade.size)
+                if rows * (last - first) > MOST_CELLS:
+                    raise ValueError(
+                        f"{path} has {last - first} features, too many for blocks without gaps; "
+                        "read it as a whole, which leaves zeros out"
+                    )
+                yield part, first, last
+            before += len(lines)
+    if not rows:
         raise ValueError(f"{path} holds no line of data")
-    first, last = min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _padded(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
+    """Blocks of a LETOR file, each with the features that it has."""
+    for part, _, _ in _lines(path, size, n_jobs):
+        X = part.X.toarray() if scipy.sparse.issparse(part.X) else part.X
+        names = Numbered(part.first, part.first + X.shape[1])
+        yield Data(Padded(X, part.first), y=part.grade, qid=part.qid, feature_names=names,
+                   zeros=True)  # fmt: skip
+
+
+def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
+    """Blocks of a LETOR file, all with the features of the whole file."""
+    first, last = [(first, last) for _, first, last in _lines(path, size, n_jobs)][-1]
     names = Numbered(first, last)
-    for lines in parsed():
-        if lines.grade.size * (last - first) > MOST_CELLS:
-            raise ValueError(
-                f"{path} has {last - first} features, too many for blocks without gaps; read it as "
-                "a whole, which leaves zeros out"
-            )
-        X = np.zeros((lines.grade.size, last - first))
-        part = lines.X.toarray() if scipy.sparse.issparse(lines.X) else lines.X
-        X[:, lines.first - first : lines.first - first + part.shape[1]] = part
-        yield Data(X, y=lines.grade, qid=lines.qid, feature_names=names, zeros=True)
+    for data in _padded(path, size, n_jobs):
+        X = np.zeros((len(data), last - first))
+        begin = data.X.first - first
+        X[:, begin : begin + data.X.shape[1]] = data.X.values
+        yield replace(data, X=X, feature_names=names)
 
 
 def _cells(path: Name, size: int | None, layout: Layout) -> Iterator[Data]:

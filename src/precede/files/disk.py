@@ -1,34 +1,40 @@
-"""Tables larger than memory: binned codes in a file, written block by block and mapped.
+"""Tables larger than memory: binned codes in a folder, written block by block and mapped.
 
 ::
 
-    magic | codes, feature by feature, one byte a cell | other arrays | footer (JSON) | its
-    checksum and length | magic
+    train.table/
+        table.json    shapes, names, totals; kind, shape and checksum of every member
+        codes.npy     one byte a cell, feature by feature
+        order.npy, level_start.npy, grade.npy, cuts.npy, ...
 
-The codes stand in the order in which the loop wants them, with the cut points that
-`Table.build` would have chosen, so a fit from the file gives the model of a fit from memory,
-bit for bit. Whoever writes the file never holds more than a block of rows and some numbers
-for each row; whoever fits from it holds some numbers for each row and a few columns of codes.
+Every member is a plain file of NumPy: ``numpy.load(member, mmap_mode="r")`` reads it. The codes
+stand in the order in which the loop wants them, with the cut points that `Table.build` would
+have chosen, so a fit from the folder gives the model of a fit from memory, bit for bit. Whoever
+writes the table never holds more than a block of rows and some numbers for each row; whoever
+fits from it holds some numbers for each row and a few columns of codes.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import mmap
 import os
+import shutil
 import tempfile
 import threading
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from precede.engine.arrangement import Arrangement, check_balance
+from precede.engine.arrangement import BALANCES, Arrangement, arrangements, check_balance
 from precede.engine.frames import refuse_text
 from precede.engine.parameters import whole_number
 from precede.engine.table import (
@@ -44,14 +50,16 @@ from precede.engine.training import Training, why_no_pair
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights, two_grades
 
-__all__ = ["DiskTable", "dense_block", "write_table"]
+__all__ = ["DiskTable", "Padded", "dense_block", "write_table"]
 
 Floats = NDArray[np.float64]
 
-MAGIC = b"precede\x01"
-FORMAT = 2  # 2 adds the weights of losers where items are balanced
-PAGE = 4096
-TAIL = 4 + 8 + len(MAGIC)  # checksum and length of the footer, magic
+FORMAT = 3  # 1 and 2 were single files
+OLD_MAGIC = b"precede\x01"  # how those began
+FIELDS = "table.json"
+CODES = "codes"
+HEADER = 1 << 12  # bytes; no member has a longer header
+CHUNK = 1 << 20  # bytes whose checksum is taken at a time
 # Kinds of the arrays beside the codes.
 KINDS = {
     "order": "<i8",
@@ -70,7 +78,7 @@ KINDS = {
     "high": "<f8",
     "has_missing": "|u1",
 }
-# One number for each place; these stay in the file until they are read.
+# One number for each place; these stay in their files until they are read.
 PER_PLACE = ("order", "grade", "weight", "outer", "outer_of_items")
 # The weights of losers and their total, by balance.
 OUTER = {
@@ -97,7 +105,7 @@ def write_table(
 
     Parameters
     ----------
-    path : where to write; the file appears when it is whole
+    path : folder to write; it appears when it is whole, and replaces a table of that name
     blocks : iterable of (X, y), (X, y, qid) or (X, y, qid, sample_weight)
         X is an array, data frame or sparse matrix of some rows; a query may be spread over
         several blocks. Each block is read once and forgotten.
@@ -138,25 +146,75 @@ def write_table(
     target = Path(path).resolve()
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
-    temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
+    if target.is_dir() and any(target.iterdir()) and not (target / FIELDS).is_file():
+        raise ValueError(f"{path} is a folder that holds something else; choose another name")
+    made = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
     try:
-        with (
-            tempfile.TemporaryFile(dir=target.parent) as spooled,
-            open(temporary, "xb") as file,
-            Workers(n_jobs) as workers,
-        ):
+        made.mkdir()
+        with tempfile.TemporaryFile(dir=target.parent) as spooled, Workers(n_jobs) as workers:
             spool = _Spool(spooled, None if feature_names is None else list(feature_names))
             for block in blocks:
                 spool.add(block)
             judgments, classes = spool.target(pairs, pair_weight)
-            _Writer(file, spool, workers, int(max_bins)).write(judgments, classes)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+            _Writer(made, spool, workers, int(max_bins)).write(judgments, classes)
+        _install(made, target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(made, ignore_errors=True)
         raise
     return DiskTable(target, verify=False)
+
+
+def _install(made: Path, target: Path) -> None:
+    """Give a folder its name; what had that name before goes only when the new one is there."""
+    _to_disk(made)
+    if not target.exists():
+        os.rename(made, target)
+    else:
+        aside = made.with_name(f"{made.name}.old")
+        os.rename(target, aside)
+        try:
+            os.rename(made, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        if aside.is_dir():
+            shutil.rmtree(aside)
+        else:
+            aside.unlink()
+    _to_disk(target.parent)
+
+
+def _to_disk(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the system can tell."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """Columns `first`, `first` + 1, ... of a block; all others, known when all is read, are 0."""
+
+    values: NDArray
+    first: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns that are written out."""
+        return self.values.shape[0], self.values.shape[1]
+
+
+class _Piece(NamedTuple):
+    """Where the values of one block stand, column by column."""
+
+    offset: int
+    rows: int
+    dtype: np.dtype
+    first: int
+    width: int
 
 
 @dataclass
@@ -166,8 +224,9 @@ class _Spool:
     file: Any
     names: list[str] | None
     rows: int = 0
+    first: int = 0
     features: int = 0
-    parts: list[tuple[int, int, np.dtype]] = field(default_factory=list)  # offset, rows, dtype
+    parts: list[_Piece] = field(default_factory=list)
     grades: list[Floats] = field(default_factory=list)
     labels: list[NDArray] = field(default_factory=list)
     queries: list[NDArray] = field(default_factory=list)
@@ -180,22 +239,23 @@ class _Spool:
         if not isinstance(block, tuple | list) or not 2 <= len(block) <= 4:
             raise ValueError("each block must be (X, y), (X, y, qid) or (X, y, qid, weight)")
         X, y, qid, weight = [*block, None, None][:4]
+        first, padded = (X.first, True) if isinstance(X, Padded) else (0, False)
+        X = X.values if isinstance(X, Padded) else X
         refuse_text(X)
         self._check_names(X)
         values = dense_block(X)
-        place = len(self.parts)
-        if not self.parts:
-            self.features = values.shape[1]
-        if values.shape[1] != self.features:
-            raise ValueError(
-                f"block {place} has {values.shape[1]} features and the first {self.features}"
-            )
+        width, place = values.shape[1], len(self.parts)
+        if place and not padded and width != self.features:
+            raise ValueError(f"block {place} has {width} features and the first {self.features}")
         if np.isinf(values).any():
             raise ValueError(f"block {place} holds infinities; use NaN for missing values")
         self._add_target(y, qid, weight, len(values), place)
-        self.parts.append((self.file.tell(), len(values), values.dtype))
+        self.parts.append(_Piece(self.file.tell(), len(values), values.dtype, first, width))
         self.file.write(np.ascontiguousarray(values.T).data)
         self.rows += len(values)
+        end = max(self.first + self.features, first + width)
+        self.first = min(self.first, first) if place else first
+        self.features = end - self.first
 
     def _add_target(self, y: Any, qid: Any, weight: Any, rows: int, place: int) -> None:
         grade, label = numeric_grades(y, place)
@@ -255,15 +315,17 @@ class _Spool:
 
     def column(self, feature: int, order: NDArray) -> Floats:
         """Raw values of one feature in the order of the places."""
-        column = np.empty(self.rows)
-        first = 0
-        for offset, rows, dtype in self.parts:
-            size = rows * dtype.itemsize
-            with self.turn:
-                self.file.seek(offset + feature * size)
-                read = self.file.read(size)
-            column[first : first + rows] = np.frombuffer(read, dtype)
-            first += rows
+        column = np.zeros(self.rows)
+        start = 0
+        for piece in self.parts:
+            end, place = start + piece.rows, self.first + feature - piece.first
+            if 0 <= place < piece.width:
+                size = piece.rows * piece.dtype.itemsize
+                with self.turn:
+                    self.file.seek(piece.offset + place * size)
+                    read = self.file.read(size)
+                column[start:end] = np.frombuffer(read, piece.dtype)
+            start = end
         return column[order]
 
 
@@ -292,41 +354,57 @@ def _has_nullable(X: Any) -> bool:
 
 
 class _Writer:
-    def __init__(self, file: BinaryIO, spool: _Spool, workers: Workers, max_bins: int):
-        self.file, self.spool, self.workers, self.max_bins = file, spool, workers, max_bins
-        self.checksums: dict[str, int] = {}
-        self.arrays: dict[str, tuple[tuple[int, ...], int]] = {}  # shape, offset
+    def __init__(self, folder: Path, spool: _Spool, workers: Workers, max_bins: int):
+        self.folder, self.spool, self.workers, self.max_bins = folder, spool, workers, max_bins
+        self.members: dict[str, dict[str, Any]] = {}
 
     def write(self, judgments: Judgments, classes: list | None) -> None:
-        arrangement = judgments.arrange()
+        arranged = dict(zip(BALANCES, arrangements(judgments, BALANCES), strict=True))
+        arrangement = arranged["pairs"]
         if arrangement.total <= 0:
             raise ValueError(why_no_pair(judgments))
-        outer, totals = {}, {}
-        for balance in ("queries", "items"):  # one at a time: an arrangement is large
-            (name, total), balanced = OUTER[balance], judgments.arrange(balance)
-            outer[name], totals[total] = balanced.outer, balanced.total
-        del balanced
-        self.file.write(MAGIC.ljust(PAGE, b"\0"))
-        cuts, ends, keys = self._encode(arrangement)
-        arrangement, old = arrangement.reorder(keys)
-        columns = self._reorder(old)
+        outer = {OUTER[name][0]: arranged[name].outer for name in ("queries", "items")}
+        totals = {OUTER[name][1]: each.total for name, each in arranged.items()}
+        del arranged
+        path = self._path(CODES)
+        header = _npy_header("|u1", (self.spool.features, arrangement.n_places))
+        with open(path, "x+b") as file:
+            file.write(header)
+            cuts, ends, keys = self._encode(arrangement, file)
+            arrangement, old = arrangement.reorder(keys)
+            checksum = self._reorder(old, file, header)
+            file.flush()
+            os.fsync(file.fileno())
+        self._list(CODES, "|u1", (self.spool.features, old.size), checksum)
         for name in outer:
             outer[name] = outer[name][old]
         self._write_arrays(arrangement, outer, cuts, ends)
-        self._write_footer(
-            features=self.spool.features,
-            rows=self.spool.rows,
-            places=arrangement.n_places,
-            max_bins=self.max_bins,
-            names=self.spool.names,
-            classes=classes,
-            total=arrangement.total,
+        fields = {
+            "format": FORMAT,
+            "features": self.spool.features,
+            "rows": self.spool.rows,
+            "places": arrangement.n_places,
+            "max_bins": self.max_bins,
+            "names": self.spool.names,
+            "classes": classes,
             **totals,
-            pair_count=arrangement.pair_count,
-            columns=columns,
-        )
+            "pair_count": arrangement.pair_count,
+            "members": self.members,
+        }
+        with open(self.folder / FIELDS, "xb") as file:
+            file.write(_signed(fields))
+            file.flush()
+            os.fsync(file.fileno())
 
-    def _encode(self, arrangement: Arrangement) -> tuple[list[Floats], list[tuple], NDArray]:
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"
+
+    def _list(self, name: str, kind: str, shape: tuple[int, ...], checksum: int) -> None:
+        self.members[name] = {"kind": kind, "shape": list(shape), "checksum": checksum}
+
+    def _encode(
+        self, arrangement: Arrangement, file: BinaryIO
+    ) -> tuple[list[Floats], list[tuple], NDArray]:
         """Cut and encode every column, as `Table.build` does; the codes go to the file."""
         order, weight = arrangement.order, integer_weights(arrangement.weight)
         keys = arrangement.weight.astype(np.float64).view(np.uint64).copy()
@@ -350,21 +428,19 @@ class _Writer:
                 cuts.append(cut)
                 ends.append(end)
             self.workers.run(mix_codes, order.size, group[:width], keys)
-            self.file.write(group[:width].data)
+            file.write(group[:width].data)
         return cuts, ends, keys
 
-    def _reorder(self, old: NDArray) -> list[int]:
-        """Move the places of every column; returns the checksums of the columns."""
-        checksums = []
-        with open(self.file.name, "r+b") as file:
-            self.file.flush()
-            for feature in range(self.spool.features):
-                file.seek(PAGE + feature * old.size)
-                column = np.frombuffer(file.read(old.size), np.uint8)[old]
-                checksums.append(zlib.crc32(column.data))
-                file.seek(PAGE + feature * old.size)
-                file.write(column.data)
-        return checksums
+    def _reorder(self, old: NDArray, file: BinaryIO, header: bytes) -> int:
+        """Move the places of every column; returns the checksum of the file."""
+        checksum = zlib.crc32(header)
+        for feature in range(self.spool.features):
+            file.seek(len(header) + feature * old.size)
+            column = np.frombuffer(file.read(old.size), np.uint8)[old]
+            checksum = zlib.crc32(column.data, checksum)
+            file.seek(len(header) + feature * old.size)
+            file.write(column.data)
+        return checksum
 
     def _write_arrays(
         self,
@@ -387,20 +463,28 @@ class _Writer:
         }
         for name, kind in KINDS.items():
             array = np.ascontiguousarray(named[name], dtype=kind)
-            self.file.write(b"\0" * (-self.file.tell() % PAGE))
-            self.arrays[name] = (array.shape, self.file.tell())
-            self.checksums[name] = zlib.crc32(array.data)
-            self.file.write(array.data)
+            header = _npy_header(kind, array.shape)
+            with open(self._path(name), "xb") as file:
+                file.write(header)
+                file.write(array.data)
+                file.flush()
+                os.fsync(file.fileno())
+            checksum = zlib.crc32(array.data, zlib.crc32(header))
+            self._list(name, kind, array.shape, checksum)
 
-    def _write_footer(self, **fields: Any) -> None:
-        arrays = {
-            name: {"shape": list(shape), "offset": offset, "checksum": self.checksums[name]}
-            for name, (shape, offset) in self.arrays.items()
-        }
-        text = json.dumps({"format": FORMAT, **fields, "arrays": arrays}).encode()
-        self.file.write(text)
-        self.file.write(zlib.crc32(text).to_bytes(4, "little") + len(text).to_bytes(8, "little"))
-        self.file.write(MAGIC)
+
+def _npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
+    """What a file of NumPy begins with."""
+    file = io.BytesIO()
+    fields = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, fields)
+    return file.getvalue()
+
+
+def _signed(fields: dict[str, Any]) -> bytes:
+    """The text of the JSON file: the fields, and the checksum of the text without it."""
+    checksum = zlib.crc32(json.dumps(fields, indent=1).encode())
+    return json.dumps({**fields, "checksum": checksum}, indent=1).encode() + b"\n"
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -411,24 +495,25 @@ class DiskTable:
 
     Parameters
     ----------
-    path : the file
+    path : the folder
     verify : bool
-        Whether to read the whole file once and compare its checksums. A file that was cut
-        short is refused in any case.
+        Whether to read all of it once and compare its checksums, as the method `verify` does.
+        In any case the JSON file and the small members are compared with their checksums, and
+        kind, shape and length of the large ones with what the JSON file says.
 
     Attributes
     ----------
     n_rows, n_features : of the data that were written
-    n_places : rows that take part in a comparison; the others are not in the file
+    n_places : rows that take part in a comparison; the others are not in the table
     max_bins : most bins a feature was cut into; a fit must ask for the same
     feature_names : list of str, or None
     classes : the two classes, if the target was two classes in one list
 
     Notes
     -----
-    The file holds bins and not values: weak rankers made of thresholds can be fitted, others
-    are refused. Opening costs one reading of the file; pages that a fit has read belong to
-    the operating system, which takes them back when it needs memory.
+    The table holds bins and not values: weak rankers made of thresholds can be fitted, others
+    are refused. Opening costs one reading of the folder; pages that a fit has read belong to
+    the operating system, which takes them back when it needs memory. Nothing is unpickled.
 
     Examples
     --------
@@ -443,25 +528,37 @@ class DiskTable:
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True):
         self.path = Path(path)
-        with open(self.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            fields = _read_footer(file, size, self.path)
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        fields = _read_fields(self.path)
         try:
-            self._open(fields, size)
+            self._open(fields)
             if verify:
-                self._verify(fields)
+                self.verify()
             self._check_runs()
             self._check_numbers()
         except (KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError(f"{self.path} is not a table of precede: {error}") from error
 
-    def _open(self, fields: dict[str, Any], size: int) -> None:
+    def _open(self, fields: dict[str, Any]) -> None:
+        self._fields = fields
         for name in ("rows", "places", "features", "max_bins"):
             whole_number(f"{self.path}: {name}", fields[name], least=1)
         self.n_rows, self.n_places = fields["rows"], fields["places"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
-        names, classes = fields["names"], fields["classes"]
+        for name in ("total", "balanced_total", "items_total", "pair_count"):
+            if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
+                raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
+        self._open_names(fields["names"], fields["classes"])
+        self._members = {CODES: self._member(CODES, "|u1", 2)}
+        self._members |= {name: self._member(name, kind, 1) for name, kind in KINDS.items()}
+        self._codes = self._members[CODES].array
+        self._arrays = {name: self._members[name].array for name in KINDS}
+        for name in KINDS:
+            if name not in PER_PLACE:
+                self._compare(name)
+                self._arrays[name] = self._arrays[name].copy()
+        self.bins = self._open_bins()
+
+    def _open_names(self, names: Any, classes: Any) -> None:
         if names is not None and len(names) != self.n_features:
             raise ValueError(f"{self.path}: {len(names)} names for {self.n_features} features")
         if not all(isinstance(name, str) for name in names or ()):
@@ -471,65 +568,54 @@ class DiskTable:
         if classes is not None and not (two and all(isinstance(c, int | float) for c in classes)):
             raise ValueError(f"{self.path}: its classes are not two numbers")
         self.classes = None if classes is None else np.array(classes)
-        self._fields = fields
-        if PAGE + self.n_features * self.n_places > size:
-            raise ValueError(f"{self.path} is cut short")
-        codes = np.frombuffer(self._map, np.uint8, self.n_features * self.n_places, PAGE)
-        self._codes = codes.reshape(self.n_features, self.n_places)
-        self._arrays = {name: self._array(name, kind, size) for name, kind in KINDS.items()}
+
+    def _open_bins(self) -> Bins:
         start = self._arrays["cut_start"]
         of_features = [self._arrays[name].size for name in ("low", "high", "has_missing")]
         whole = start.size == self.n_features + 1 and set(of_features) == {self.n_features}
-        whole = whole and len(fields["columns"]) == self.n_features
         rising = whole and start[0] == 0 and bool((np.diff(start) >= 0).all())
         if not rising or start[-1] != self._arrays["cuts"].size:
             raise ValueError(f"{self.path}: the cuts are not those of {self.n_features} features")
-        for name in ("total", "balanced_total", "items_total", "pair_count"):
-            if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
-                raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
         cuts = tuple(
             self._arrays["cuts"][start[f] : start[f + 1]].copy() for f in range(self.n_features)
         )
         if max((cut.size for cut in cuts), default=0) >= MAX_BINS:
             raise ValueError(f"{self.path}: a feature has more than {MAX_BINS} bins")
         missing = self._arrays["has_missing"].astype(bool)
-        self.bins = Bins(cuts, self._arrays["low"], self._arrays["high"], missing)
+        return Bins(cuts, self._arrays["low"], self._arrays["high"], missing)
 
-    def _array(self, name: str, kind: str, size: int) -> NDArray:
-        entry = self._fields["arrays"][name]
-        (count,), offset = entry["shape"], entry["offset"]
-        whole_number(f"{self.path}: size of {name}", count, least=0)
-        whole_number(f"{self.path}: offset of {name}", offset, least=PAGE)
-        if offset + count * np.dtype(kind).itemsize > size:
-            raise ValueError(f"{self.path} is cut short: {name} is not there")
-        if name in PER_PLACE and count != self.n_places:
-            raise ValueError(f"{self.path}: {name} has {count} values for {self.n_places} places")
-        array = np.frombuffer(self._map, kind, count, offset)
-        return array if name in PER_PLACE else array.copy()
+    def _member(self, name: str, kind: str, dimensions: int) -> _Member:
+        """Map a member; its header and its length must be those that the JSON file tells."""
+        entry, path = self._fields["members"][name], self.path / f"{name}.npy"
+        shape = tuple(entry["shape"])
+        for length in shape:
+            whole_number(f"{self.path}: size of {name}", length, least=0)
+        wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_places)}
+        wanted |= dict.fromkeys(PER_PLACE, (self.n_places,))
+        if entry["kind"] != kind or len(shape) != dimensions or wanted.get(name, shape) != shape:
+            raise ValueError(f"{self.path}: {name} is {entry['kind']!r} of shape {shape}")
+        if not path.is_file():
+            raise ValueError(f"{self.path} is cut short: {path.name} is not there")
+        with open(path, "rb") as file:
+            begin = _header_length(file, path, np.dtype(kind), shape)
+            count = math.prod(shape)
+            if os.fstat(file.fileno()).st_size != begin + count * np.dtype(kind).itemsize:
+                raise ValueError(f"{path} is cut short or damaged: it has another length")
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return _Member(mapped, begin, np.frombuffer(mapped, kind, count, begin).reshape(shape))
 
-    def _verify(self, fields: dict[str, Any]) -> None:
-        """Compare the checksums, a column at a time."""
-        table = _MappedTable(self)
-        for feature, checksum in enumerate(fields["columns"]):
-            if zlib.crc32(self._codes[feature].data) != checksum:
-                raise ValueError(f"{self.path} is damaged: feature {feature} has a wrong checksum")
-            table.release(np.array([feature]))
-        spans = [(0, len(MAGIC)), (PAGE, PAGE + self._codes.size)]
-        for name, array in self._arrays.items():
-            if zlib.crc32(array.data) != fields["arrays"][name]["checksum"]:
-                raise ValueError(f"{self.path} is damaged: {name} has a wrong checksum")
-            offset = fields["arrays"][name]["offset"]
-            spans.append((offset, offset + array.nbytes))
-        self._check_gaps(sorted(spans))
+    def verify(self) -> None:
+        """Read every member once and compare its checksum; a ValueError names one that differs."""
+        for name in self._members:
+            self._compare(name)
 
-    def _check_gaps(self, spans: list[tuple[int, int]]) -> None:
-        """Between the parts there are zeros and nothing else."""
-        size = len(self._map)
-        footer = int.from_bytes(self._map[size - TAIL + 4 : size - len(MAGIC)], "little")
-        ends, begins = [end for _, end in spans], [begin for begin, _ in spans[1:]]
-        for end, begin in zip(ends, [*begins, size - TAIL - footer], strict=True):
-            if any(self._map[end:begin]):
-                raise ValueError(f"{self.path} is damaged: what should be zeros at {end} is not")
+    def _compare(self, name: str) -> None:
+        member, checksum = self._members[name], 0
+        for begin in range(0, len(member.mapped), CHUNK):
+            checksum = zlib.crc32(member.mapped[begin : begin + CHUNK], checksum)
+            member.release(begin, CHUNK)
+        if checksum != self._fields["members"][name]["checksum"]:
+            raise ValueError(f"{self.path} is damaged: {name}.npy has a wrong checksum")
 
     def _check_runs(self) -> None:
         """Compiled code relies on these numbers; nothing in a file may lead it astray."""
@@ -611,6 +697,21 @@ class DiskTable:
         return f"DiskTable({self.n_rows} rows, {self.n_features} features, {self.n_places} places)"
 
 
+class _Member(NamedTuple):
+    """A file of NumPy, mapped: all its bytes, where the values begin, and the values."""
+
+    mapped: mmap.mmap
+    begin: int
+    array: NDArray
+
+    def release(self, begin: int, length: int) -> None:
+        """Give some bytes that have been read back to the operating system."""
+        if hasattr(self.mapped, "madvise"):
+            first = begin // mmap.PAGESIZE * mmap.PAGESIZE
+            length = min(begin + length, len(self.mapped)) - first
+            self.mapped.madvise(mmap.MADV_DONTNEED, first, length)
+
+
 class _MappedTable(Table):
     """Codes in a file; columns that are not in use go back to the operating system."""
 
@@ -618,15 +719,11 @@ class _MappedTable(Table):
 
     def __init__(self, table: DiskTable):
         super().__init__(None, table._codes, table.bins, table._arrays["order"])
-        self._map, self._path = table._map, table.path
+        self._file, self._path = table._members[CODES], table.path
 
     def release(self, features: NDArray[np.int64]) -> None:
-        if not hasattr(self._map, "madvise"):
-            return
         for feature in features:
-            begin = PAGE + int(feature) * self.n_places
-            first = begin // PAGE * PAGE
-            self._map.madvise(mmap.MADV_DONTNEED, first, begin + self.n_places - first)
+            self._file.release(self._file.begin + int(feature) * self.n_places, self.n_places)
 
     def column(self, feature: int) -> Floats:
         raise ValueError(
@@ -644,25 +741,41 @@ class _MappedTable(Table):
         raise ValueError(f"{self._path} is in its order already")
 
 
-def _read_footer(file: BinaryIO, size: int, path: Path) -> dict[str, Any]:
-    """The JSON at the end of the file, checked."""
-    file.seek(0)
-    if size < PAGE + TAIL or file.read(len(MAGIC)) != MAGIC:
+def _read_fields(path: Path) -> dict[str, Any]:
+    """The JSON file of a table, checked."""
+    if path.is_file():
+        with open(path, "rb") as file:
+            old = file.read(len(OLD_MAGIC)) == OLD_MAGIC
+        if old:
+            raise ValueError(
+                f"{path} is a table of an earlier version, which wrote one file; call write_table "
+                "again on the data it was made of (the command line: fit --out-of-core)"
+            )
+    if path.exists() and not (path / FIELDS).is_file():
         raise ValueError(f"{path} is not a table of precede; write_table makes one")
-    file.seek(size - TAIL)
-    tail = file.read(TAIL)
-    checksum = int.from_bytes(tail[:4], "little")
-    length = int.from_bytes(tail[4:12], "little")
-    if tail[12:] != MAGIC or length > size - TAIL - PAGE:
-        raise ValueError(f"{path} is cut short or damaged: its end is not there; write it again")
-    file.seek(size - TAIL - length)
-    text = file.read(length)
-    if zlib.crc32(text) != checksum:
-        raise ValueError(f"{path} is damaged: its footer has a wrong checksum; write it again")
+    text = (path / FIELDS).read_bytes()
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a table of precede: {error}") from error
-    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise ValueError(f"{path} is damaged: {FIELDS} is no JSON ({error})") from error
+    if not isinstance(fields, dict) or fields.pop("checksum", None) is None:
+        raise ValueError(f"{path} is not a table of precede: {FIELDS} has no checksum")
+    if fields.get("format") != FORMAT:
         raise ValueError(f"{path} has another format than {FORMAT}; upgrade precede to read it")
+    if _signed(fields) != text:
+        raise ValueError(f"{path} is damaged: {FIELDS} has a wrong checksum; write it again")
     return fields
+
+
+def _header_length(file: BinaryIO, path: Path, kind: np.dtype, shape: tuple[int, ...]) -> int:
+    """Bytes before the values of a file of NumPy, which must be of this kind and shape."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"version {version}")
+        read = np.lib.format.read_array_header_1_0(file, max_header_size=HEADER)
+    except Exception as error:  # the header is a Python literal, which fails in many ways
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if read != (shape, False, kind):
+        raise ValueError(f"{path} is damaged: it holds {read[2]} of shape {read[0]}")
+    return file.tell()

@@ -72,6 +72,7 @@ def read_letor(
     stream: BufferedReader,
     name: str = "-",
     *,
+    line: int = 0,
     size: int = 0,
     sparse: bool | None = None,
     n_jobs: int | None = None,
@@ -81,7 +82,7 @@ def read_letor(
     Parameters
     ----------
     stream : a buffered stream of bytes
-    name : how errors call it
+    name, line : how errors call it, and the number of lines that came before
     size : bytes to come, where known; then memory is not taken in advance
     sparse : whether X is a CSR matrix; None decides by how full it is
     n_jobs : threads
@@ -102,7 +103,7 @@ def read_letor(
     >>> lines.grade, lines.qid, lines.docid
     (array([2., 0.]), array([7, 7]), array(['a', 'b'], dtype=object))
     """
-    pages, rows = Pages(stream, name), _LetorRows(size)
+    pages, rows = Pages(stream, name, line), _LetorRows(size)
     with Workers(n_jobs) as workers:
         while pages.fill():
             small, lines = pages.whole < SMALL, 0

@@ -30,9 +30,9 @@ class Pages:
     ValueError: numbers.txt, line 2: 'two' is no number
     """
 
-    def __init__(self, stream: BufferedReader, name: str):
-        self._stream, self._name, self._line = stream, name, 0
-        self._buffer, self._filled, self._begun = bytearray(), 0, False
+    def __init__(self, stream: BufferedReader, name: str, line: int = 0):
+        self._stream, self._name, self._line = stream, name, line
+        self._buffer, self._filled, self._begun = bytearray(), 0, line > 0
         self.whole, self.ended = 0, False
 
     @property
@@ -142,6 +142,11 @@ class Numbered(Sequence):
     def __getitem__(self, place: Any) -> Any:
         found = self._numbers[place]
         return str(found) if isinstance(found, int) else Numbered(found.start, found.stop)
+
+    def __or__(self, other: Numbered) -> Numbered:
+        """All numbers from the least of both to the greatest."""
+        ours, theirs = self._numbers, other._numbers
+        return Numbered(min(ours.start, theirs.start), max(ours.stop, theirs.stop))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):

@@ -288,6 +288,7 @@ def test_nobody_asks_for_the_class_of_a_risk_loss_family_or_ranker():
 # Things that are asked for attributes which they may not have, and are none of ours: rows and
 # labels as users give them, metrics, modules, estimators (which have fitted attributes or not).
 FOREIGN = {
+    "self.mapped",
     "X", "Y", "block", "column", "estimator", "kind", "metric", "model", "os", "raw", "regressor",
     "self", "self._map", "subject.X", "type(X)", "type(column)", "value", "y", "arrangement",
 }  # fmt: skip

@@ -1,11 +1,12 @@
-"""Models and options that are refused."""
+"""What a report is about: what is refused, and one prediction for everything."""
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
 import precede
-from precede import Judgments, RankBoost, Report
+from precede import Judgments, RankBoost, Report, margins
+from precede.model import Ensemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -37,3 +38,18 @@ def test_what_is_no_fitted_ranker_is_refused(search):
     several = precede.MultilabelBoost(n_estimators=1).fit(np.nan_to_num(X), labels)
     with pytest.raises(ValueError, match="gives a row 3 scores"):
         Report(several, np.nan_to_num(X), labels)
+
+
+def test_the_model_predicts_once(monkeypatch):
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+    model = RankBoost(n_estimators=3, step="bound").fit(X, y)
+    calls = []
+    predict = Ensemble.predict
+    monkeypatch.setattr(
+        Ensemble,
+        "predict",
+        lambda self, *given: calls.append(len(given[0])) or predict(self, *given),
+    )
+    report = Report(model, X, y)
+    assert calls.count(6) == 1
+    assert report.facts["margins"]["distribution"]["least"] == margins(model, X, y).minimum

@@ -15,12 +15,8 @@ from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
 from precede.losses import PairLoss, Price
 from precede.rankers.base import Family
-from precede.rankers.growers import (
-    TREE_PARAMETERS,
-    Trees,
-    check_tree_parameters,
-    learner,
-)
+from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
+from precede.rankers.regressors import learner
 from precede.risks.base import Risk
 from precede.risks.score_risk import ScoreRisk, risk_of
 
@@ -41,10 +37,16 @@ class TreeLearner:
     min_child_samples: int
     min_child_weight: float
     reg_lambda: float
+    reg_alpha: float
+    min_split_gain: float
     subsample: float
+    subsample_by: str
     max_features: float
+    max_features_by_split: float
     categorical_features: Any
+    cat_smooth: float
     monotone_constraints: Any
+    interaction_constraints: Any
     max_bins: int
     random_state: Any
     n_features_in_: int
@@ -62,15 +64,6 @@ class TreeLearner:
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "rankers='trees' or a regressor, or leave step_length out"
                 )
-
-    def _checkpoint(self, given: Any) -> Any:
-        drawn = self._learner()[1] and min(self.subsample, self.max_features) < 1
-        if given is not None and drawn:
-            raise ValueError(
-                f"subsample={self.subsample:g}, max_features={self.max_features:g}: a fit that "
-                "draws for its trees cannot be resumed to an equal model; set both to 1"
-            )
-        return super()._checkpoint(given)  # type: ignore[misc]
 
     def _learner(self) -> tuple[Family, bool]:
         """The family, and whether it fits a quadratic model of the risk."""
@@ -111,11 +104,36 @@ class TreeLearner:
 
     def _trees(self) -> Trees:
         seed = 0
-        if self.random_state is not None or self.subsample < 1 or self.max_features < 1:
+        drawn = min(self.subsample, self.max_features, self.max_features_by_split) < 1
+        if self.random_state is not None or drawn:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = {name: getattr(self, name) for name in TREE_PARAMETERS}
         given["categorical_features"] = self._category_numbers()
+        given["monotone_constraints"] = self._directions()
+        given["interaction_constraints"] = self._interactions()
         return Trees(**given, random_state=seed)
+
+    def _directions(self) -> Any:
+        """`monotone_constraints` with columns instead of names."""
+        given = self.monotone_constraints
+        return self._by_number(given) if isinstance(given, Mapping) else given
+
+    def _interactions(self) -> Any:
+        """`interaction_constraints` with columns instead of names."""
+        given = self.interaction_constraints
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            return given
+        return [
+            [*self._by_number(dict.fromkeys(group))]
+            if isinstance(group, Sequence) and not isinstance(group, str)
+            else group
+            for group in given
+        ]
+
+    def _by_number(self, given: Mapping[Any, Any]) -> dict[int, Any]:
+        names = getattr(self, "feature_names_in_", None)
+        columns = column_numbers([*given], names, self.n_features_in_)
+        return dict(zip(columns, given.values(), strict=True))
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         rankers, quadratic = self._learner()
@@ -171,26 +189,36 @@ class BoostedRanker(TreeLearner, BaseRanker):
         (`precede.bounds.convergence_bound`, with ``hessian="bound"`` and ``targets="sum"``).
     n_estimators, learning_rate : int, float in (0, 1]
         Number of rounds, and by what every step is multiplied.
-    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda
+    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
+min_split_gain
         The shape of a tree; see `Trees`.
     subsample, max_features : float in (0, 1]
         Shares of the rows and of the features drawn anew for every tree.
+    subsample_by : {"row", "query"}
+        Whether `subsample` draws rows or whole queries.
+    max_features_by_split : float in (0, 1]
+        Share of the features drawn anew for every split.
     categorical_features : list of column numbers or names, optional
         Columns that hold categories: whole numbers from 0, or text in a data frame. Columns of a
         categorical type (pandas "category", polars Categorical or Enum) need not be named. The
         categories of a data frame are kept with the model (`categories_`), which looks up those
         of later frames by their values; one that the fit has not seen counts as missing.
-    monotone_constraints : list of -1, 0 and 1, one for each feature, optional
-        Scores must fall (-1) or rise (1) with a feature.
+    cat_smooth : float
+        Smoothing of the order of categories; see `Trees`.
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        Scores must fall (-1) or rise (1) with a feature; columns by number or name.
+    interaction_constraints : list of lists of columns, optional
+        Groups of features, by number or name, that may occur together on a path of a tree; those
+        in no group form one more group.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
-        As for `RankBoost`. A warm start with `subsample` or `max_features` below 1 draws
-        anew, so it is not to the bit what one longer fit gives.
+        As for `RankBoost`. A warm start goes on with the draws of one longer fit, where
+        `random_state` is an integer.
     random_state : int or RandomState, optional
         For `subsample` and `max_features` below 1; everything else is deterministic.
 
     Notes
     -----
-    A round costs one tree of LightGBM and one evaluation of the risk (some three with a line
+    A round costs one tree (see `Trees`) and one evaluation of the risk (some three with a line
     search): O(n) for the exponential loss; for the others the number of pairs in short
     queries, O(n log n) or about 15 n in long ones. The number of threads and the order of the
     rows do not change the model.
@@ -228,10 +256,16 @@ class BoostedRanker(TreeLearner, BaseRanker):
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
         reg_lambda: float = 5.0,
+        reg_alpha: float = 0.0,
+        min_split_gain: float = 0.0,
         subsample: float = 1.0,
+        subsample_by: str = "row",
         max_features: float = 1.0,
+        max_features_by_split: float = 1.0,
         categorical_features: Sequence[int | str] | None = None,
-        monotone_constraints: Sequence[int] | None = None,
+        cat_smooth: float = 10.0,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
+        interaction_constraints: Sequence[Sequence[int | str]] | None = None,
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
@@ -256,10 +290,16 @@ class BoostedRanker(TreeLearner, BaseRanker):
         self.min_child_samples = min_child_samples
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.min_split_gain = min_split_gain
         self.subsample = subsample
+        self.subsample_by = subsample_by
         self.max_features = max_features
+        self.max_features_by_split = max_features_by_split
         self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
         self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
         self.max_bins = max_bins
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,20 +53,21 @@ class QBRank(TreeLearner, BaseRanker):
     learning_rate : float in (0, 1]
         The paper's shrinkage.
     balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the paper),or every query, or every item: a query then
+        Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
     rankers : "trees", Family or regressor
         The black box; see `BoostedRanker`.
-    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, subsample,
-    max_features, categorical_features, monotone_constraints, max_bins
-        The shape of a tree; see `Trees`.
-    n_estimators, early_stopping_rounds, eval_metric, callbacks, warm_start, random_state,
-    n_jobs, verbose
+    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
+min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
+categorical_features, cat_smooth, monotone_constraints, interaction_constraints
+        The shape of a tree; see `Trees` and `BoostedRanker`.
+    n_estimators, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
+random_state, n_jobs, verbose
         As for `BoostedRanker`.
 
     Notes
     -----
-    A round costs one tree of LightGBM and some three evaluations of R, each O(pairs) for short
+    A round costs one tree (see `Trees`) and some three evaluations of R, each O(pairs) for short
     queries and O(n log n) for long ones; no pair of graded labels is ever listed.
 
     References
@@ -110,10 +111,16 @@ class QBRank(TreeLearner, BaseRanker):
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
         reg_lambda: float = 0.0,
+        reg_alpha: float = 0.0,
+        min_split_gain: float = 0.0,
         subsample: float = 1.0,
+        subsample_by: str = "row",
         max_features: float = 1.0,
+        max_features_by_split: float = 1.0,
         categorical_features: Sequence[int | str] | None = None,
-        monotone_constraints: Sequence[int] | None = None,
+        cat_smooth: float = 10.0,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
+        interaction_constraints: Sequence[Sequence[int | str]] | None = None,
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
@@ -138,10 +145,16 @@ class QBRank(TreeLearner, BaseRanker):
         self.min_child_samples = min_child_samples
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.min_split_gain = min_split_gain
         self.subsample = subsample
+        self.subsample_by = subsample_by
         self.max_features = max_features
+        self.max_features_by_split = max_features_by_split
         self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
         self.monotone_constraints = monotone_constraints
+        self.interaction_constraints = interaction_constraints
         self.max_bins = max_bins
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric

@@ -82,6 +82,7 @@ class CoordinateDescent(Method):
         for ranker, weight in zip(*_parts(ensemble), strict=True):
             plan.step.again(self.risk, self.scores, ranker, weight)
             self._add(ranker, weight, ranker.on(training.table))
+        self.search.begin(len(self.ensemble))
         self.state = self.risk.state(self.scores)
 
     def advance(self) -> Round | None:

@@ -39,6 +39,7 @@ class Pull:
     curvature : function of a kind of Hessian ("newton", "bound", "terms") that gives its
         diagonal over the mass, or None where the risk has none
     terms : function that gives how many terms of the risk every row takes part in
+    query_start : first row of every query, and the end of the last; rows beyond are in none
     workers : threads, and the other machines
     """
 
@@ -46,6 +47,7 @@ class Pull:
     item_weight: Floats
     curvature: Callable[[str], Floats | None]
     terms: Callable[[], Floats]
+    query_start: NDArray[np.int64]
     workers: Workers
 
     def edge(self, values: NDArray) -> float:

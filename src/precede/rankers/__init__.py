@@ -17,14 +17,8 @@ if TYPE_CHECKING:
         ranker_from_dict,
     )
     from precede.rankers.columns import Column, Columns, Constant, Constants, Feature, Features
-    from precede.rankers.growers import (
-        Fitted,
-        RegressionSearch,
-        Regressors,
-        Trees,
-        TreeSearch,
-        check_targets,
-    )
+    from precede.rankers.growers import Trees, TreeSearch
+    from precede.rankers.regressors import Fitted, RegressionSearch, Regressors, check_targets
     from precede.rankers.stumps import Stump, Stumps, StumpSearch
     from precede.rankers.trees import (
         MOST_CATEGORIES,
@@ -45,14 +39,14 @@ __getattr__, __dir__, __all__ = lazily(
         "Family": "base",
         "Feature": "columns",
         "Features": "columns",
-        "Fitted": "growers",
+        "Fitted": "regressors",
         "Forest": "trees",
         "Found": "base",
         "MOST_CATEGORIES": "trees",
         "MOST_FEATURES": "trees",
         "Ranker": "base",
-        "RegressionSearch": "growers",
-        "Regressors": "growers",
+        "RegressionSearch": "regressors",
+        "Regressors": "regressors",
         "Search": "base",
         "Stump": "stumps",
         "StumpSearch": "stumps",
@@ -61,7 +55,7 @@ __getattr__, __dir__, __all__ = lazily(
         "TreeSearch": "growers",
         "Trees": "growers",
         "Union": "base",
-        "check_targets": "growers",
+        "check_targets": "regressors",
         "declared_kinds": "base",
         "exactly_searched": "base",
         "family": "base",

@@ -156,6 +156,9 @@ class Found:
 class Search:
     """A search of one family over one table, round after round."""
 
+    def begin(self, rounds: int) -> None:
+        """Go on after so many rounds of an earlier fit; what is drawn at random depends on it."""
+
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the ranker of the largest absolute edge; None if every edge is 0.
 
@@ -356,6 +359,10 @@ class Union(Family):
 class _Together(Search):
     def __init__(self, searches: list[Search]):
         self._searches = searches
+
+    def begin(self, rounds: int) -> None:
+        for search in self._searches:
+            search.begin(rounds)
 
     def rising(self) -> Search:
         return _Together([search.rising() for search in self._searches])

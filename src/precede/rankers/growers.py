@@ -1,64 +1,62 @@
-"""Regression learners as families of weak rankers: LightGBM's trees, or any regressor.
+"""Trees as a family of weak rankers, grown on our own histograms.
 
-A learner is given a pull and a weight for every row and fits ``pull / weight`` by weighted
-least squares: the best step under a quadratic model of the risk (Zheng et al. 2007, algorithm
-1). LightGBM bins the rows once and is handed gradients through its public interface for custom
-objectives; the trees it grows become ours (`precede.rankers.trees`).
+A round is given a pull and a weight for every row and fits ``pull / weight`` by weighted least
+squares: the best step under a quadratic model of the risk (Zheng et al. 2007, algorithm 1).
+`precede.rankers.growth` grows the tree; here are its parameters, the draws of rows and features,
+and the values of its leaves.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.exact import exact_sum
+from precede.engine.exact import exact_sum, sum_of
+from precede.engine.histogram import RowHistograms
+from precede.engine.packing import PackedRows, factors, pack_rows
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS, Pull
 from precede.engine.table import Table
-from precede.engine.workers import Workers, is_small, threads_for_openmp
+from precede.engine.workers import Workers, is_small
 from precede.judgments import column_numbers
-from precede.rankers.base import Family, Found, Ranker, Search, family
-from precede.rankers.trees import MOST_CATEGORIES, Tree, tree_from_lightgbm, tree_from_sklearn
+from precede.rankers.base import Family, Found
+from precede.rankers.growth import Allowed, Codes, Grown, Growth, Rows
+from precede.rankers.regressors import RegressionSearch, check_targets
+from precede.rankers.splits import Rules, SplitSearch, leaf_value
+from precede.rankers.trees import Tree
 
 __all__ = [
     "TREE_PARAMETERS",
-    "Fitted",
-    "RegressionSearch",
-    "Regressors",
     "TreeSearch",
     "Trees",
-    "check_targets",
     "check_tree_parameters",
-    "learner",
 ]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Keys = NDArray[np.uint64]
 
-# Gradients are rounded to this many steps up to the largest: float32 holds them exactly, and
-# sums of up to 2^29 of them are exact in double precision, in any order.
-GRID = 2.0**23
-TARGETS = ("sum", "average")
 # A round in which the rows or features drawn allow no split is tried again so many times.
 TRIES = 8
-
-
-# -- growing ---------------------------------------------------------------------------------
+# Tables of at most so many cells are summed in wide integers: two additions for each cell, but
+# nothing to flush.
+WIDE_CELLS = 1 << 19
+SUBSAMPLED = ("row", "query")
 
 
 class Trees(Family):
-    """Regression trees of a given number of leaves, grown by LightGBM.
+    """Regression trees of a given number of leaves, grown leaf by leaf.
 
     A round fits a tree to ``target_i = pull_i / weight_i`` by weighted least squares, with
     ``weight_i`` the curvature of the risk (or a bound of it) where the algorithm has one and
-    the item weight 1 otherwise; the algorithm then chooses the step.
+    the item weight 1 otherwise; the algorithm then chooses the step. A leaf has the value
+    ``S(sum pull, reg_alpha) / (sum weight + reg_lambda)``, where S moves a number towards 0.
 
     Parameters
     ----------
@@ -69,41 +67,56 @@ class Trees(Family):
         Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
         averaged, so that all rows weigh the same (see `precede.risks.score_risk.terms_of`).
     num_leaves : int
-        Most leaves of a tree; trees grow leaf by leaf, the best split first.
+        Most leaves of a tree; the leaf with the best split is split first.
     max_depth : int
-        Most splits on a way down; -1 for any number.
+        Most splits on a path from the root to a leaf; -1 for any number.
     min_child_samples : int
-        Least number of rows in a leaf. LightGBM estimates it: a child has the share of its
-        parent's rows that it has of its parent's weight.
+        Least number of rows in a leaf.
     min_child_weight : float
         Least sum of weights in a leaf, in units of the mean weight of a row.
-    reg_lambda : float
-        Penalty on the values of leaves, in units of the mean weight of a row: a leaf has the
-        value ``sum pull / (sum weight + reg_lambda · mean weight)``. An item of weight 2 counts
-        as two rows.
-    subsample, max_features : float in (0, 1]
-        Shares of the rows and of the features drawn anew for each tree.
+    reg_lambda, reg_alpha : float
+        Penalties on the square and on the absolute value of a leaf, in units of the mean weight
+        and of the mean absolute pull of a row. An item of weight 2 counts as two rows.
+    min_split_gain : float
+        Least decrease of the quadratic model that a split must bring, as a share of the total
+        absolute pull of all winners (1 is more than any split can bring).
+    subsample : float in (0, 1]
+        Share of the rows (or queries) drawn anew for each tree, each with this probability.
+        Rows that are equal in all bins are drawn together.
+    subsample_by : {"row", "query"}
+        Whether rows or whole queries are drawn.
+    max_features, max_features_by_split : float in (0, 1]
+        Shares of the features drawn anew for each tree, and of these for each split.
     categorical_features : list of int, optional
         Columns of whole numbers from 0 that name categories; in `BoostedRanker` and `QBRank`
-        also by name.
-    monotone_constraints : list of -1, 0 and 1, one for each feature, optional
-        Scores must fall (-1) or rise (1) with a feature.
-    max_bins : int
-        Most bins of a feature.
+        also by name. A split sends any set of categories to the left; see Notes.
+    cat_smooth : float
+        Rows of mean weight and no pull that are added to every category where categories are
+        put in order, and to `reg_lambda` where splits by categories are compared.
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        Scores must fall (-1) or rise (1) with a feature, over the whole tree.
+    interaction_constraints : list of lists of columns, optional
+        Groups of features that may occur together on a path from the root to a leaf. Features
+        that are in no group form one more group.
     random_state : int
-        For `subsample` and `max_features`.
-    lightgbm : dict, optional
-        Further parameters of LightGBM's tree learner, passed on as they are.
+        For `subsample`, `max_features` and `max_features_by_split`.
 
     Notes
     -----
-    LightGBM's bins and `min_child_samples` count rows, not weights; beyond that an item of
-    weight 2 is two items. In splits by more than four categories LightGBM adds `cat_l2` (10) to
-    `reg_lambda`, in the same unit.
-    Gradients are rounded to 2^-23 of the largest before LightGBM adds them up, so that its
-    sums are exact: the trees do not depend on the number of threads or the order of the rows.
-    In a process that was forked they are grown by one thread. Memory is LightGBM's: about one
-    byte a cell beside our own, and a copy of X while binning.
+    Growing takes O(rows · features · depth) at most, in additions of integers: pulls and weights
+    are rounded first (`precede.engine.packing`), so sums are exact and the tree does not depend
+    on the number of threads, the order of the rows or how they are divided between machines.
+    Values of leaves are computed from the numbers before rounding. Memory: two bytes for each
+    cell, 36 for each row, and 16 for each bin and leaf.
+
+    Missing values go to the side with the larger gain. Where no row of a node misses the feature
+    they go to the child with more rows (the left one if both have the same number), in scoring
+    as in every export.
+
+    Categories are sorted by ``sum pull / (sum weight + cat_smooth)`` in every node, and the best
+    cut of this order is the best of all divisions in two (Fisher 1958) but for the smoothing. The
+    254 heaviest categories of a feature have bins of their own; all others, missing and new ones
+    share a bin.
 
     Examples
     --------
@@ -118,6 +131,7 @@ class Trees(Family):
     name = "trees"
     quadratic = True
     takes_categories = True
+    distributable = True
 
     def __init__(
         self,
@@ -129,13 +143,17 @@ class Trees(Family):
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
         reg_lambda: float = 0.0,
+        reg_alpha: float = 0.0,
+        min_split_gain: float = 0.0,
         subsample: float = 1.0,
+        subsample_by: str = "row",
         max_features: float = 1.0,
+        max_features_by_split: float = 1.0,
         categorical_features: Any = None,
+        cat_smooth: float = 10.0,
         monotone_constraints: Any = None,
-        max_bins: int = 255,
+        interaction_constraints: Any = None,
         random_state: int = 0,
-        lightgbm: dict[str, Any] | None = None,
     ):
         self.hessian = hessian
         self.targets = targets
@@ -144,20 +162,24 @@ class Trees(Family):
         self.min_child_samples = min_child_samples
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
+        self.reg_alpha = reg_alpha
+        self.min_split_gain = min_split_gain
         self.subsample = subsample
+        self.subsample_by = subsample_by
         self.max_features = max_features
+        self.max_features_by_split = max_features_by_split
         self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
         self.monotone_constraints = monotone_constraints
-        self.max_bins = max_bins
+        self.interaction_constraints = interaction_constraints
         self.random_state = random_state
-        self.lightgbm = lightgbm
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Grow one tree for one pull."""
         return self.start(table).best(pull)
 
     def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
-        """Bin the rows of the table."""
+        """Copy the codes of the table row by row."""
         check_tree_parameters(self)
         return TreeSearch(self, table, workers or Workers(1))
 
@@ -177,44 +199,11 @@ class Trees(Family):
         given = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
         return f"Trees({', '.join(given)})"
 
-    def parameters(self, n_features: int, threads: int) -> dict[str, Any]:
-        """The parameters that LightGBM is given."""
-        constraints = _constraints(self.monotone_constraints, n_features)
-        return {
-            "objective": "none",
-            "metric": "None",
-            "verbosity": -1,
-            "num_threads": threads,
-            "learning_rate": 1.0,
-            "boost_from_average": False,
-            "deterministic": True,
-            "force_row_wise": True,
-            "feature_pre_filter": False,
-            "min_data_in_bin": 1,
-            "num_leaves": self.num_leaves,
-            "max_depth": self.max_depth,
-            # LightGBM estimates counts from weights; no leaf is empty anyway.
-            "min_data_in_leaf": self.min_child_samples if self.min_child_samples > 1 else 0,
-            "min_sum_hessian_in_leaf": self.min_child_weight,
-            "lambda_l2": self.reg_lambda,
-            "min_gain_to_split": 1e-12,  # what is less is rounding
-            "bagging_fraction": self.subsample,
-            "bagging_freq": int(self.subsample < 1),
-            "feature_fraction": self.max_features,
-            "max_bin": self.max_bins,
-            "data_random_seed": 1,
-            "bagging_seed": self.random_state,
-            "feature_fraction_seed": self.random_state,
-            "extra_seed": self.random_state,
-            **({} if constraints is None else {"monotone_constraints": constraints}),
-            **(self.lightgbm or {}),
-        }
-
 
 _DEFAULTS = {name: each.default for name, each in signature(Trees).parameters.items()}
 # What estimators that grow trees have as parameters of their own: all but the seed, which they
-# draw, and what is handed on to LightGBM.
-TREE_PARAMETERS = tuple(name for name in _DEFAULTS if name not in ("random_state", "lightgbm"))
+# draw.
+TREE_PARAMETERS = tuple(name for name in _DEFAULTS if name != "random_state")
 
 
 def check_tree_parameters(given: Any) -> None:
@@ -226,93 +215,96 @@ def check_tree_parameters(given: Any) -> None:
     whole_number("min_child_samples", given.min_child_samples, least=0)
     if given.max_depth != -1:
         whole_number("max_depth", given.max_depth, least=1)
-    in_range("subsample", given.subsample, 0.0, 1.0)
-    for name in ("min_child_weight", "reg_lambda"):
+    for name in ("subsample", "max_features", "max_features_by_split"):
+        in_range(name, getattr(given, name), 0.0, 1.0)
+    if given.subsample_by not in SUBSAMPLED:
+        raise ValueError(f"subsample_by={given.subsample_by!r} is unknown; use one of {SUBSAMPLED}")
+    for name in ("min_child_weight", "reg_lambda", "reg_alpha", "min_split_gain", "cat_smooth"):
         if not 0 <= getattr(given, name) < float("inf"):
             raise ValueError(f"{name}={getattr(given, name)!r} is out of range; use 0 or more")
 
 
-def _constraints(given: Any, n_features: int) -> list[int] | None:
+def _directions(given: Any, n_features: int) -> NDArray[np.int8]:
+    """Direction of every feature: -1, 0 or 1."""
     if given is None:
-        return None
-    signs = [int(sign) for sign in given]
+        return np.zeros(n_features, np.int8)
+    if isinstance(given, Mapping):
+        columns = column_numbers([*given], None, n_features)
+        signs = [0] * n_features
+        for column, sign in zip(columns, given.values(), strict=True):
+            signs[column] = sign
+    else:
+        signs = [int(sign) for sign in given]
     if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
         raise ValueError(
-            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} features"
+            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} "
+            "features, or a dict of columns to -1 or 1"
         )
-    return signs
+    return np.array(signs, np.int8)
 
 
-class RegressionSearch(Search):
-    """Rankers fitted to a quadratic model of the risk by weighted least squares."""
-
-    hessian: str = "newton"
-    targets: str = "sum"
-
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        """Fit a ranker to the pull, every row weighing the same."""
-        return self.fit(pull, np.ones(pull.size), allowed)
-
-    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
-        """Fit a ranker to the quadratic model of the risk."""
-        weight, rows = pull.hessian(self.hessian), pull.rows
-        if self.targets == "sum":
-            return self.fit(pull.values, weight, allowed, rows=rows)
-        terms = pull.terms()
-        found = self.fit(pull.values / terms, weight / terms, allowed, rows=rows)
-        if found is None or found.values is None:
-            return None
-        edge = pull.edge(found.values)
-        return replace(found, edge=edge) if edge != 0 else None
-
-    def fit(
-        self,
-        pull: Floats,
-        weight: Floats,
-        allowed: NDArray[np.bool_] | None = None,
-        *,
-        rows: float | None = None,
-    ) -> Found | None:
-        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps.
-
-        `rows` is how many rows there are, an item of weight 2 being two.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define fit(pull, weight)")
+def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
+    """Groups of features that may meet on a path; those that are in no group are one more."""
+    if given is None:
+        return []
+    if isinstance(given, str) or not all(
+        isinstance(group, Sequence | set | frozenset) and not isinstance(group, str)
+        for group in given
+    ):
+        raise ValueError(
+            f"interaction_constraints={given!r}: give a list of lists of columns, for example "
+            "[[0, 1], [2, 3, 4]]"
+        )
+    groups = [frozenset(column_numbers([*group], None, n_features)) for group in given]
+    rest = frozenset(range(n_features)) - frozenset().union(*groups)
+    return [group for group in [*groups, rest] if group]
 
 
 class TreeSearch(RegressionSearch):
-    """LightGBM on one table: a tree a round, its output read from consecutive score vectors."""
+    """Grows a tree for every pull, on the rows of one table."""
 
     def __init__(self, family: Trees, table: Table, workers: Workers):
-        import lightgbm  # noqa: PLC0415  (only for those who grow trees)
-
         self._family, self._table, self._workers = family, table, workers
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
-        small = is_small("grown cells", table.codes.size)
-        threads = 1 if small else threads_for_openmp(workers.jobs)
-        parameters = family.parameters(table.n_features, threads)
-        data = lightgbm.Dataset(
-            _rows_of(table),
-            label=np.zeros(table.n_places),
-            categorical_feature=self._categories(),
-            params=parameters,
-        )
-        self._booster = lightgbm.Booster(parameters, data)
-        self._scores = np.zeros(table.n_places)
-        self._grown = 0
-        self._sampled = family.subsample < 1 or family.max_features < 1
+        bins = table.bins
+        # Features that are constant are not looked at.
+        self._features = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
+        categorical = np.zeros(table.n_features, np.bool_)
+        categorical[column_numbers(family.categorical_features, None, table.n_features)] = True
+        monotone = _directions(family.monotone_constraints, table.n_features)
+        both = np.flatnonzero(categorical & (monotone != 0))
+        if both.size:
+            raise ValueError(
+                f"column {both[0]} has categories, which have no order for monotone_constraints; "
+                "give 0 for it"
+            )
+        self._groups = _groups(family.interaction_constraints, table.n_features)
+        self._histograms = RowHistograms(table, self._features, workers)
+        self._growth = Growth(
+            self._histograms,
+            self._column,
+            SplitSearch(
+                self._histograms.start, self._histograms.n_bins, monotone[self._features],
+                categorical[self._features],
+            ),
+            workers,
+        )  # fmt: skip
+        cells = sum_of(lambda: table.n_places, workers) * max(1, self._features.size)
+        self._wide = cells <= WIDE_CELLS
+        self._round = 0
+        self._keys: Keys | None = None
 
-    def _categories(self) -> list[int]:
-        bins = self._table.bins
-        features = column_numbers(self._family.categorical_features, None, bins.n_features)
-        for feature in features:
-            if bins.low[feature] < 0 or bins.high[feature] >= MOST_CATEGORIES:
-                raise ValueError(
-                    f"column {feature} is a categorical feature with values from "
-                    f"{bins.low[feature]:g} to {bins.high[feature]:g}; number its categories "
-                    "0, 1, 2, ... (NaN is missing)"
-                )
-        return features
+    def begin(self, rounds: int) -> None:
+        """Draw as after so many rounds."""
+        self._round = rounds
+
+    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+        """Grow a tree for the quadratic model of the risk."""
+        if self._family.subsample < 1 and self._keys is None:
+            self._keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
+            if self._family.subsample_by == "query":
+                self._keys = _query_keys(self._keys, pull.query_start)
+        return super().best_for(pull, allowed)
 
     def fit(
         self,
@@ -323,237 +315,250 @@ class TreeSearch(RegressionSearch):
         rows: float | None = None,
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
-        if allowed is not None and not allowed.all():
-            raise ValueError(
-                "max_features below 1 is for trees to draw; pass rankers=Trees(max_features=...)"
-            )
-        mean = exact_sum(weight, self._workers) / (rows or max(weight.size, 1))
-        if not mean > 0:
+        count = sum_of(lambda: weight.size, self._workers)
+        mean = exact_sum(weight, self._workers) / (rows or max(count, 1))
+        if not mean > 0 or not self._features.size:
             return None
-        gradient, unit = _on_grid(pull, -1.0, self._workers)
-        hessian, largest = _on_grid(weight, mean, self._workers)
-        hessian *= np.float32(largest)  # a power of two: back to rows of mean weight, exactly
-        before = self._booster.current_iteration()
-        for _ in range(TRIES if self._sampled else 1):
-            self._booster.update(fobj=lambda *_: (gradient, hessian))
-            if self._booster.current_iteration() > before:
+        numbers = pack_rows(pull, weight, self._workers, wide=self._wide)
+        if numbers is None:
+            return None
+        rules = self._rules(numbers, mean, rows or count)
+        drawn = self._family
+        sampled = min(drawn.subsample, drawn.max_features, drawn.max_features_by_split) < 1
+        grown, inside = Grown(), None
+        for attempt in range(TRIES if sampled else 1):
+            inside = self._draw_rows(attempt)
+            grown = self._growth.grow(
+                numbers, rules, drawn.num_leaves, drawn.max_depth, rows=inside,
+                allowed=self._draw_features(attempt, allowed),
+            )  # fmt: skip
+            if grown.splits:
                 break
-        else:
-            return None
-        return self._read(pull, unit / mean)
+        self._round += 1
+        return self._found(grown, numbers, rules, mean, pull, weight, inside)
 
-    def _read(self, pull: Floats, unit: float) -> Found | None:
-        """The last tree, its values on the training rows, and its edge."""
-        last = self._booster.current_iteration() - 1
-        dump = self._booster.dump_model(start_iteration=last, num_iteration=1)
-        grown = tree_from_lightgbm(dump["tree_info"][0]["tree_structure"])
-        scores: list[Floats] = []
-
-        def look(seen: Floats, _: Any) -> tuple[str, float, bool]:
-            scores.append(seen)
-            return "seen", 0.0, True
-
-        self._booster.eval_train(look)
-        tree = _scaled(grown, unit)
-        if tree.n_leaves == 1:
-            return None
-        rising = np.argsort(grown.value, kind="stable")
-        values = np.empty(pull.size)
-        edges = np.empty(pull.size)
-        self._workers.run(
-            _nearest_leaves, pull.size, scores[0], self._scores,
-            _bounds_between(np.array(grown.value)[rising]), np.array(tree.value)[rising], pull,
-            values, edges, small=is_small("rows", pull.size),
-        )  # fmt: skip
-        edge = exact_sum(edges, self._workers)
-        return Found(tree, edge, values=values) if edge != 0 else None
-
-
-def check_targets(targets: str) -> str:
-    """Refuse anything but the ways to join the pairs of a row."""
-    if targets not in TARGETS:
-        raise ValueError(f"targets={targets!r} is unknown; use one of {TARGETS}")
-    return targets
-
-
-def _rows_of(table: Table) -> Any:
-    """Rows in the order of the places; sparse ones stay sparse."""
-    if table.X is None:  # a table on disk says what it has not
-        return table.rows()
-    if scipy.sparse.issparse(table.X):
-        return table.X.tocsr()[table.order]
-    rows = table.X[table.order]
-    return np.ascontiguousarray(rows)
-
-
-def _on_grid(
-    values: Floats, divisor: float, workers: Workers
-) -> tuple[NDArray[np.float32], float]:  # fmt: skip
-    """Values over a divisor and a power of two, rounded so that sums of them are exact."""
-    small = is_small("rows", values.size)
-    largest = max(workers.run(_largest_size, values.size, values, small=small)) / abs(divisor)
-    if largest == 0:
-        return np.zeros(values.size, np.float32), 1.0
-    exponent = math.frexp(largest)[1]
-    # In two factors: of the smallest numbers the inverse is beyond the range of floats.
-    half = exponent // 2
-    factors = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
-    grid = np.empty(values.size, np.float32)
-    workers.run(_round_to_grid, values.size, values, divisor, *factors, GRID, grid, small=small)
-    return grid, math.ldexp(1.0, exponent)
-
-
-def _bounds_between(rising: Floats) -> Floats:
-    """Middles between neighbours, and infinities up to one less than a power of two."""
-    size = 1 << (rising.size - 1).bit_length()
-    middle = 0.5 * (rising[1:] + rising[:-1])
-    return np.concatenate([middle, np.full(size - rising.size, np.inf)])
-
-
-def _scaled(tree: Tree, unit: float) -> Tree:
-    """The tree with its values in other units."""
-    fields = {name: getattr(tree, name) for name in tree.__dataclass_fields__ if name != "name"}
-    return Tree(**{**fields, "value": tuple(unit * value for value in tree.value)})
-
-
-# -- any regressor ---------------------------------------------------------------------------
-
-
-class Fitted(Ranker):
-    """A fitted regressor of scikit-learn's kind: any function of a row, but not plain numbers."""
-
-    name: ClassVar[str] = "regressor"
-
-    def __init__(self, regressor: Any):
-        self.regressor = regressor
-
-    def __call__(self, X: NDArray) -> Floats:
-        """What the regressor predicts."""
-        return np.asarray(self.regressor.predict(X), np.float64)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Refuse: a model file holds plain numbers and executes nothing."""
-        raise ValueError(
-            f"a fitted {type(self.regressor).__name__} is not plain numbers and cannot be saved; "
-            "use rankers='trees' or a DecisionTreeRegressor, or pickle the model at your own risk"
+    def _rules(self, numbers: PackedRows, mean: float, rows: float) -> Rules:
+        family = self._family
+        return Rules(
+            pull_unit=numbers.pull_unit,
+            weight_unit=numbers.weight_unit / mean,
+            count_bits=numbers.count_bits,
+            reg_lambda=family.reg_lambda,
+            reg_alpha=family.reg_alpha * numbers.total / rows,
+            min_gain=2 * mean * family.min_split_gain,
+            min_count=family.min_child_samples,
+            min_weight=family.min_child_weight,
+            cat_smooth=family.cat_smooth,
         )
 
-    def __repr__(self) -> str:
-        return f"Fitted({self.regressor!r})"
+    def _column(self, feature: int) -> Codes:
+        """Codes of a feature, for all rows."""
+        if self._table.streamed:
+            return self._histograms.codes[:, feature]
+        return self._table.codes[self._features[feature]]
 
+    # -- draws -----------------------------------------------------------------------------
 
-class Regressors(Family):
-    """A regressor of scikit-learn's kind as black box: it must accept `sample_weight`.
+    def _draw_rows(self, attempt: int) -> Rows | None:
+        """Rows of this round: of each a number follows from its bins, the seed and the round."""
+        if self._keys is None:
+            return None
+        mixed = _mixed(self._keys, self._family.random_state, self._round, attempt)
+        chance = mixed >> np.uint64(11)
+        return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
 
-    The regressor is cloned and fitted anew on all rows in every round, which costs whatever
-    it costs; a `DecisionTreeRegressor` becomes a `Tree`, anything else a `Fitted`, which
-    cannot be saved as JSON. scikit-learn's trees read features as float32: values that
-    differ by less are one.
+    def _draw_features(self, attempt: int, allowed: NDArray[np.bool_] | None) -> Allowed | None:
+        """What the growth asks which features a node may be split on; None if it may on all."""
+        family = self._family
+        tree = np.ones(self._features.size, np.bool_) if allowed is None else allowed[self._features]
+        tree = self._share(tree, family.max_features, attempt, -1)
+        if tree.all() and family.max_features_by_split == 1 and not self._groups:
+            return None
 
-    Examples
-    --------
-    >>> from sklearn.linear_model import LinearRegression
-    >>> from precede import BoostedRanker
-    >>> from precede.datasets import search_results
-    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
-    >>> model = BoostedRanker(rankers=LinearRegression(), n_estimators=5)
-    >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.rankers[0]
-    Fitted(LinearRegression())
-    """
+        def of_node(split: int, path: frozenset[int]) -> NDArray[np.bool_]:
+            here = tree
+            if self._groups:
+                used = {int(self._features[feature]) for feature in path}
+                groups = [group for group in self._groups if used <= group]
+                free = frozenset().union(*groups)
+                here = here & np.array([int(each) in free for each in self._features])
+            return self._share(here, family.max_features_by_split, attempt, split + 1)
 
-    quadratic = True
+        return of_node
 
-    def __init__(self, regressor: Any, *, hessian: str = "newton", targets: str = "sum"):
-        if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
-            raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
-        self.regressor = regressor
-        self.hessian = hessian
-        self.targets = targets
+    def _share(
+        self, of: NDArray[np.bool_], share: float, attempt: int, split: int
+    ) -> NDArray[np.bool_]:
+        """Draw a share of the features that are in a set, at least one."""
+        if share == 1:
+            return of
+        keys = _mixed(self._features.astype(np.uint64), self._family.random_state, self._round,
+                      attempt * 1_000_003 + split + 7)  # fmt: skip
+        among = np.flatnonzero(of)
+        chosen = among[np.argsort(keys[among], kind="stable")]
+        drawn = np.zeros(of.size, np.bool_)
+        drawn[chosen[: max(1, round(share * among.size))]] = True
+        return drawn
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Fit the regressor once."""
-        return self.start(table).best(pull)
+    # -- leaves ----------------------------------------------------------------------------
 
-    def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
-        """Copy the rows once."""
-        return _RegressorSearch(self, table)
-
-    def __repr__(self) -> str:
-        return f"Regressors({self.regressor!r})"
-
-
-def learner(rankers: Any, *, hessian: str = "newton", targets: str = "sum") -> Family:
-    """The family of a name, or of a regressor of scikit-learn's kind; a family as it is.
-
-    >>> from sklearn.linear_model import LinearRegression
-    >>> learner("stumps"), learner(LinearRegression())
-    (Stumps(), Regressors(LinearRegression()))
-    """
-    if not isinstance(rankers, str | Family) and hasattr(rankers, "fit"):
-        return Regressors(rankers, hessian=hessian, targets=targets)
-    return family(rankers)
-
-
-class _RegressorSearch(RegressionSearch):
-    def __init__(self, family: Regressors, table: Table):
-        self._regressor = family.regressor
-        self.hessian, self.targets = family.hessian, check_targets(family.targets)
-        self._rows = np.asarray(table.rows())
-
-    def fit(
+    def _found(
         self,
+        grown: Grown,
+        numbers: PackedRows,
+        rules: Rules,
+        mean: float,
         pull: Floats,
         weight: Floats,
-        allowed: NDArray[np.bool_] | None = None,
-        *,
-        rows: float | None = None,
+        inside: Rows | None,
     ) -> Found | None:
-        from sklearn.base import clone  # noqa: PLC0415  (scikit-learn's, for its regressors)
+        """The tree with the values of its leaves, its values on all rows, and its edge."""
+        if not grown.splits:
+            return None
+        leaf, small = self._leaf_of_rows(grown, inside), is_small("rows", pull.size)
+        bits = numbers.exact_bits
+        read = leaf, pull, weight, *factors(bits[0]), *factors(bits[1]), len(grown.leaves)
+        if inside is not None:
+            drawn = np.zeros(pull.size, np.bool_)
+            drawn[inside] = True
+            read = np.where(drawn, leaf, -1), *read[1:]
+        sums = sum_of(
+            lambda: sum(self._workers.run(_sums_of_leaves, pull.size, *read, small=small)),
+            self._workers,
+        )
+        pulls, weights = np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
+        value = np.array([
+            leaf_value(pulls[k], weights[k] / mean, rules, node.least, node.most) / mean
+            for k, node in enumerate(grown.leaves)
+        ])  # fmt: skip
+        values = np.empty(pull.size)
+        self._workers.run(_values_of_rows, pull.size, leaf, value, values, small=small)
+        edge = float(np.dot(value, pulls))
+        if inside is not None:
+            edge = exact_sum(pull * values, self._workers)
+        if not edge > 0:
+            return None
+        return Found(self._tree(grown, value, rules, mean), edge, values=values)
 
-        if allowed is not None and not allowed.all():
-            raise ValueError("max_features below 1 is not for regressors; give them a share")
-        mean = exact_sum(weight) / (rows or weight.size)
-        fitted = clone(self._regressor).fit(self._rows, pull / weight, sample_weight=weight / mean)
-        ranker: Ranker = Fitted(fitted)
-        if type(fitted).__name__ == "DecisionTreeRegressor":
-            ranker = tree_from_sklearn(fitted)
-        values = ranker(self._rows)
-        edge = exact_sum(pull * values)
-        return Found(ranker, edge, values=values) if edge > 0 else None
+    def _leaf_of_rows(self, grown: Grown, inside: Rows | None) -> NDArray[np.int32]:
+        """Number of the leaf of every row."""
+        leaf = np.empty(self._table.n_places, np.int32)
+        order = sorted(range(len(grown.leaves)), key=lambda k: (grown.leaves[k].low, k))
+        ends = np.array([grown.leaves[k].high for k in order], np.int64)
+        buffer = np.array([grown.leaves[k].buffer for k in order], np.int64)
+        if inside is not None:
+            sides = np.array([split.left_codes for split in grown.splits])
+            feature = np.array([split.feature for split in grown.splits], np.int64)
+            child = np.array([grown.left, grown.right], np.int64)
+            self._workers.run(
+                _walk, leaf.size, self._histograms.codes, feature, sides, child, leaf,
+                small=is_small("heavy rows", leaf.size),
+            )  # fmt: skip
+            return leaf
+        self._workers.run(
+            _mark, leaf.size, np.array(order, np.int32), ends, buffer, *self._growth.lists, leaf,
+            small=is_small("rows", leaf.size),
+        )  # fmt: skip
+        return leaf
+
+    def _tree(self, grown: Grown, value: Floats, rules: Rules, mean: float) -> Tree:
+        bins, features = self._table.bins, self._features
+        threshold, sets = [], []
+        for split in grown.splits:
+            feature = int(features[split.feature])
+            cuts = bins.cuts[feature]
+            if split.cut < 0:
+                threshold.append(0.0)
+                sets.append(bins.categories_at(feature, split.left_codes))
+            else:
+                # All values that are not missing may go left.
+                threshold.append(float(cuts[split.cut]) if split.cut < cuts.size else np.inf)
+                sets.append(())
+        mask = (1 << rules.count_bits) - 1
+        return Tree(
+            split_feature=tuple(int(features[split.feature]) for split in grown.splits),
+            threshold=tuple(threshold),
+            missing_left=tuple(bool(split.left_codes[255]) for split in grown.splits),
+            left=tuple(grown.left),
+            right=tuple(grown.right),
+            value=tuple(value.tolist()),
+            count=tuple(node.sums[1] & mask for node in grown.leaves),
+            gain=tuple(split.gain / (2 * mean) for split in grown.splits),
+            categories=tuple(sets) if any(sets) else (),
+        )
+
+
+def _mixed(keys: Keys, *more: int) -> Keys:
+    """Keys mixed with some numbers, as if at random (splitmix64)."""
+    mixed = keys.copy()
+    for number in more:
+        mixed += np.uint64(number * 0x9E3779B97F4A7C15 % 2**64) + np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed ^= mixed >> np.uint64(shift)
+            mixed *= np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def _query_keys(keys: Keys, query_start: Integers) -> Keys:
+    """The same key for all rows of a query; rows beyond the last query keep theirs."""
+    keys = keys.copy()
+    if query_start.size > 1:
+        sizes = np.diff(query_start)
+        sums = np.add.reduceat(keys[: query_start[-1]], query_start[:-1][sizes > 0])
+        keys[: query_start[-1]] = np.repeat(sums, sizes[sizes > 0])
+    return keys
 
 
 # -- kernels ---------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _nearest_leaves(begin, end, now, before, bounds, ours, pull, values, edges):
-    """Which leaf every row fell into, from what it added to the score.
-
-    Adding to a score rounds, so the nearest value is the one; `before` becomes `now`. The
-    bounds between neighbours are halved without a branch: nobody could predict it.
-    """
-    for place in range(begin, end):
-        added = now[place] - before[place]
-        before[place] = now[place]
-        leaf = 0
-        half = (bounds.size + 1) // 2
-        while half > 0:
-            leaf += half * (added > bounds[leaf + half - 1])
-            half //= 2
-        values[place] = ours[leaf]
-        edges[place] = pull[place] * ours[leaf]
+def _mark(
+    low: int, high: int, order: Rows, ends: Integers, buffer: Integers, one: Rows, other: Rows,
+    leaf: Rows,
+) -> None:  # fmt: skip
+    """Write the leaf of the rows at positions low..high of the lists."""
+    k = 0
+    at = low
+    while at < high:
+        while ends[k] <= at:
+            k += 1
+        rows = one if buffer[k] == 0 else other
+        for i in range(at, min(ends[k], high)):
+            leaf[rows[i]] = order[k]
+        at = ends[k]
 
 
 @njit(cache=True, nogil=True)
-def _largest_size(low, high, values):
-    largest = 0.0
-    for place in range(low, high):
-        largest = max(largest, abs(values[place]))
-    return largest
+def _walk(
+    low: int, high: int, codes: Codes, feature: Integers, sides: NDArray[np.bool_],
+    child: Integers, leaf: Rows,
+) -> None:  # fmt: skip
+    """Find the leaf of every row by its codes."""
+    for row in range(low, high):
+        node = np.int64(0)
+        while node >= 0:
+            left = sides[node, codes[row, feature[node]]]
+            node = child[0 if left else 1, node]
+        leaf[row] = -1 - node
 
 
 @njit(cache=True, nogil=True)
-def _round_to_grid(low, high, values, divisor, one, other, steps, grid):
-    for place in range(low, high):
-        scaled = values[place] / divisor * one * other
-        grid[place] = np.float32(np.rint(scaled * steps) / steps)
+def _sums_of_leaves(
+    low: int, high: int, leaf: Rows, pull: Floats, weight: Floats, one: float, other: float,
+    weight_one: float, weight_other: float, leaves: int,
+) -> Integers:  # fmt: skip
+    """Exact sums of pull and weight over the rows of every leaf."""
+    sums = np.zeros((leaves, 2), np.int64)
+    for row in range(low, high):
+        if leaf[row] >= 0:
+            sums[leaf[row], 0] += np.int64(np.rint(pull[row] * one * other))
+            sums[leaf[row], 1] += np.int64(np.rint(weight[row] * weight_one * weight_other))
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _values_of_rows(low: int, high: int, leaf: Rows, value: Floats, values: Floats) -> None:
+    for row in range(low, high):
+        values[row] = value[leaf[row]]

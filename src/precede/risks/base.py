@@ -165,7 +165,9 @@ class BoundRisk:
             except NotImplementedError:
                 return None
 
-        return Pull(state.pull, self.arrangement.weight, curvature, self.terms, self.workers)
+        places = self.arrangement
+        query_start = places.level_start[places.query_start]
+        return Pull(state.pull, places.weight, curvature, self.terms, query_start, self.workers)
 
     def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
         """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""

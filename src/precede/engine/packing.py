@@ -1,0 +1,158 @@
+"""Gradients and Hessians of rows as integers, so that histograms of them are exact.
+
+A tree is grown from sums of the pull and of its weight (the Hessian) over sets of rows. Both
+become integers first: sums of integers do not depend on the order of the rows, on threads or on
+machines, and the histogram of a node minus that of one child is exactly that of the other.
+
+*Packed*: all three numbers of a row in one 64-bit word, so that a cell costs one addition::
+
+    bit 63 ........ 38 37 ........ 12 11 ....... 0
+        pull, signed   weight         rows
+
+A word holds the sum of some thousand rows before a part overflows (`BLOCK`); histograms are
+therefore filled in blocks and added to wide ones. Numbers are rounded to about 1/8192 of their
+mean.
+
+*Wide*: one word for the pull, rounded to 2^-60 of the total, one for weight and count. Used
+where it is no slower (small tables), and where some numbers are so much larger than the mean
+that they do not fit into a packed word.
+
+The histograms of both have two words for each bin: the sum of the pulls, and
+``weight << count_bits | count``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.exact import exact_sum, greatest_of, sum_of
+from precede.engine.workers import Workers, is_small
+
+__all__ = ["BLOCK", "PackedRows", "factors", "pack_rows"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Most rows in a packed sum; kernels here and in `histogram` write the layout out.
+BLOCK = 4095
+COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26
+assert (BLOCK, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"
+# Packed pulls have a mean size between 2^12 and 2^13, weights between 2^13 and 2^14, so that
+# a block of mean rows fits; rows beyond these sizes do not leave room for others.
+MEAN_PULL, MEAN_WEIGHT = 13, 14
+MOST_PULL, MOST_WEIGHT = 2.0**23, 2.0**24
+
+
+@dataclass(frozen=True)
+class PackedRows:
+    """The integers of all rows.
+
+    Attributes
+    ----------
+    packed : one word for each row, or None where numbers are wide
+    pull, weight_count : the two words of each row, or None where they are packed
+    pull_unit, weight_unit : what a 1 stands for in histograms
+    count_bits : by how many bits weights are shifted in the second word of a bin
+    total : sum of the absolute pulls of all rows
+    exact_bits : of the powers of two by which pulls and weights are multiplied to be summed as
+        wide integers
+    """
+
+    packed: Integers | None
+    pull: Integers | None
+    weight_count: Integers | None
+    pull_unit: float
+    weight_unit: float
+    count_bits: int
+    total: float
+    exact_bits: tuple[int, int]
+
+
+def pack_rows(
+    pull: Floats, weight: Floats, workers: Workers, *, wide: bool = False
+) -> PackedRows | None:
+    """Turn pulls and weights into integers; None if all pulls or all weights are 0.
+
+    `wide` asks for wide numbers. O(n). On several machines the units are those of all rows.
+
+    >>> import numpy as np
+    >>> rows = pack_rows(np.array([0.5, -0.25]), np.ones(2), Workers(1), wide=True)
+    >>> rows.pull * rows.pull_unit, rows.weight_count & (2**rows.count_bits - 1)
+    (array([ 0.5 , -0.25]), array([1, 1]))
+    """
+    count = sum_of(lambda: pull.size, workers)
+    total, total_weight = exact_sum(np.abs(pull), workers), exact_sum(weight, workers)
+    if not (total > 0 and total_weight > 0):
+        return None
+    largest, heaviest = _largest(pull, workers), _largest(weight, workers)
+    count_bits = count.bit_length()
+    of_mean = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
+    pull_bits = MEAN_PULL - of_mean[0]
+    weight_bits = min(MEAN_WEIGHT, 62 - 2 * count_bits) - of_mean[1]
+    fits = (
+        math.ldexp(largest, pull_bits) < MOST_PULL and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
+    )
+    exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
+    small = is_small("rows", pull.size)
+    if fits and not wide:
+        packed = np.empty(pull.size, np.int64)
+        workers.run(
+            _pack, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits), packed,
+            small=small,
+        )  # fmt: skip
+        words = packed, None, None
+    else:
+        pull_bits = exact_bits[0]
+        weight_bits = 62 - count_bits - math.frexp(total_weight)[1]
+        pulls, weights = np.empty(pull.size, np.int64), np.empty(pull.size, np.int64)
+        workers.run(
+            _widen, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits),
+            count_bits, pulls, weights, small=small,
+        )  # fmt: skip
+        words = None, pulls, weights
+    units = math.ldexp(1.0, -pull_bits), math.ldexp(1.0, -weight_bits)
+    return PackedRows(*words, *units, count_bits, total, exact_bits)
+
+
+def _largest(values: Floats, workers: Workers) -> float:
+    return float(greatest_of(lambda: max(values.max(initial=0.0), -values.min(initial=0.0)), workers))
+
+
+def factors(bits: int) -> tuple[float, float]:
+    """2^bits in two factors: of the smallest numbers the inverse is beyond the range of floats.
+
+    >>> factors(3)
+    (2.0, 4.0)
+    """
+    half = bits // 2
+    return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _pack(
+    low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
+    weight_other: float, packed: Integers,
+) -> None:  # fmt: skip
+    for row in range(low, high):
+        first = np.int64(np.rint(pull[row] * one * other))
+        second = np.int64(np.rint(weight[row] * weight_one * weight_other))
+        packed[row] = (first << 38) + (second << 12) + 1
+
+
+@njit(cache=True, nogil=True)
+def _widen(
+    low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
+    weight_other: float, count_bits: int, pulls: Integers, weights: Integers,
+) -> None:  # fmt: skip
+    for row in range(low, high):
+        pulls[row] = np.int64(np.rint(pull[row] * one * other))
+        second = np.int64(np.rint(weight[row] * weight_one * weight_other))
+        weights[row] = (second << count_bits) + 1

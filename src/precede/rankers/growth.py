@@ -1,0 +1,284 @@
+"""Growing one tree: leaf by leaf, the best split first.
+
+The rows of a node stand side by side in a list of row numbers, in their old order. A split moves
+them to another list, left child first, and sums the histogram of the smaller child; that of the
+larger child is the node's less the smaller one's, exactly, since both are sums of integers. On
+several machines each holds the lists of its own rows, and the histograms of the smaller children
+are all that travels.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.exact import sum_of
+from precede.engine.histogram import RowHistograms
+from precede.engine.packing import PackedRows
+from precede.engine.workers import Workers, is_small
+from precede.rankers.splits import Node, Rules, Split, SplitSearch
+
+__all__ = ["Allowed", "Codes", "Growth", "Grown", "Rows"]
+
+Integers = NDArray[np.int64]
+Rows = NDArray[np.int32]
+Codes = NDArray[np.uint8]
+
+# Which features a node may be split on: of the number of the split whose child it is (or -1), and
+# of the features on the way down to it.
+Allowed = Callable[[int, frozenset[int]], NDArray[np.bool_] | None]
+
+
+@dataclass
+class Grown:
+    """A tree without values: its splits in the order in which they were made, and its leaves.
+
+    Children are numbered as in `precede.rankers.trees.Tree`: a split by its number, leaf k as
+    ``-1 - k``.
+    """
+
+    splits: list[Split] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    leaves: list[Node] = field(default_factory=list)
+
+
+class Growth:
+    """Grows trees on the rows of one table.
+
+    Parameters
+    ----------
+    histograms : RowHistograms
+        The codes by row, and sums over them.
+    columns : function of a number of a feature
+        Gives the same codes of one feature, for all rows.
+    search : SplitSearch
+        Finds the best split of a node.
+    workers : Workers
+        Threads, and the other machines.
+
+    Attributes
+    ----------
+    lists : the two lists of row numbers, in which the leaves of the last tree are ranges
+    """
+
+    def __init__(
+        self,
+        histograms: RowHistograms,
+        columns: Callable[[int], Codes],
+        search: SplitSearch,
+        workers: Workers,
+    ):
+        self._histograms, self._columns = histograms, columns
+        self._search, self._workers = search, workers
+        self.lists = [np.empty(histograms.n_rows, np.int32) for _ in range(2)]
+        self._spare: Integers | None = None
+
+    def grow(
+        self,
+        numbers: PackedRows,
+        rules: Rules,
+        num_leaves: int,
+        max_depth: int,
+        *,
+        rows: Rows | None = None,
+        allowed: Allowed | None = None,
+    ) -> Grown:
+        """Split the leaf with the largest gain until there are enough leaves or no gain is left.
+
+        `rows` are the numbers of the rows to grow on; all by default. `allowed` says which
+        features a node may be split on. O(rows · features · depth) at most; half of it where the
+        halves of every split are equal.
+        """
+        self._numbers, self._rules, self._max_depth = numbers, rules, max_depth
+        self._allowed = allowed
+        size = self._start(rows)
+        root = self._root(size)
+        grown = Grown(leaves=[root])
+        origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
+        used: list[frozenset[int]] = [frozenset()]
+        waiting: list[tuple[float, int]] = []
+        self._look(root, 0, waiting)
+        while waiting and len(grown.leaves) < num_leaves:
+            _, number = heapq.heappop(waiting)
+            node, split = grown.leaves[number], grown.leaves[number].split
+            assert split is not None
+            at, right = len(grown.splits), len(grown.leaves)
+            path = used[number] | {split.feature}
+            features = None if allowed is None else allowed(at, path)
+            last = len(grown.leaves) + 1 == num_leaves
+            children = self._split(node, split, features, last=last)
+            grown.splits.append(split)
+            grown.left.append(-1 - number)
+            grown.right.append(-1 - right)
+            self._link(grown, origin[number], at)
+            grown.leaves[number] = children[0]
+            grown.leaves.append(children[1])
+            origin[number], used[number] = (at, False), path
+            origin.append((at, True))
+            used.append(path)
+            if not last:
+                self._look(children[0], number, waiting)
+                self._look(children[1], right, waiting)
+        return grown
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _start(self, rows: Rows | None) -> int:
+        """Fill the first list of rows, and of their packed numbers; gives their number."""
+        packed = self._numbers.packed
+        if rows is None:
+            size = self.lists[0].size
+            self.lists[0][:] = np.arange(size, dtype=np.int32)
+        else:
+            size = rows.size
+            self.lists[0][:size] = rows
+        if packed is not None:
+            if self._spare is None:
+                self._spare = np.empty(self.lists[0].size, np.int64)
+            self._packed = [packed if rows is None else packed[rows], self._spare]
+        else:
+            self._packed = [np.empty(0, np.int64)] * 2
+        return size
+
+    def _root(self, size: int) -> Node:
+        allowed = self._allowed
+        histogram = sum_of(lambda: self._sums(0, 0, size), self._workers)
+        # All rows are in some bin of the first feature.
+        first = histogram[: self._histograms.start[1]].sum(axis=0)
+        features = None if allowed is None else allowed(-1, frozenset())
+        node = Node(0, size, 0, (int(first[0]), int(first[1])), 0, -np.inf, np.inf, features)
+        node.histogram = histogram
+        return node
+
+    def _sums(self, buffer: int, low: int, high: int) -> Integers:
+        packed = None if self._numbers.packed is None else self._packed[buffer]
+        return self._histograms.sums(self._numbers, self.lists[buffer], packed, low, high)
+
+    def _count(self, sums: tuple[int, int]) -> int:
+        return sums[1] & ((1 << self._rules.count_bits) - 1)
+
+    def _look(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
+        """Find the best split of a leaf; one that has none needs its histogram no more."""
+        if self._may_split(node):
+            node.split = self._search.best(node, self._rules)
+        if node.split is None:
+            node.histogram = None
+        else:
+            heapq.heappush(waiting, (-node.split.gain, number))
+
+    def _may_split(self, node: Node) -> bool:
+        deep = self._max_depth > 0 and node.depth >= self._max_depth
+        return not deep and self._count(node.sums) >= 2 * max(self._rules.min_count, 1)
+
+    def _link(self, grown: Grown, origin: tuple[int, bool], at: int) -> None:
+        """Let the split above a leaf lead to the split that takes its place."""
+        above, right = origin
+        if above >= 0:
+            (grown.right if right else grown.left)[above] = at
+
+    def _split(
+        self, node: Node, split: Split, features: NDArray[np.bool_] | None, *, last: bool
+    ) -> tuple[Node, Node]:
+        """Move the rows of a node to its children, and make their histograms."""
+        middle = self._move(node, split)
+        buffer, depth = 1 - node.buffer, node.depth + 1
+        (least, limit), (floor, most) = self._bounds(node, split)
+        left = Node(node.low, middle, buffer, split.left_sums, depth, least, limit, features)
+        right = Node(middle, node.high, buffer, split.right_sums, depth, floor, most, features)
+        smaller, larger = left, right
+        if self._count(right.sums) < self._count(left.sums):
+            smaller, larger = right, left
+        if not last and (self._may_split(left) or self._may_split(right)):
+            sums = sum_of(lambda: self._sums(buffer, smaller.low, smaller.high), self._workers)
+            assert node.histogram is not None
+            node.histogram -= sums
+            smaller.histogram, larger.histogram = sums, node.histogram
+        node.histogram = None
+        return left, right
+
+    def _bounds(
+        self, node: Node, split: Split
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Bounds of the values below each child.
+
+        A split of a feature with a direction puts a bound halfway between the values of its
+        children, which all leaves on either side respect: whatever else is split below, no leaf
+        on the left can pass one on the right.
+        """
+        sign = self._search.monotone[split.feature]
+        if sign == 0:
+            return (node.least, node.most), (node.least, node.most)
+        between = 0.5 * sum(
+            self._search.value_of(sums, self._rules, node.least, node.most)
+            for sums in (split.left_sums, split.right_sums)
+        )
+        if sign > 0:
+            return (node.least, between), (between, node.most)
+        return (between, node.most), (node.least, between)
+
+    def _move(self, node: Node, split: Split) -> int:
+        """Put the rows that go left before those that go right; gives where these begin."""
+        rows, out = self.lists[node.buffer], self.lists[1 - node.buffer]
+        packed, packed_out = self._packed[node.buffer], self._packed[1 - node.buffer]
+        column, size = self._columns(split.feature), node.high - node.low
+        read = column, split.left_codes, rows, packed, out, packed_out
+        if self._workers.jobs == 1 or is_small("rows", size):
+            ranges = [(0, size)]
+            middle = node.low + self._count(split.left_sums)
+            if not self._workers.alone:  # those sums are of the rows of all machines
+                middle = node.low + int(_count_left(node.low, node.high, *read[:3]))
+            counts = [middle - node.low]
+        else:
+            ranges = self._workers.split(size)
+            counts = self._workers.run(
+                lambda low, high: _count_left(node.low + low, node.low + high, *read[:3]), size
+            )
+            middle = node.low + int(sum(counts))
+        before = np.concatenate([[0], np.cumsum(counts)])
+        starts = [(node.low + before[t], middle + low - before[t]) for t, (low, _) in enumerate(ranges)]
+        if len(ranges) == 1:
+            _scatter(node.low, node.high, *starts[0], *read)
+        else:
+            places = dict(zip(ranges, starts, strict=True))
+            self._workers.run(
+                lambda low, high: _scatter(
+                    node.low + low, node.low + high, *places[low, high], *read
+                ),
+                size,
+            )
+        return int(middle)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _count_left(low: int, high: int, column: Codes, left: NDArray[np.bool_], rows: Rows) -> int:
+    count = 0
+    for i in range(low, high):
+        count += np.int64(left[column[rows[i]]])
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _scatter(
+    low: int, high: int, to_left: int, to_right: int, column: Codes, left: NDArray[np.bool_],
+    rows: Rows, packed: Integers, out: Rows, packed_out: Integers,
+) -> None:  # fmt: skip
+    """Copy rows and numbers low..high to where the left and the right ones begin."""
+    moving = packed.size > 0
+    for i in range(low, high):
+        row = rows[i]
+        side = np.int64(left[column[row]])
+        to = to_right + (to_left - to_right) * side  # no branch, which nobody could predict
+        out[to] = row
+        if moving:
+            packed_out[to] = packed[i]
+        to_left += side
+        to_right += 1 - side

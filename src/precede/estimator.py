@@ -48,9 +48,9 @@ from precede.explain.contributions import (
     shape_function,
 )
 from precede.files.disk import DiskTable
-from precede.judgments import Judgments, judgments_to_fit
+from precede.judgments import Judgments, column_numbers, judgments_to_fit
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import family_name
+from precede.rankers.base import Family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
@@ -265,7 +265,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
-            training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
+            training = source(
+                balance=self.balance,
+                max_bins=self.max_bins,
+                workers=workers,
+                categorical=self.categorical_columns(),
+            )
             monitors = self._monitors(eval_set, eval_qid, eval_group, training.table.bins, workers)
             listeners = Listeners(self, *given)
             task = Task(X, judgments, classes, training, monitors, saved, listeners)
@@ -273,6 +278,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self._keep(result, task)
         listeners.end()
         return self
+
+    def categorical_columns(self) -> list[int]:
+        """Numbers of the columns whose values are categories; those of the family by default."""
+        rankers = getattr(self, "rankers", None)
+        given = rankers.categorical_features if isinstance(rankers, Family) else None
+        return column_numbers(given, None, self.n_features_in_)
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
         """Return what to learn from, made of what was given; the default is just that."""

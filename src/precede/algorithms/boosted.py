@@ -83,7 +83,12 @@ class TreeLearner:
         given = self._given().categorical_features
         return self.categorical_features if given is None else given
 
-    def _category_numbers(self) -> list[int] | None:
+    def categorical_columns(self) -> list[int]:
+        """Numbers of the columns whose values are categories."""
+        takes = self._learner()[0].takes_categories
+        return self._category_numbers() if takes else []
+
+    def _category_numbers(self) -> list[int]:
         """Numbers of the columns of categories, given or found in a data frame."""
         names = getattr(self, "feature_names_in_", None)
         given = column_numbers(self._categorical(), names, self.n_features_in_)

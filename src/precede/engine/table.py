@@ -7,8 +7,8 @@ feature means that the value exceeds exactly c cut points; 255 means missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -23,10 +23,13 @@ from precede.engine.workers import Workers, is_small
 
 __all__ = [
     "MISSING",
+    "MOST_CATEGORIES",
     "Bins",
     "Table",
+    "choose_categories",
     "choose_cuts",
     "encode",
+    "encode_categories",
     "integer_weights",
     "mix_codes",
 ]
@@ -35,6 +38,8 @@ Floats = NDArray[np.float64]
 
 MISSING = 255
 MAX_BINS = 255
+# Larger numbers of categories are mistakes, or files that mean harm.
+MOST_CATEGORIES = 1 << 24
 # Bytes of a row copied at a time while binning: one cache line.
 LINE = 64
 
@@ -53,12 +58,15 @@ class Bins:
     cuts : one increasing array of at most 254 numbers per feature
     low, high : least and greatest value of each feature (NaN where there is none)
     has_missing : whether a feature had missing values
+    categories : for features that are categories, those that have a bin of their own, in rising
+        order; code c is category c of these, and 255 any other
     """
 
     cuts: tuple[Floats, ...]
     low: Floats
     high: Floats
     has_missing: NDArray[np.bool_]
+    categories: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
     def n_features(self) -> int:
@@ -69,6 +77,13 @@ class Bins:
     def n_bins(self) -> NDArray[np.int64]:
         """Number of bins of finite values of each feature."""
         return np.array([cut.size + 1 for cut in self.cuts], np.int64)
+
+    def encode(self, feature: int, values: Floats, codes: NDArray[np.uint8]) -> None:
+        """Write the code of every value of a feature."""
+        if feature in self.categories:
+            encode_categories(values, self.categories[feature], codes)
+        else:
+            encode(values, self.cuts[feature], codes)
 
 
 class Table:
@@ -99,11 +114,13 @@ class Table:
         order: NDArray | None = None,
         weight: Floats | None = None,
         max_bins: int = MAX_BINS,
+        categorical: Sequence[int] = (),
         workers: Workers | None = None,
     ) -> Table:
         """Choose cut points from the rows `order` of X and bin those rows.
 
-        `weight` is one number per place. O(n log n) time for each feature, memory for the
+        `weight` is one number per place; `categorical` are the numbers of the features whose
+        values are categories. O(n log n) time for each feature, memory for the
         codes and a few columns.
 
         >>> import numpy as np
@@ -118,8 +135,16 @@ class Table:
         codes = np.empty((X.shape[1], order.size), np.uint8)
         cuts: list[Floats] = []
         ends: list[tuple[float, float, bool]] = []
+        categories: dict[int, Floats] = {}
 
         def bin_column(values: Floats, feature: int) -> tuple[Floats, tuple[float, float, bool]]:
+            if feature in categorical:
+                kept = choose_categories(values, integers, int(max_bins), feature)
+                categories[feature] = kept
+                encode_categories(values, kept, codes[feature])
+                ends = (kept[0], kept[-1]) if kept.size else (np.nan, np.nan)
+                missing = bool((codes[feature] == MISSING).any())
+                return kept[:-1] / 2 + kept[1:] / 2, (float(ends[0]), float(ends[1]), missing)
             cut, end = choose_cuts(values, integers, int(max_bins))
             encode(values, cut, codes[feature])
             return cut, end
@@ -137,7 +162,8 @@ class Table:
                 cuts.append(cut)
                 ends.append(end)
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
-        return cls(X, codes, Bins(tuple(cuts), low, high, missing.astype(bool)), order)
+        bins = Bins(tuple(cuts), low, high, missing.astype(bool), categories)
+        return cls(X, codes, bins, order)
 
     @classmethod
     def like(
@@ -148,7 +174,7 @@ class Table:
         codes = np.empty((X.shape[1], order.size), np.uint8)
         for first, columns in _column_groups(X, order, workers or Workers(1)):
             for j, values in enumerate(columns):
-                encode(values, bins.cuts[first + j], codes[first + j])
+                bins.encode(first + j, values, codes[first + j])
         return cls(X, codes, bins, order)
 
     @property
@@ -267,6 +293,44 @@ def choose_cuts(
     cut = _cut_points(ordered[:finite], heavy, max_bins)
     # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
     return cut, (float(ordered[0]) + 0.0, float(ordered[finite - 1]) + 0.0, missing)
+
+
+def choose_categories(
+    values: Floats, weight: NDArray[np.int64] | None, max_bins: int, feature: int
+) -> Floats:
+    """The heaviest categories of a column, one fewer than bins, in rising order.
+
+    >>> choose_categories(np.array([3.0, 7, 7, 5, 5, np.nan]), None, 3, 0)
+    array([5., 7.])
+    """
+    found = values[~np.isnan(values)].astype(np.float64)
+    if found.size and not (
+        found.min() >= 0 and found.max() < MOST_CATEGORIES and (found == np.floor(found)).all()
+    ):
+        raise ValueError(
+            f"column {feature} is a categorical feature with values from {found.min():g} to "
+            f"{found.max():g}; number its categories 0, 1, 2, ... (NaN is missing)"
+        )
+    heavy = None if weight is None else weight[~np.isnan(values)]
+    distinct, number = np.unique(found + 0.0, return_inverse=True)  # -0 is 0
+    total = np.zeros(distinct.size, np.int64)
+    np.add.at(total, number, 1 if heavy is None else heavy)
+    return np.sort(distinct[np.argsort(-total, kind="stable")[: max_bins - 1]])
+
+
+def encode_categories(values: Floats, kept: Floats, codes: NDArray[np.uint8]) -> None:
+    """Write the number of every value among the categories that are kept; 255 for any other.
+
+    >>> codes = np.empty(3, np.uint8)
+    >>> encode_categories(np.array([7.0, np.nan, 6.0]), np.array([5.0, 7.0]), codes)
+    >>> codes
+    array([  1, 255, 255], dtype=uint8)
+    """
+    if not kept.size:
+        codes[:] = MISSING
+        return
+    number = np.minimum(np.searchsorted(kept, values), kept.size - 1)
+    codes[:] = np.where(kept[number] == values, number, MISSING)
 
 
 def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:

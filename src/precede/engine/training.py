@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ class Training:
         balance: str,
         max_bins: int,
         workers: Workers,
+        categorical: Sequence[int] = (),
         labelled: bool = False,
     ) -> Training:
         """Sort, bin, and put the rows of each level in an order of their own.
@@ -52,6 +54,7 @@ class Training:
             order=arrangement.order,
             weight=arrangement.weight,
             max_bins=max_bins,
+            categorical=categorical,
             workers=workers,
         )
         return cls.ordered(table, arrangement, workers)

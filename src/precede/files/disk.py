@@ -664,8 +664,15 @@ class DiskTable:
             weight=arrays["weight"],
         )
 
-    def training(self, *, balance: str, max_bins: int, workers: Workers) -> Training:
+    def training(
+        self, *, balance: str, max_bins: int, workers: Workers, categorical: Sequence[int] = ()
+    ) -> Training:
         """The data as the loop sees them; see `Training.prepare`."""
+        if len(categorical):
+            raise ValueError(
+                f"{self.path} holds the bins of numbers, not of categories; leave "
+                "categorical_features out, or fit from memory"
+            )
         if max_bins != self.max_bins:
             raise ValueError(
                 f"{self.path} was written with max_bins={self.max_bins}, and the estimator has "

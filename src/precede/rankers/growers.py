@@ -270,7 +270,13 @@ class TreeSearch(RegressionSearch):
         # Features that are constant are not looked at.
         self._features = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
         categorical = np.zeros(table.n_features, np.bool_)
-        categorical[column_numbers(family.categorical_features, None, table.n_features)] = True
+        categorical[[*bins.categories]] = True
+        for column in column_numbers(family.categorical_features, None, table.n_features):
+            if column not in bins.categories:
+                raise ValueError(
+                    f"column {column} of the table is not binned as categories; build it with "
+                    f"categorical=[{column}]"
+                )
         monotone = _directions(family.monotone_constraints, table.n_features)
         both = np.flatnonzero(categorical & (monotone != 0))
         if both.size:
@@ -469,7 +475,8 @@ class TreeSearch(RegressionSearch):
             cuts = bins.cuts[feature]
             if split.cut < 0:
                 threshold.append(0.0)
-                sets.append(bins.categories_at(feature, split.left_codes))
+                kept = bins.categories[feature]
+                sets.append(tuple(int(kept[code]) for code in np.flatnonzero(split.left_codes)))
             else:
                 # All values that are not missing may go left.
                 threshold.append(float(cuts[split.cut]) if split.cut < cuts.size else np.inf)

@@ -17,7 +17,7 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.table import Table
+from precede.engine.table import MOST_CATEGORIES, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
 
@@ -34,11 +34,9 @@ Floats = NDArray[np.float64]
 
 # Rows scored at a time: their values of the features in use stay near the processor.
 BLOCK = 64
-# Numbers beyond these are mistakes, or files that mean harm. Sets of categories are bits up to
-# the largest one.
+# Numbers beyond these are mistakes, or files that mean harm.
 MOST_FEATURES = 1 << 26
 MOST_ROWS = 2**53
-MOST_CATEGORIES = 1 << 24
 
 
 # -- the ranker ------------------------------------------------------------------------------

@@ -453,7 +453,7 @@ class TreeSearch(RegressionSearch):
         ends = np.array([grown.leaves[k].high for k in order], np.int64)
         buffer = np.array([grown.leaves[k].buffer for k in order], np.int64)
         if inside is not None:
-            sides = np.array([split.left_codes for split in grown.splits])
+            sides = np.array(grown.sides)
             feature = np.array([split.feature for split in grown.splits], np.int64)
             child = np.array([grown.left, grown.right], np.int64)
             self._workers.run(
@@ -470,13 +470,13 @@ class TreeSearch(RegressionSearch):
     def _tree(self, grown: Grown, value: Floats, rules: Rules, mean: float) -> Tree:
         bins, features = self._table.bins, self._features
         threshold, sets = [], []
-        for split in grown.splits:
+        for split, side in zip(grown.splits, grown.sides, strict=True):
             feature = int(features[split.feature])
             cuts = bins.cuts[feature]
-            if split.cut < 0:
+            if feature in bins.categories:
                 threshold.append(0.0)
                 kept = bins.categories[feature]
-                sets.append(tuple(int(kept[code]) for code in np.flatnonzero(split.left_codes)))
+                sets.append(tuple(int(kept[code]) for code in np.flatnonzero(side)))
             else:
                 # All values that are not missing may go left.
                 threshold.append(float(cuts[split.cut]) if split.cut < cuts.size else np.inf)
@@ -485,7 +485,7 @@ class TreeSearch(RegressionSearch):
         return Tree(
             split_feature=tuple(int(features[split.feature]) for split in grown.splits),
             threshold=tuple(threshold),
-            missing_left=tuple(bool(split.left_codes[255]) for split in grown.splits),
+            missing_left=tuple(bool(side[255]) for side in grown.sides),
             left=tuple(grown.left),
             right=tuple(grown.right),
             value=tuple(value.tolist()),

@@ -38,11 +38,12 @@ Allowed = Callable[[int, frozenset[int]], NDArray[np.bool_] | None]
 class Grown:
     """A tree without values: its splits in the order in which they were made, and its leaves.
 
-    Children are numbered as in `precede.rankers.trees.Tree`: a split by its number, leaf k as
-    ``-1 - k``.
+    `sides` says which of the 256 codes go left. Children are numbered as in
+    `precede.rankers.trees.Tree`: a split by its number, leaf k as ``-1 - k``.
     """
 
     splits: list[Split] = field(default_factory=list)
+    sides: list[NDArray[np.bool_]] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
     leaves: list[Node] = field(default_factory=list)
@@ -112,8 +113,10 @@ class Growth:
             path = used[number] | {split.feature}
             features = None if allowed is None else allowed(at, path)
             last = len(grown.leaves) + 1 == num_leaves
-            children = self._split(node, split, features, last=last)
+            side = self._search.left_codes(node, rules)
+            children = self._split(node, side, features, last=last)
             grown.splits.append(split)
+            grown.sides.append(side)
             grown.left.append(-1 - number)
             grown.right.append(-1 - right)
             self._link(grown, origin[number], at)
@@ -183,10 +186,17 @@ class Growth:
             (grown.right if right else grown.left)[above] = at
 
     def _split(
-        self, node: Node, split: Split, features: NDArray[np.bool_] | None, *, last: bool
+        self,
+        node: Node,
+        side: NDArray[np.bool_],
+        features: NDArray[np.bool_] | None,
+        *,
+        last: bool,
     ) -> tuple[Node, Node]:
         """Move the rows of a node to its children, and make their histograms."""
-        middle = self._move(node, split)
+        split = node.split
+        assert split is not None
+        middle = self._move(node, split, side)
         buffer, depth = 1 - node.buffer, node.depth + 1
         (least, limit), (floor, most) = self._bounds(node, split)
         left = Node(node.low, middle, buffer, split.left_sums, depth, least, limit, features)
@@ -222,37 +232,30 @@ class Growth:
             return (node.least, between), (between, node.most)
         return (between, node.most), (node.least, between)
 
-    def _move(self, node: Node, split: Split) -> int:
+    def _move(self, node: Node, split: Split, side: NDArray[np.bool_]) -> int:
         """Put the rows that go left before those that go right; gives where these begin."""
+        low, size = node.low, node.high - node.low
         rows, out = self.lists[node.buffer], self.lists[1 - node.buffer]
         packed, packed_out = self._packed[node.buffer], self._packed[1 - node.buffer]
-        column, size = self._columns(split.feature), node.high - node.low
-        read = column, split.left_codes, rows, packed, out, packed_out
+        read = self._columns(split.feature), side, rows, packed, out, packed_out
         if self._workers.jobs == 1 or is_small("rows", size):
-            ranges = [(0, size)]
-            middle = node.low + self._count(split.left_sums)
-            if not self._workers.alone:  # those sums are of the rows of all machines
-                middle = node.low + int(_count_left(node.low, node.high, *read[:3]))
-            counts = [middle - node.low]
-        else:
-            ranges = self._workers.split(size)
-            counts = self._workers.run(
-                lambda low, high: _count_left(node.low + low, node.low + high, *read[:3]), size
-            )
-            middle = node.low + int(sum(counts))
-        before = np.concatenate([[0], np.cumsum(counts)])
-        starts = [(node.low + before[t], middle + low - before[t]) for t, (low, _) in enumerate(ranges)]
-        if len(ranges) == 1:
-            _scatter(node.low, node.high, *starts[0], *read)
-        else:
-            places = dict(zip(ranges, starts, strict=True))
-            self._workers.run(
-                lambda low, high: _scatter(
-                    node.low + low, node.low + high, *places[low, high], *read
-                ),
-                size,
-            )
-        return int(middle)
+            # The sums are of the rows of all machines.
+            alone = self._workers.alone
+            left = self._count(split.left_sums) if alone else _count_left(low, node.high, *read[:3])
+            _scatter(low, node.high, low, low + left, *read)
+            return int(low + left)
+        counts = self._workers.run(
+            lambda first, last: _count_left(low + first, low + last, *read[:3]), size
+        )
+        before = dict(zip(self._workers.split(size), np.cumsum([0, *counts]), strict=False))
+        middle = low + int(sum(counts))
+
+        def scatter(first: int, last: int) -> None:
+            left = int(before[first, last])
+            _scatter(low + first, low + last, low + left, middle + first - left, *read)
+
+        self._workers.run(scatter, size)
+        return middle
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ Integers = NDArray[np.int64]
 
 # Gains below this share of the worth of the children are rounding.
 ROUNDING = 2.0**-36
+CODES = np.arange(256)
 
 
 @dataclass(frozen=True)
@@ -57,23 +58,23 @@ class Rules:
     cat_smooth: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Split:
-    """A split of a node: which codes of a feature go left, and what is there.
+    """A split of a node.
 
     Attributes
     ----------
     gain : by how much the worth of the children exceeds that of the node
     feature : column of the codes
-    cut : greatest code that goes left; -1 for a split by categories
-    left_codes : whether each of the 256 codes goes left; code 255 is that of missing values
+    cut : greatest code that goes left; of categories, position in their order
+    way : 0 if missing values go with what is up to the cut, 1 otherwise
     left_sums, right_sums : the two words of the sums of the children
     """
 
     gain: float
     feature: int
     cut: int
-    left_codes: NDArray[np.bool_]
+    way: int
     left_sums: tuple[int, int]
     right_sums: tuple[int, int]
 
@@ -136,18 +137,26 @@ class SplitSearch:
         )  # fmt: skip
         if feature < 0 or not gain > rules.min_gain:
             return None
-        left = int(pull), int(weight_count)
+        left = pull, weight_count
         right = node.sums[0] - left[0], node.sums[1] - left[1]
-        if self.categorical[feature]:
-            codes = _left_categories(
-                node.histogram, self._start[feature], self._n_bins[feature], cut, way,
-                rules.pull_unit, rules.weight_unit, rules.count_bits, rules.cat_smooth,
-            )  # fmt: skip
-            return Split(float(gain), int(feature), -1, codes, left, right)
-        codes = np.arange(256) <= cut
-        codes[255] = way == 0
-        return Split(float(gain), int(feature), int(cut), codes, left, right)
+        return Split(gain, feature, cut, way, left, right)
 
+    def left_codes(self, node: Node, rules: Rules) -> NDArray[np.bool_]:
+        """Whether each of the 256 codes of the feature of the node's split goes left.
+
+        Code 255 is that of missing values.
+        """
+        split = node.split
+        assert split is not None
+        if self.categorical[split.feature]:
+            assert node.histogram is not None
+            return _left_categories(
+                node.histogram, self._start[split.feature], self._n_bins[split.feature], split.cut,
+                split.way, rules.pull_unit, rules.weight_unit, rules.count_bits, rules.cat_smooth,
+            )  # fmt: skip
+        codes = CODES <= split.cut
+        codes[255] = split.way == 0
+        return codes
 
     def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
         """Value of a leaf with these sums."""
@@ -227,15 +236,15 @@ def _cumulate(
     pull, weight_count, kept = np.int64(0), np.int64(0), 0
     mask = (np.int64(1) << count_bits) - 1
     for i in range(bins):
-        code = order[i]
-        pull += histogram[first + code, 0]
-        here = histogram[first + code, 1]
-        weight_count += here
-        sums[0, kept] = np.float64(pull) * pull_unit
-        sums[1, kept] = np.float64(weight_count >> count_bits) * weight_unit
-        sums[2, kept] = np.float64(weight_count & mask)
-        last[kept] = i
-        kept += np.int64((here & mask) != 0)
+        at = first + order[i]
+        if histogram[at, 1] != 0:
+            pull += histogram[at, 0]
+            weight_count += histogram[at, 1]
+            sums[0, kept] = np.float64(pull) * pull_unit
+            sums[1, kept] = np.float64(weight_count >> count_bits) * weight_unit
+            sums[2, kept] = np.float64(weight_count & mask)
+            last[kept] = i
+            kept += 1
     return kept
 
 

@@ -213,18 +213,38 @@ def _score(
 
     `sums` are pull, weight and rows left of the cuts; `shift` (those of missing values) is added.
     """
+    if plain:
+        _plain_scores(count, sums[0], sums[1], sums[2], parent, shift, penalty, min_count,
+                      min_weight, scores)  # fmt: skip
+        return
     for i in range(count):
         left, weight, rows = sums[0, i] + shift[0], sums[1, i] + shift[1], sums[2, i] + shift[2]
         right, other, rest = parent[0] - left, parent[1] - weight, parent[2] - rows
         lighter = min(weight, other)
-        allowed = min(rows, rest) >= min_count and lighter >= min_weight and lighter + penalty > 0.0
-        if plain:
-            worth = left * left / (weight + penalty) + right * right / (other + penalty)
-        else:
-            worth = _pair_worth(
+        scores[i] = -1.0
+        if min(rows, rest) >= min_count and lighter >= min_weight and lighter + penalty > 0.0:
+            scores[i] = _pair_worth(
                 left, weight + penalty, right, other + penalty, alpha, least, most, sign
             )
-        scores[i] = worth if allowed else -1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _plain_scores(
+    count: int, pulls: Floats, weights: Floats, counts: Floats, parent: Floats, shift: Floats,
+    penalty: float, min_count: float, min_weight: float, scores: Floats,
+) -> None:  # fmt: skip
+    """The same without constraints; the processor takes several cuts at a time."""
+    pull, total, size = parent[0], parent[1], parent[2]
+    more, heavier, larger = shift[0], shift[1], shift[2]
+    for i in range(count):
+        left, weight = pulls[i] + more, weights[i] + heavier
+        right, other = pull - left, total - weight
+        scores[i] = left * left / (weight + penalty) + right * right / (other + penalty)
+    for i in range(count):
+        rows, weight = counts[i] + larger, weights[i] + heavier
+        fewest, lighter = min(rows, size - rows), min(weight, total - weight)
+        allowed = (fewest >= min_count) & (lighter >= min_weight) & (lighter + penalty > 0.0)
+        scores[i] = scores[i] if allowed else -1.0
 
 
 @njit(cache=True, nogil=True)

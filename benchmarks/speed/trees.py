@@ -245,7 +245,9 @@ def main():
     machine = about(THREADS)
     sample = web10k(30)
     for qid in (sample.qid, None):  # compile
-        BoostedRanker(n_estimators=2).fit(sample.X, sample.y > 2 if qid is None else sample.y, qid=qid)
+        BoostedRanker(n_estimators=2).fit(
+            sample.X, sample.y > 2 if qid is None else sample.y, qid=qid
+        )
     found, first = {}, None
     for name, data, objectives, leaves, count in problems(quick):
         first = first or data

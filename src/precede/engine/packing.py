@@ -95,7 +95,8 @@ def pack_rows(
     pull_bits = MEAN_PULL - of_mean[0]
     weight_bits = min(MEAN_WEIGHT, 62 - 2 * count_bits) - of_mean[1]
     fits = (
-        math.ldexp(largest, pull_bits) < MOST_PULL and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
+        math.ldexp(largest, pull_bits) < MOST_PULL
+        and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
     )
     exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
     small = is_small("rows", pull.size)
@@ -120,7 +121,9 @@ def pack_rows(
 
 
 def _largest(values: Floats, workers: Workers) -> float:
-    return float(greatest_of(lambda: max(values.max(initial=0.0), -values.min(initial=0.0)), workers))
+    return float(
+        greatest_of(lambda: max(values.max(initial=0.0), -values.min(initial=0.0)), workers)
+    )
 
 
 def factors(bits: int) -> tuple[float, float]:

@@ -376,7 +376,9 @@ class TreeSearch(RegressionSearch):
     def _draw_features(self, attempt: int, allowed: NDArray[np.bool_] | None) -> Allowed | None:
         """What the growth asks which features a node may be split on; None if it may on all."""
         family = self._family
-        tree = np.ones(self._features.size, np.bool_) if allowed is None else allowed[self._features]
+        tree = (
+            np.ones(self._features.size, np.bool_) if allowed is None else allowed[self._features]
+        )
         tree = self._share(tree, family.max_features, attempt, -1)
         if tree.all() and family.max_features_by_split == 1 and not self._groups:
             return None

@@ -212,9 +212,7 @@ class Growth:
         node.histogram = None
         return left, right
 
-    def _bounds(
-        self, node: Node, split: Split
-    ) -> tuple[tuple[float, float], tuple[float, float]]:
+    def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
         """Bounds of the values below each child.
 
         A split of a feature with a direction puts a bound halfway between the values of its

@@ -204,65 +204,81 @@ def _pair_worth(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score(
-    count: int, sums: Floats, parent: Floats, shift: Floats, plain: bool, alpha: float,
-    penalty: float, least: float, most: float, sign: int, min_count: float, min_weight: float,
+def _scores(
+    low: int, high: int, pulls: Floats, weights: Floats, parent: Floats, shift: Floats,
+    plain: bool, alpha: float, penalty: float, least: float, most: float, sign: int,
     scores: Floats,
-) -> None:  # fmt: skip
-    """Worth of the children of every cut; -1 where a rule forbids it.
+) -> float:  # fmt: skip
+    """Worth of the children of the cuts low..high; gives the greatest.
 
-    `sums` are pull, weight and rows left of the cuts; `shift` (those of missing values) is added.
+    `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added.
     """
+    pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
+    # Slices and comparisons in this form let the processor take several cuts at a time.
+    pulls, weights, scores = pulls[low:high], weights[low:high], scores[low:high]
     if plain:
-        _plain_scores(count, sums[0], sums[1], sums[2], parent, shift, penalty, min_count,
-                      min_weight, scores)  # fmt: skip
-        return
-    for i in range(count):
-        left, weight, rows = sums[0, i] + shift[0], sums[1, i] + shift[1], sums[2, i] + shift[2]
-        right, other, rest = parent[0] - left, parent[1] - weight, parent[2] - rows
-        lighter = min(weight, other)
-        scores[i] = -1.0
-        if min(rows, rest) >= min_count and lighter >= min_weight and lighter + penalty > 0.0:
+        for i in range(pulls.size):
+            left, weight = pulls[i] + more, weights[i] + heavier
+            right, other = pull - left, total - weight
+            scores[i] = left * left / (weight + penalty) + right * right / (other + penalty)
+    else:
+        for i in range(pulls.size):
+            left, weight = pulls[i] + more, weights[i] + heavier
             scores[i] = _pair_worth(
-                left, weight + penalty, right, other + penalty, alpha, least, most, sign
-            )
+                left, weight + penalty, pull - left, total - weight + penalty, alpha, least, most,
+                sign,
+            )  # fmt: skip
+    a, b, c, d = -1.0, -1.0, -1.0, -1.0
+    whole = scores.size - scores.size % 4
+    for i in range(0, whole, 4):
+        a = scores[i] if scores[i] > a else a
+        b = scores[i + 1] if scores[i + 1] > b else b
+        c = scores[i + 2] if scores[i + 2] > c else c
+        d = scores[i + 3] if scores[i + 3] > d else d
+    for i in range(whole, scores.size):
+        a = scores[i] if scores[i] > a else a
+    a = b if b > a else a
+    c = d if d > c else c
+    return c if c > a else a
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _plain_scores(
-    count: int, pulls: Floats, weights: Floats, counts: Floats, parent: Floats, shift: Floats,
-    penalty: float, min_count: float, min_weight: float, scores: Floats,
-) -> None:  # fmt: skip
-    """The same without constraints; the processor takes several cuts at a time."""
-    pull, total, size = parent[0], parent[1], parent[2]
-    more, heavier, larger = shift[0], shift[1], shift[2]
-    for i in range(count):
-        left, weight = pulls[i] + more, weights[i] + heavier
-        right, other = pull - left, total - weight
-        scores[i] = left * left / (weight + penalty) + right * right / (other + penalty)
-    for i in range(count):
-        rows, weight = counts[i] + larger, weights[i] + heavier
-        fewest, lighter = min(rows, size - rows), min(weight, total - weight)
-        allowed = (fewest >= min_count) & (lighter >= min_weight) & (lighter + penalty > 0.0)
-        scores[i] = scores[i] if allowed else -1.0
+def _range(
+    kept: int, weights: Floats, counts: Integers, parent: Floats, shift: Floats, penalty: float,
+    min_count: int, min_weight: float,
+) -> tuple[int, int]:  # fmt: skip
+    """The cuts that leave enough rows and weight on both sides: these only grow from left to right.
+
+    No side may have neither weight nor penalty.
+    """
+    low, high = 0, kept
+    lightest = max(min_weight, 0.0 if penalty > 0.0 else 5e-324)
+    while low < high and (counts[low] + shift[2] < min_count or weights[low] + shift[1] < lightest):
+        low += 1
+    while low < high and (
+        parent[2] - (counts[high - 1] + shift[2]) < min_count
+        or parent[1] - (weights[high - 1] + shift[1]) < lightest
+    ):
+        high -= 1
+    return low, high
 
 
 @njit(cache=True, nogil=True)
 def _cumulate(
-    histogram: Integers, first: int, bins: int, order: Integers, pull_unit: float,
-    weight_unit: float, count_bits: int, sums: Floats, last: Integers,
+    histogram: Integers, pull_unit: float, weight_unit: float, count_bits: int, pulls: Floats,
+    weights: Floats, counts: Integers, last: Integers,
 ) -> int:  # fmt: skip
-    """Sums up to every bin that is not empty, in the given order; gives their number."""
+    """Sums up to every bin that is not empty; gives their number."""
     pull, weight_count, kept = np.int64(0), np.int64(0), 0
     mask = (np.int64(1) << count_bits) - 1
-    for i in range(bins):
-        at = first + order[i]
-        if histogram[at, 1] != 0:
-            pull += histogram[at, 0]
-            weight_count += histogram[at, 1]
-            sums[0, kept] = np.float64(pull) * pull_unit
-            sums[1, kept] = np.float64(weight_count >> count_bits) * weight_unit
-            sums[2, kept] = np.float64(weight_count & mask)
+    for i in range(histogram.shape[0]):
+        here = histogram[i, 1]
+        if here != 0:
+            pull += histogram[i, 0]
+            weight_count += here
+            pulls[kept] = np.float64(pull) * pull_unit
+            weights[kept] = np.float64(weight_count >> count_bits) * weight_unit
+            counts[kept] = weight_count & mask
             last[kept] = i
             kept += 1
     return kept
@@ -327,8 +343,9 @@ def _best_split(
     if not plain:
         value = _value(parent[0], parent[1] + penalty, alpha, least, most)
         own = _worth(parent[0], parent[1] + penalty, alpha, value)
-    fewest = np.float64(max(min_count, 1))
-    sums, scores = np.empty((3, 256)), np.empty((2, 256))
+    fewest = max(min_count, 1)
+    pulls, weights, counts = np.empty(256), np.empty(256), np.empty(256, np.int64)
+    with_left, with_right = np.empty(256), np.empty(256)
     nothing, missing = np.zeros(3), np.empty(3)
     rising, order = np.arange(256), np.empty(256, np.int64)
     last = np.empty(256, np.int64)
@@ -349,30 +366,41 @@ def _best_split(
             )
             more = penalty + smooth
         kept = _cumulate(
-            histogram, first, count, order if categorical[j] else rising, pull_unit, weight_unit,
-            count_bits, sums, last,
+            histogram[first : first + bins] if not categorical[j] else histogram[first + order[:count]],
+            pull_unit, weight_unit, count_bits, pulls, weights, counts, last,
         )  # fmt: skip
-        _score(kept, sums, parent, nothing, plain, alpha, more, least, most, monotone[j], fewest,
-               min_weight, scores[1])  # fmt: skip
+        low, high = _range(kept, weights, counts, parent, nothing, more, fewest, min_weight)
+        top = _scores(low, high, pulls, weights, parent, nothing, plain, alpha, more, least, most,
+                      monotone[j], with_right)  # fmt: skip
         if missing[2] > 0:
-            _score(kept, sums, parent, missing, plain, alpha, more, least, most, monotone[j],
-                   fewest, min_weight, scores[0])  # fmt: skip
-            for i in range(kept):
-                if scores[0, i] > best:
-                    best, chosen, cut, way = scores[0, i], j, last[i], 0
-                if scores[1, i] > best:
-                    best, chosen, cut, way = scores[1, i], j, last[i], 1
-        else:  # missing values go where more rows go
-            for i in range(kept):
-                if scores[1, i] > best:
-                    best, chosen, cut = scores[1, i], j, last[i]
-                    way = np.int64(2.0 * sums[2, i] < parent[2])
+            start_left, end_left = _range(
+                kept, weights, counts, parent, missing, more, fewest, min_weight
+            )
+            top = max(top, _scores(
+                start_left, end_left, pulls, weights, parent, missing, plain, alpha, more, least,
+                most, monotone[j], with_left,
+            ))  # fmt: skip
+            if top > best:
+                best, chosen = top, j
+                for i in range(min(low, start_left), max(high, end_left)):
+                    left = start_left <= i < end_left and with_left[i] == top
+                    if left or (low <= i < high and with_right[i] == top):
+                        cut, way = last[i], 0 if left else 1
+                        break
+        elif top > best:  # missing values go where more rows go
+            best, chosen = top, j
+            for i in range(low, high):
+                if with_right[i] == top:
+                    cut, way = last[i], np.int64(2.0 * counts[i] < parent[2])
+                    break
     if chosen < 0 or not best - own > rounding * best:
         return 0.0, -1, -1, 0, 0, 0
     first, bins = start[chosen], n_bins[chosen]
     left, left_count = np.int64(0), np.int64(0)
     if categorical[chosen]:
-        _sorted_categories(histogram, first, bins, pull_unit, weight_unit, count_bits, smooth, order)
+        _sorted_categories(
+            histogram, first, bins, pull_unit, weight_unit, count_bits, smooth, order
+        )
     else:
         order[:] = rising
     for i in range(cut + 1):

@@ -182,7 +182,7 @@ def _problem(estimator: BaseRanker) -> tuple[NDArray, NDArray, dict[str, NDArray
     return X, y, {"qid": qid}
 
 
-def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, given: dict[str, NDArray]) -> BaseRanker:
+def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, given: dict[str, Any]) -> BaseRanker:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -132,7 +132,9 @@ class MultilabelBoost(BaseRanker):
     # -- fitting ---------------------------------------------------------------------------
 
     @whole_or_not_at_all
-    def fit(self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(  # type: ignore[override]  # labels have no queries, pairs or evaluation sets
+        self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn to score labels.
 
         Parameters

@@ -51,7 +51,7 @@ class _OnDask(BaseRanker):
     _local: type[BaseRanker]
 
     @whole_or_not_at_all
-    def fit(
+    def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
         self,
         X: Any,
         y: Any = None,

@@ -830,14 +830,9 @@ def _mean(values: Floats, weights: Floats) -> float:
 
 @njit(cache=True, nogil=True)
 def _measure(
-    scores: Floats,
-    starts: Integers,
-    items: Floats,
-    scale: Floats,
-    plan: Floats,
-    discounts: Floats,
+    scores: Floats, starts: Integers, items: Floats, scale: Floats, plan: Floats, discounts: Floats,
     ties: int,
-) -> Floats:
+) -> Floats:  # fmt: skip
     """Return one row per query and one column per metric; each query is sorted once."""
     values = np.empty((starts.size - 1, plan.shape[0]))
     for query in range(starts.size - 1):

@@ -11,6 +11,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.training import why_no_pair
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
@@ -21,8 +22,6 @@ from precede.risks.pair_weights import PairWeights, free_memory
 
 __all__ = ["e2_loss", "staged_e2_loss"]
 
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 # Coefficients of a linear combination below this are rounding errors.
 NO_PART = 1e-9
@@ -175,7 +174,7 @@ class _Pairs:
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]
 
 
-def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, NDArray]:
+def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
     """Check the input; gives the ensemble and its rows as an array."""
     ensemble = getattr(model, "ensemble_", model)
     if not isinstance(ensemble, Ensemble):
@@ -207,7 +206,7 @@ def _check_memory(arrangement: Arrangement) -> None:
         )
 
 
-def _binary(ranker: Ranker, rows: NDArray) -> Bytes:
+def _binary(ranker: Ranker, rows: Array) -> Bytes:
     """Values of a ranker, which must be 0 and 1."""
     values = np.asarray(ranker(rows))
     other = values[(values != 0) & (values != 1)]

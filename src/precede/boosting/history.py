@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats
 from precede.engine.table import Table
 from precede.model import Ensemble
+from precede.rankers.base import Ranker
 
 __all__ = ["History", "Monitor", "NoProgress", "Progress", "Rounds", "Stop", "Worsening"]
 
-Floats = NDArray[np.float64]
 
-
-class History(Sequence):
+class History(Sequence[dict[str, Any]]):
     """What happened, round by round; read it by round or by column.
 
     >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
@@ -138,7 +137,7 @@ class Monitor:
     def __post_init__(self) -> None:
         self.scores = np.zeros(self.table.n_places)
 
-    def advance(self, ranker: Any, weight: float) -> None:
+    def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores."""
         self.scores += weight * ranker.on(self.table)
 

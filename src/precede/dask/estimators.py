@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -29,13 +28,14 @@ from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
 from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
 from precede.dask.conversation import Conversation, Peers, Station
+from precede.engine.arrays import Array, Floats
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.judgments import Judgments
 from precede.model import Ensemble
-from precede.rankers.base import family
+from precede.rankers.base import Ranker, family
 from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 
@@ -80,7 +80,7 @@ class _OnDask(BaseRanker):
         with _client(client) as leader:
             return self._fit(leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group))
 
-    def _fit(self: Any, client: Any, data: tuple, evaluation: tuple) -> Any:
+    def _fit(self: Any, client: Any, data: tuple[Any, ...], evaluation: tuple[Any, ...]) -> Any:
         X, y, qid, sample_weight = data
         self.check_parameters()
         _check_family(self.rankers)
@@ -191,7 +191,7 @@ class _OnDask(BaseRanker):
         self.to_local().save(path)
 
 
-def _scores(X: Any, model: BaseRanker) -> NDArray[np.float64]:
+def _scores(X: Any, model: BaseRanker) -> Floats:
     """Scores of one partition, which may be empty."""
     return model.predict(X) if X.shape[0] else np.zeros(0)
 
@@ -293,8 +293,8 @@ class PairObjective:
         self.loss, self.price, self.balance = loss, price, balance
 
     def __call__(
-        self, y: NDArray, scores: NDArray, weight: NDArray | None, group: NDArray
-    ) -> tuple[NDArray, NDArray]:
+        self, y: Array, scores: Array, weight: Array | None, group: Array
+    ) -> tuple[Array, Array]:
         """Gradient and curvature, as LightGBM asks for them."""
         qid = np.repeat(np.arange(len(group)), group)
         judgments = Judgments.graded(y, qid, weight=weight)
@@ -322,18 +322,21 @@ def _check_family(rankers: Any) -> None:
 class _Leader:
     """What only the client can do: look at evaluation sets, call the user's functions."""
 
-    def __init__(self, monitors: list[Monitor], callbacks: list[Callable]):
+    def __init__(self, monitors: list[Monitor], callbacks: list[Callable[[Progress], Any]]):
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def look(self, given: tuple[int, list[tuple]]) -> dict[str, float]:
+    def look(self, given: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
         """Move the scores of an evaluation set as a worker says, and look at its metrics."""
         number, moves = given
         for what, *arguments in moves:
             getattr(self._monitors[number], what)(*arguments)
         return self._monitors[number].look()
 
-    def report(self, given: tuple[list[dict], Ensemble | None, tuple | None]) -> bool:
+    def report(
+        self,
+        given: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None],
+    ) -> bool:
         """Show a round to the callbacks; whether one of them says stop."""
         records, ensemble, added_ = given
         for record in records:
@@ -405,7 +408,7 @@ class _Spec:
     model: BaseRanker
     bins: Bins
     facts: Facts
-    classes: NDArray | None
+    classes: Array | None
     watched: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
     n_jobs: int | None
@@ -472,9 +475,9 @@ class _RemoteMonitor:
         self.name = name
         self.metrics = dict.fromkeys(metrics)
         self._peers, self._number = peers, number
-        self._moves: list[tuple] = []
+        self._moves: list[tuple[Any, ...]] = []
 
-    def advance(self, ranker: Any, weight: float) -> None:
+    def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores, before they are looked at."""
         self._moves.append(("advance", ranker, weight))
 
@@ -488,7 +491,7 @@ class _RemoteMonitor:
         return self._peers.serve("look", (self._number, moves))
 
 
-def _computed(given: tuple) -> tuple:
+def _computed(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Evaluation sets in the memory of the client."""
     import dask  # noqa: PLC0415  (only on clusters)
 

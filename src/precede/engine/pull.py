@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 
 __all__ = ["HESSIANS", "Pull", "decreases"]
 
-Floats = NDArray[np.float64]
 
 HESSIANS = ("newton", "bound", "terms", "uniform")
 # No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
@@ -48,7 +47,7 @@ class Pull:
     terms: Callable[[], Floats]
     workers: Workers
 
-    def edge(self, values: NDArray) -> float:
+    def edge(self, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
         return exact_sum(self.values * values, self.workers)
 
@@ -80,7 +79,7 @@ class Pull:
         return np.maximum(weight, LEAST * mean * self.item_weight)
 
 
-def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> NDArray[np.float64]:
+def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> Floats:
     """Share by which the step along a two-valued ranker lowers the exponential risk.
 
     After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is

@@ -304,7 +304,7 @@ def c_text(model: Any, *, name: str = "precede_score") -> str:
 
 def _c_trees(trees: list[Nodes]) -> dict[str, str]:
     """All trees in one row of nodes."""
-    rows: list[tuple] = []
+    rows: list[tuple[Any, ...]] = []
     roots, words, sets = [], [0], []
     for nodes in trees:
         first = len(rows)

@@ -423,16 +423,9 @@ def _letor_lines(
 
 @njit(cache=True, nogil=True)
 def _letor_row(
-    text: Bytes,
-    at: int,
-    state: Integers,
-    grade: Floats,
-    qid: Integers,
-    index: NDArray[np.int32],
-    value: Floats,
-    place: Integers,
-    hard: Integers,
-) -> int:
+    text: Bytes, at: int, state: Integers, grade: Floats, qid: Integers, index: NDArray[np.int32],
+    value: Floats, place: Integers, hard: Integers,
+) -> int:  # fmt: skip
     """Read one line from its grade on; gives the place where reading ended.
 
     `place` gets the place of the line and those of the document's name.

@@ -127,7 +127,7 @@ def learning_facts(subject: Subject) -> dict[str, Any]:
     """Columns of the history: the risk, what was evaluated, and what the algorithm watches."""
     model = subject.model
     history, rounds = model.history_, len(model.history_)
-    charts: dict[str, dict[str, list]] = {}
+    charts: dict[str, dict[str, list[Any]]] = {}
     watched_charts = set()
     which = thinned(rounds, _MOST_ROUNDS)
     for column in history.columns:
@@ -164,7 +164,7 @@ def _numbers(values: Any) -> np.ndarray | None:
     return numbers if several and not isinstance(values.flat[0], bool | np.bool_) else None
 
 
-def log_scale(values: list) -> bool:
+def log_scale(values: list[Any]) -> bool:
     """Whether a logarithmic axis shows more: positive numbers over two powers of ten."""
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and math.log10(max(known) / min(known)) > 2

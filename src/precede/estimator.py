@@ -329,7 +329,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
         return self.resumable and not self.warm_start and not drawn
 
-    def _checkpoint(self, given: Any) -> Checkpoint | None:
+    def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
         if given is None:
             return None

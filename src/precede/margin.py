@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
@@ -34,6 +34,9 @@ from precede.judgments import (
 from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker, exactly_searched
 from precede.risks.base import least_margin
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
 
 __all__ = [
     "MARGIN_GRID",
@@ -206,7 +209,7 @@ def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDi
 
 
 def margins(
-    model: Any,
+    model: BaseRanker,
     X: Any,
     y: Any = None,
     *,
@@ -246,7 +249,9 @@ def margins(
     return margins_of_predictions(model, scores, _judgments(y, qid, pairs, len(scores)))
 
 
-def margins_of_predictions(model: Any, scores: Floats, judgments: Judgments) -> MarginDistribution:
+def margins_of_predictions(
+    model: BaseRanker, scores: Floats, judgments: Judgments
+) -> MarginDistribution:
     """`margins` where the scores that the model gives to the rows are known already."""
     refuse_ties(judgments)
     norm = weight_norm(model.ensemble_)

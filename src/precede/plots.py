@@ -23,6 +23,7 @@ from precede.model import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from precede.estimator import BaseRanker
     from precede.explain.contributions import ShapeFunction
     from precede.inference import RankComparison
     from precede.margin import MarginDistribution
@@ -89,7 +90,7 @@ class ShapeInfo(_Info):
 
 
 def shape_info(
-    model: Any, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
+    model: BaseRanker, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
 ) -> ShapeInfo:
     """Compute the shape function of a feature of a fitted model, to be drawn over data.
 
@@ -216,7 +217,7 @@ class ImportanceInfo(_Info):
     measure: str
 
 
-def importance_info(model: Any, X: Any = None, *, top: int = 15) -> ImportanceInfo:
+def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> ImportanceInfo:
     """Compute which features matter most.
 
     Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
@@ -278,7 +279,7 @@ class LearningInfo(_Info):
     best: int | None
 
 
-def learning_info(model: Any, columns: Sequence[str] | None = None) -> LearningInfo:
+def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> LearningInfo:
     """Read learning curves from the history of a fitted model.
 
     Without `columns`: what was evaluated on `eval_set`, or the risk if nothing was.

@@ -14,6 +14,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.training import why_no_pair
 from precede.engine.workers import Workers
+from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
@@ -30,7 +31,7 @@ MOST_MOVED = 300.0
 
 
 def e2_loss(
-    model: Any,
+    model: BaseRanker | Ensemble,
     X: Any,
     judgments: Judgments,
     *,
@@ -95,7 +96,7 @@ def e2_loss(
 
 
 def staged_e2_loss(
-    model: Any,
+    model: BaseRanker | Ensemble,
     X: Any,
     judgments: Judgments,
     *,
@@ -138,8 +139,8 @@ class _Pairs:
     """The pairs of some judgments, and the values and accumulated weights of the rankers."""
 
     def __init__(
-        self, model: Any, X: Any, judgments: Judgments, balance: str, independent: bool,
-        workers: Workers,
+        self, model: BaseRanker | Ensemble, X: Any, judgments: Judgments, balance: str,
+        independent: bool, workers: Workers,
     ):  # fmt: skip
         self._ensemble, rows = _read(model, X, judgments)
         self._workers = workers
@@ -174,7 +175,7 @@ class _Pairs:
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]
 
 
-def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
+def _read(model: BaseRanker | Ensemble, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
     """Check the input; gives the ensemble and its rows as an array."""
     ensemble = getattr(model, "ensemble_", model)
     if not isinstance(ensemble, Ensemble):
@@ -187,7 +188,7 @@ def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
             f"judgments is {type(judgments).__name__}; give Judgments, for instance "
             "Judgments(y, qid)"
         )
-    rows: Any = np.asarray(X) if model is ensemble else model._validated(X, reset=False)
+    rows: Any = np.asarray(X) if isinstance(model, Ensemble) else model._validated(X, reset=False)
     rows = rows.toarray() if scipy.sparse.issparse(rows) else rows  # rankers read columns
     ensemble.check_width(rows)
     if len(rows) != len(judgments):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from reprlib import repr as shown
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -439,7 +439,7 @@ class _Voting(Ranker):
         """v(x) for every item."""
         return 2 * self.stump(X).astype(np.int8) - 1
 
-    def on(self, table: Any) -> NDArray[np.int8]:
+    def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
         """h(x, l) for every place of a table of items and labels."""
         if not isinstance(table, _LabelTable):
             raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelBoost alone")
@@ -491,8 +491,8 @@ class LabelConstant(_Voting):
 class _LabelVotes(Family):
     """All stumps with the best votes for the labels, and votes whatever the item."""
 
-    def start(self, table: Any, workers: Workers | None = None) -> Search:
-        return _LabelSearch(table, workers or Workers(1))
+    def start(self, table: Table | _LabelTable, workers: Workers | None = None) -> Search:
+        return _LabelSearch(cast(_LabelTable, table), workers or Workers(1))
 
 
 class _LabelSearch(Search):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -195,7 +196,7 @@ class RankBoostPlus(BaseRanker):
             )
         return self.ensemble_, self.history_[: self.n_estimators_]
 
-    def _checkpoint(self, given: Any) -> Checkpoint | None:
+    def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         checkpoint = super()._checkpoint(given)
         if checkpoint is None:
             return None

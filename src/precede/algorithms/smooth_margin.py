@@ -12,6 +12,7 @@ import scipy.optimize
 from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
+from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
@@ -169,7 +170,7 @@ class SmoothMargin(BaseRanker):
     def _searched_now(self) -> tuple[Family, int, bool]:
         return family(self.rankers), self.max_bins, bool(self.nonnegative)
 
-    def _before(self, checkpoint: Any = None) -> tuple[Ensemble | None, History]:
+    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         before = super()._before(checkpoint)
         if checkpoint is None and len(before[1]) and self._searched != self._searched_now():
             raise ValueError(

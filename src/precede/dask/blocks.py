@@ -22,6 +22,7 @@ from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text
 from precede.engine.table import Bins, choose_cuts, integer_weights
 from precede.engine.training import why_no_pair
+from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
@@ -162,7 +163,7 @@ def _checked(number: int, X: Any, y: Any, qid: Any = None, sample_weight: Any = 
 
 
 @contextmanager
-def deal(client: Any, delayed: list[Any], model: Any) -> Iterator[Dealt]:
+def deal(client: Any, delayed: list[Any], model: BaseRanker) -> Iterator[Dealt]:
     """Bring queries together, deal the rows out, and find what all blocks have in common.
 
     When the context ends, however it ends, the workers are rid of everything made here and of
@@ -197,7 +198,7 @@ def _forget(client: Any, futures: list[Any]) -> None:
         client.cancel(futures, force=True)
 
 
-def _dealt(client: Any, parts: list[Any], model: Any) -> Dealt:
+def _dealt(client: Any, parts: list[Any], model: BaseRanker) -> Dealt:
     seen = client.gather(client.map(_look_at, parts, pure=False))
     parts, seen = _not_empty(parts, seen)
     for name in ("features", "names", "has_query", "has_weight"):

@@ -18,7 +18,7 @@ from reprlib import repr as shown
 from typing import Any, ClassVar
 
 from precede.engine.arrays import Array, Flags, Floats
-from precede.engine.pull import Pull
+from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers
@@ -165,12 +165,12 @@ class Search:
 
     def best_decrease(
         self,
-        factors: Any,  # noqa: ARG002
+        factors: Factors,  # noqa: ARG002
         allowed: Flags | None = None,  # noqa: ARG002
     ) -> Found | None:
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
-        `factors` are the sums by level of a separable risk (`precede.risks.exponential.Factors`).
+        `factors` are the sums by level of a separable risk (`precede.engine.pull.Factors`).
         """
         raise ValueError(
             f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
@@ -289,7 +289,7 @@ class _Stateless(Search):
 
     def best_decrease(
         self,
-        factors: Any,  # noqa: ARG002
+        factors: Factors,  # noqa: ARG002
         allowed: Flags | None = None,  # noqa: ARG002
     ) -> Found | None:
         raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
@@ -360,7 +360,7 @@ class _Together(Search):
         found = [search.best(pull, allowed) for search in self._searches]
         return _first_of_the_best(found, lambda each: abs(each.edge), TIE)
 
-    def best_decrease(self, factors: Any, allowed: Flags | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         found = [search.best_decrease(factors, allowed) for search in self._searches]
         return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.exact import SCALE, greatest_of, sum_of, to_integers
+from precede.engine.pull import Factors
 from precede.engine.table import Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers, is_small
@@ -162,7 +163,7 @@ class _Columnwise(Search):
         )  # fmt: skip
         return products
 
-    def best_decrease(self, factors: Any, allowed: Flags | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
         found = []
         binary = ~greatest_of(

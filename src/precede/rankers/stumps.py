@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
@@ -13,7 +13,7 @@ from numba import njit
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, sum_of
 from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
-from precede.engine.pull import decreases
+from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
 from precede.engine.workers import Workers, is_small
@@ -251,7 +251,7 @@ class StumpSearch(Search):
     def _histograms(self, features: Integers) -> Integers:
         return self._bins.sums(self._integers, features)
 
-    def best_decrease(self, factors: Any, allowed: Flags | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
         chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
@@ -260,7 +260,7 @@ class StumpSearch(Search):
         (feature, first, side), edge, decrease = chosen
         return Found(self._stump(feature, first, side), edge, decrease)
 
-    def _decreases(self, factors: Any) -> Integers:
+    def _decreases(self, factors: Factors) -> Integers:
         """Masses of the pairs that every stump orders rightly and wrongly."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)

@@ -36,7 +36,7 @@ class Subject:
     documents: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, *, documents: Any = None, **target: Any) -> Self:
+    def of(cls, model: BaseRanker, X: Any, y: Any, *, documents: Any = None, **target: Any) -> Self:
         """Check everything once."""
         if not isinstance(model, BaseRanker):
             raise ValueError(

@@ -19,7 +19,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
-from precede.engine.pull import Pull
+from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
 
@@ -149,7 +149,7 @@ class BoundRisk:
         """What else the history should hold of a round; nothing by default."""
         return {}
 
-    def factors(self, state: State) -> Any:  # noqa: ARG002
+    def factors(self, state: State) -> Factors | None:  # noqa: ARG002
         """What a search by largest decrease needs; None where there is no such search."""
         return None
 

@@ -329,28 +329,6 @@ def test_what_is_ours_is_not_annotated_any():
     assert found == set()
 
 
-# Parameters of these names are ours, so their types are known. (`rankers` may be a regressor of
-# anybody's.)
-OURS = {
-    "arrangement", "checkpoint", "ensemble", "estimator", "factors", "family", "history",
-    "judgments", "loss", "model", "monitor", "monitors", "price", "pull", "ranker", "risk",
-    "search", "state", "table", "task", "training", "workers",
-}  # fmt: skip
-
-
-def test_what_is_ours_is_not_annotated_any():
-    found = {
-        f"{path.relative_to(SOURCE)}: {function.name}({argument.arg})"
-        for path, tree in trees()
-        for function in functions(tree)
-        for argument in [*function.args.args, *function.args.kwonlyargs]
-        if argument.arg in OURS
-        and argument.annotation is not None
-        and ast.unparse(argument.annotation).split(" | ")[0] == "Any"
-    }
-    assert found == set()
-
-
 def test_one_module_loops_over_rounds():
     """Only the loop asks stopping rules, shows callbacks a round and looks at evaluation sets."""
     found = {"reason": set(), "Progress": set(), "look": set()}

@@ -82,6 +82,8 @@ share: float = plain.score(X, y, qid)
 steps: list[float] = plain.ensemble_.weights
 first: Ranker = mine.ensemble_.rankers[0]
 reason: str = plain.stop_reason_
+risks: NDArray[np.float64] = plain.history_["risk"]
+last: float = plain.history_[-1]["risk"]
 
 result: Evaluation = precede.evaluate(y, scores, qid, metrics=["ndcg@5", "map"])
 ndcg: float = result.mean["ndcg@5"]
@@ -112,6 +114,8 @@ WRONG = {
     "text: str = precede.evaluate([0, 1], [0, 1]).mean['auc']": "assignment",
     "RankBoost().fit([[0], [1]], [0, 1], query=[0, 0])": "call-arg",
     "RankBoost().fit([[0], [1]], [0, 1]).predict()": "call-arg",
+    "RankBoost().ensemble_.ranker": "attr-defined",
+    "column: str = RankBoost().history_['risk']": "assignment",
     "words: list[str] = RankBoost().predict([[0], [1]])": "assignment",
     "shares: str = RankBoost().predict_proba([[0], [1]])": "assignment",
 }

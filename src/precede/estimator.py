@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from reprlib import repr as shown
@@ -189,7 +189,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     max_features: float = 1.0
     early_stopping_rounds: int | None = None
     eval_metric: Any = None
-    callbacks: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
     random_state: Any = None
     n_jobs: int | None = None

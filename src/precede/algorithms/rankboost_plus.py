@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -224,7 +224,9 @@ class RankBoostPlus(BaseRanker):
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
         staged = super().staged_predict(X)
-        parts = self.history_["parts"][: self.n_estimators_] if self.n_estimators_ else []
+        parts: Iterable[int] = ()
+        if self.n_estimators_:
+            parts = self.history_["parts"][: self.n_estimators_]
         ends = {int(end) for end in parts}
         return (scores for number, scores in enumerate(staged, 1) if number in ends)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Array, Floats
 from precede.engine.table import Table
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
@@ -31,7 +31,13 @@ class History(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self._rounds)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> History: ...
+    def __getitem__(self, key: str | int | slice) -> Array | dict[str, Any] | History:
         if isinstance(key, str):
             if self._rounds and key not in self._rounds[-1]:
                 raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")

@@ -67,47 +67,75 @@ _ALSO = {"Constants": "rankers.columns", "Found": "rankers.base"}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
-if TYPE_CHECKING:
-    from precede.algorithms.adaboost import AdaBoostRanker
-    from precede.algorithms.ball import ConvexRisk
-    from precede.algorithms.boosted import BoostedRanker
-    from precede.algorithms.e2 import e2_loss, staged_e2_loss
-    from precede.algorithms.empirical_risk import minimise_ranking_risk
-    from precede.algorithms.multilabel import MultilabelBoost
-    from precede.algorithms.push import PushRanker
-    from precede.algorithms.qbrank import QBRank
-    from precede.algorithms.rankboost import RankBoost
-    from precede.algorithms.rankboost_plus import RankBoostPlus
-    from precede.algorithms.smooth_margin import SmoothMargin
-    from precede.boosting.checkpoint import Checkpoint
-    from precede.boosting.monitors import pairs_in_order
-    from precede.estimator import BaseRanker, load
-    from precede.exports.write import export
-    from precede.files.disk import DiskTable, write_table
-    from precede.inference import compare
-    from precede.judgments import Judgments
-    from precede.losses import (
-        Exp,
-        Exponential,
-        Hinge,
-        Linear,
-        Logistic,
-        PairLoss,
-        Power,
-        Price,
-        SquaredHinge,
-    )
-    from precede.margin import best_margin, margins
-    from precede.metrics import evaluate
-    from precede.rankers.base import Family, Found, Ranker
-    from precede.rankers.columns import Columns, Constants, Features
-    from precede.rankers.growers import Trees
-    from precede.rankers.stumps import Stump, Stumps
-    from precede.rankers.trees import Tree
-    from precede.report.page import Report
-    from precede.risks.pair_risk import PairRisk
-    from precede.risks.pointwise import PointRisk
-    from precede.risks.score_risk import ScoreRisk
+if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
+    from precede import algorithms as algorithms
+    from precede import boosting as boosting
+    from precede import bounds as bounds
+    from precede import cli as cli
+    from precede import dask as dask
+    from precede import datasets as datasets
+    from precede import estimator as estimator
+    from precede import explain as explain
+    from precede import files as files
+    from precede import inference as inference
+    from precede import judgments as judgments
+    from precede import losses as losses
+    from precede import margin as margin
+    from precede import metrics as metrics
+    from precede import model as model
+    from precede import plots as plots
+    from precede import rankers as rankers
+    from precede import report as report
+    from precede import risks as risks
+    from precede import testing as testing
+    from precede import top as top
+    from precede.algorithms.adaboost import AdaBoostRanker as AdaBoostRanker
+    from precede.algorithms.ball import ConvexRisk as ConvexRisk
+    from precede.algorithms.boosted import BoostedRanker as BoostedRanker
+    from precede.algorithms.e2 import e2_loss as e2_loss
+    from precede.algorithms.e2 import staged_e2_loss as staged_e2_loss
+    from precede.algorithms.empirical_risk import minimise_ranking_risk as minimise_ranking_risk
+    from precede.algorithms.multilabel import MultilabelBoost as MultilabelBoost
+    from precede.algorithms.push import PushRanker as PushRanker
+    from precede.algorithms.qbrank import QBRank as QBRank
+    from precede.algorithms.rankboost import RankBoost as RankBoost
+    from precede.algorithms.rankboost_plus import RankBoostPlus as RankBoostPlus
+    from precede.algorithms.smooth_margin import SmoothMargin as SmoothMargin
+    from precede.boosting.checkpoint import Checkpoint as Checkpoint
+    from precede.boosting.monitors import pairs_in_order as pairs_in_order
+    from precede.estimator import BaseRanker as BaseRanker
+    from precede.estimator import load as load
+    from precede.exports.write import export as export
+    from precede.files.disk import DiskTable as DiskTable
+    from precede.files.disk import write_table as write_table
+    from precede.inference import compare as compare
+    from precede.judgments import Judgments as Judgments
+    from precede.losses import Exp as Exp
+    from precede.losses import Exponential as Exponential
+    from precede.losses import Hinge as Hinge
+    from precede.losses import Linear as Linear
+    from precede.losses import Logistic as Logistic
+    from precede.losses import PairLoss as PairLoss
+    from precede.losses import Power as Power
+    from precede.losses import Price as Price
+    from precede.losses import SquaredHinge as SquaredHinge
+    from precede.margin import best_margin as best_margin
+    from precede.margin import margins as margins
+    from precede.metrics import evaluate as evaluate
+    from precede.rankers.base import Family as Family
+    from precede.rankers.base import Found as Found
+    from precede.rankers.base import Ranker as Ranker
+    from precede.rankers.columns import Columns as Columns
+    from precede.rankers.columns import Constants as Constants
+    from precede.rankers.columns import Features as Features
+    from precede.rankers.growers import Trees as Trees
+    from precede.rankers.stumps import Stump as Stump
+    from precede.rankers.stumps import Stumps as Stumps
+    from precede.rankers.trees import Tree as Tree
+    from precede.report.page import Report as Report
+    from precede.risks.pair_risk import PairRisk as PairRisk
+    from precede.risks.pointwise import PointRisk as PointRisk
+    from precede.risks.score_risk import ScoreRisk as ScoreRisk
 
 
 _SUBMODULES = frozenset((
@@ -145,13 +173,15 @@ class _Moved(MetaPathFinder, Loader):
 sys.meta_path.append(_Moved())
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name) or _ALSO.get(name)
-    if home is not None:
-        return getattr(import_module(f"precede.{home}"), name)
-    if name in _SUBMODULES or name in _MOVED:
-        return import_module(f"precede.{name}")
-    raise AttributeError(f"module 'precede' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to a checker this would say that every name is there
+
+    def __getattr__(name: str) -> Any:
+        home = _HOME.get(name) or _ALSO.get(name)
+        if home is not None:
+            return getattr(import_module(f"precede.{home}"), name)
+        if name in _SUBMODULES or name in _MOVED:
+            return import_module(f"precede.{name}")
+        raise AttributeError(f"module 'precede' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from precede.engine.arrays import Floats
 from precede.engine.parameters import check_choice
 from precede.engine.table import Table
 from precede.judgments import check_column, read_sample, to_numbers
@@ -1330,7 +1331,7 @@ def _given_constant(name: str, constant: float | None) -> tuple[str, ...]:
 
 
 @njit(cache=True, nogil=True)
-def _count_close(positive, negative, norm, theta):
+def _count_close(positive: Floats, negative: Floats, norm: float, theta: float) -> Floats:
     """For each negative count the positives with (s_i − s_k)/norm ≤ theta; both sorted."""
     close = np.zeros(negative.size, dtype=np.float64)
     reach = 0

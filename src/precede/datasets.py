@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from precede.engine.arrays import Array, Floats, Integers
 from precede.judgments import Judgments
 
 __all__ = [
@@ -29,10 +29,10 @@ class Sample:
     possible ranking puts in order in the long run (None where it is not known).
     """
 
-    X: NDArray
-    y: NDArray
-    qid: NDArray | None
-    truth: NDArray
+    X: Array  # float64, or float32 where that is enough
+    y: Integers
+    qid: Integers | None
+    truth: Floats
     best: float | None = None
 
 
@@ -111,7 +111,7 @@ def uniform_regression(n: int, *, features: int = 2, random_state: Any = None) -
     return Sample(X, y, None, eta, 5 / 6)
 
 
-def excess_ranking_risk(scores: NDArray, eta: NDArray) -> float:
+def excess_ranking_risk(scores: Floats, eta: Floats) -> float:
     """``L(s) - L* = E |eta(X) - eta(X')| 1[s orders the two against eta]`` (CLV05 example 1).
 
     Over all ordered pairs of a sample, ties counting half: exact given eta, whatever the
@@ -133,7 +133,7 @@ def excess_ranking_risk(scores: NDArray, eta: NDArray) -> float:
 
 def bradley_terry(
     items: int, comparisons: int, *, features: int = 8, random_state: Any = None
-) -> tuple[NDArray, Judgments]:
+) -> tuple[Floats, Judgments]:
     """Pairwise human preferences: item i beats k with probability ``1 / (1 + exp(t_k - t_i))``.
 
     The strengths t are additive in the features.

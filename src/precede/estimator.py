@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from reprlib import repr as shown
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boosting.callbacks import Listeners
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
+from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
 from precede.boosting.loop import Result, drive
 from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
+from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.frames import check_categories, refuse_text
 from precede.engine.parameters import in_range, whole_number
@@ -55,7 +55,15 @@ from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
 
-Floats = NDArray[np.float64]
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
+
+    def with_callbacks(method: Decorated) -> Decorated: ...
+    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
+else:
+    from sklearn.callback import with_callbacks
+    from sklearn.utils.metaestimators import available_if
 
 
 def _two_classes(estimator: BaseRanker) -> bool:
@@ -72,7 +80,7 @@ def _two_classes(estimator: BaseRanker) -> bool:
     return True
 
 
-def whole_or_not_at_all(fit: Callable) -> Callable:
+def whole_or_not_at_all(fit: Decorated) -> Decorated:
     """Make a fit that fails leave what was fitted before, be it a model or nothing."""
 
     @wraps(fit)
@@ -86,7 +94,7 @@ def whole_or_not_at_all(fit: Callable) -> Callable:
             self.__dict__.update(before)
             raise
 
-    return kept
+    return cast(Decorated, kept)
 
 
 @dataclass(frozen=True)
@@ -101,13 +109,13 @@ class Task:
 
     X: Any
     judgments: Judgments
-    classes: NDArray | None
+    classes: Array | None
     training: Training
     monitors: list[tuple[Monitor, dict[str, bool]]]
     checkpoint: Checkpoint | None = None
     listeners: Listeners | None = None
 
-    def listening(self) -> list[Callable]:
+    def listening(self) -> list[Callable[[Progress], Any]]:
         """Functions to call after every round, for callbacks of scikit-learn's kind."""
         return [] if self.listeners is None else self.listeners.rounds(self)
 
@@ -181,7 +189,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     max_features: float = 1.0
     early_stopping_rounds: int | None = None
     eval_metric: Any = None
-    callbacks: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
     random_state: Any = None
     n_jobs: int | None = None
@@ -319,7 +327,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             with ProgressBar(
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
-                told: list[Callable] = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
+                told: list[Callable[[Progress], Any]]
+                told = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
                 return drive(method, history, told)
         finally:
             for checkpoint in saved:
@@ -331,7 +340,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
         return self.resumable and not self.warm_start and not drawn
 
-    def _checkpoint(self, given: Any) -> Checkpoint | None:
+    def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
         if given is None:
             return None
@@ -451,7 +460,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return np.exp(np.stack([log_negative, log_positive], axis=1))
 
     @available_if(_two_classes)
-    def classify(self, X: Any) -> NDArray:
+    def classify(self, X: Any) -> Array:
         """The likelier of the two classes for every row."""
         assert self.classes_ is not None
         return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
@@ -573,7 +582,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _open_table(
         self, table: DiskTable, *, reset: bool, **target: Any
-    ) -> tuple[Judgments, NDArray | None]:
+    ) -> tuple[Judgments, Array | None]:
         """Take what `_validated` and `_target` give for arrays from a table on disk."""
         given = [name for name, value in target.items() if value is not None]
         if given:
@@ -608,7 +617,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> tuple[Judgments, NDArray | None]:
+    ) -> tuple[Judgments, Array | None]:
         """Bring every way to say what should precede what into one form.
 
         Gives also the two classes, if it is two classes in one list.
@@ -842,7 +851,7 @@ def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
     return [(X, y) for X, y in sets]
 
 
-def _one_for_each(values: Any, count: int, name: str) -> list:
+def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
     """List with one entry for each evaluation set."""
     if values is None:
         return [None] * count

@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr, stdtrit
 
+from precede.engine.arrays import Floats, Integers
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -913,7 +914,9 @@ def _bernstein_ends(value: float, blocks: int, alpha: float) -> tuple[float, flo
 
 
 @njit(cache=True, nogil=True)
-def _item_errors(starts, grade, rank, weight, tie):
+def _item_errors(
+    starts: Integers, grade: Integers, rank: Integers, weight: Floats, tie: float
+) -> Floats:
     """Weight, for each item, of the items of other grades on its wrong side, ties in part."""
     errors = np.zeros(grade.size, dtype=np.float64)
     for query in range(starts.size - 1):
@@ -942,14 +945,14 @@ def _item_errors(starts, grade, rank, weight, tie):
 
 
 @njit(cache=True, nogil=True)
-def _add(tree, place, amount):
+def _add(tree: Floats, place: int, amount: float) -> None:
     while place < tree.size:
         tree[place] += amount
         place += place & -place
 
 
 @njit(cache=True, nogil=True)
-def _below(tree, place):
+def _below(tree: Floats, place: int) -> float:
     total = 0.0
     while place > 0:
         total += tree[place]

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precede.engine.arrangement import (
     Arrangement,
-    Integers,
     _arrange,
     check_balance,
 )
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import is_missing
 
 __all__ = [
@@ -31,8 +31,6 @@ __all__ = [
     "sample_weights", "to_numbers", "two_grades",
 ]  # fmt: skip
 
-
-Floats = NDArray[np.float64]
 
 # What a `Judgments` is made of.
 _FIELDS = (
@@ -214,7 +212,7 @@ class Judgments:
         """One target per row: ``(n,)``."""
         return (self._n,)
 
-    def __array__(self, *_: Any, **__: Any) -> NDArray:
+    def __array__(self, *_: Any, **__: Any) -> Array:
         raise ValueError(
             f"{self!r} is given where numbers are expected; pass one of its arrays, such as "
             "its grade, qid or pairs"
@@ -227,7 +225,7 @@ class Judgments:
         )
         ties, tie_weight = self._sliced_pairs(self.ties, (self.tie_weight,), index)
 
-        def take(values: NDArray | None) -> NDArray | None:
+        def take(values: Array | None) -> Array | None:
             return None if values is None else values[index]
 
         return Judgments(
@@ -443,7 +441,7 @@ def sample_weights(sample_weight: Any, rows: int, name: str = "sample_weight") -
     return check_weights(sample_weight, name, rows)
 
 
-def _flat(array: NDArray, name: str) -> NDArray:
+def _flat(array: Array, name: str) -> Array:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -451,16 +449,14 @@ def _flat(array: NDArray, name: str) -> NDArray:
     return array
 
 
-def _as_array(values: ArrayLike, name: str) -> NDArray:
+def _as_array(values: ArrayLike, name: str) -> Array:
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths, or Judgments
         raise ValueError(f"{name} is no array: {error}") from error
 
 
-def number_queries(
-    qid: Any, rows: int | None = None, name: str = "qid"
-) -> tuple[Integers, NDArray[Any]]:
+def number_queries(qid: Any, rows: int | None = None, name: str = "qid") -> tuple[Integers, Array]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
     Gives the number of every row, and the identifier of every number: sorted, or in the order
@@ -483,7 +479,7 @@ def number_queries(
     return number, names
 
 
-def _identifiers(values: ArrayLike, name: str = "qid") -> NDArray:
+def _identifiers(values: ArrayLike, name: str = "qid") -> Array:
     if isinstance(values, list | tuple) and len({type(value) for value in values}) > 1:
         array = np.empty(len(values), object)  # asarray would turn [1, "1"] into equal texts
         array[:] = values
@@ -567,7 +563,7 @@ def _check_of_pairs(
 # -- what is given to fit and to metrics ----------------------------------------------------
 
 
-def grades_of(y: Any) -> tuple[Floats, NDArray]:
+def grades_of(y: Any) -> tuple[Floats, Array]:
     """Grades as numbers, and as they were given; two kinds of text are two grades.
 
     An ordered categorical has its own order; other text is in alphabetical order.
@@ -602,7 +598,7 @@ def grades_of(y: Any) -> tuple[Floats, NDArray]:
     return grade, y
 
 
-def _are_numbers(names: NDArray) -> bool:
+def _are_numbers(names: Array) -> bool:
     try:
         names.astype(np.float64)
     except ValueError:
@@ -610,7 +606,7 @@ def _are_numbers(names: NDArray) -> bool:
     return True
 
 
-def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
+def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
     """Grades of some of the rows; text is refused, whose order only all rows together know."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
@@ -630,7 +626,7 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, NDArray]:
     return grades_of(y)
 
 
-def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
+def two_grades(judgments: Judgments, labels: Array | None) -> Array | None:
     """The two classes of a single list; None for anything else."""
     listed = judgments.pairs is not None or judgments.ties is not None
     if labels is None or judgments.qid is not None or listed:
@@ -648,7 +644,7 @@ def judgments_to_fit(
     pairs: ArrayLike | None = None,
     pair_weight: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-) -> tuple[Judgments, NDArray | None]:
+) -> tuple[Judgments, Array | None]:
     """Bring every way to say what should precede what into one form.
 
     Gives also the two classes, if it is two classes in one list.
@@ -686,7 +682,7 @@ def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
     return y
 
 
-def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> NDArray:
+def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
     """Query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
     if qid is not None:
         raise ValueError("both qid and group are given; give one of them")
@@ -722,7 +718,7 @@ def read_target(y: Any, qid: Any, weight: Any = None, *, listed: bool = False) -
     return y.grade, y.qid, y.weight
 
 
-def check_within_queries(y: Judgments, pairs: NDArray[np.int64], name: str) -> None:
+def check_within_queries(y: Judgments, pairs: Integers, name: str) -> None:
     """Refuse pairs that join two queries, which then are no longer units of their own."""
     query = y._query()
     crossing = np.flatnonzero(query[pairs[:, 0]] != query[pairs[:, 1]])

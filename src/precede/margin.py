@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.judgments import (
@@ -34,6 +35,9 @@ from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker, exactly_searched
 from precede.risks.base import least_margin
 
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
+
 __all__ = [
     "MARGIN_GRID",
     "MarginDistribution",
@@ -47,7 +51,6 @@ __all__ = [
     "weight_norm",
 ]
 
-Floats = NDArray[np.float64]
 
 # Margins of a score in [0, 1] lie in (0, 1]. The grid is fixed before any data is seen, as a
 # union bound requires, and dense enough to lose at most a factor √2 in the margin.
@@ -206,7 +209,7 @@ def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDi
 
 
 def margins(
-    model: Any,
+    model: BaseRanker,
     X: Any,
     y: Any = None,
     *,
@@ -246,7 +249,9 @@ def margins(
     return margins_of_predictions(model, scores, _judgments(y, qid, pairs, len(scores)))
 
 
-def margins_of_predictions(model: Any, scores: Floats, judgments: Judgments) -> MarginDistribution:
+def margins_of_predictions(
+    model: BaseRanker, scores: Floats, judgments: Judgments
+) -> MarginDistribution:
     """`margins` where the scores that the model gives to the rows are known already."""
     refuse_ties(judgments)
     norm = weight_norm(model.ensemble_)
@@ -424,7 +429,7 @@ class _Programme:
         self._columns: list[Floats] = []
         self._rankers: set[Ranker] = set()
 
-    def add(self, ranker: Ranker, values: NDArray) -> bool:
+    def add(self, ranker: Ranker, values: Array) -> bool:
         """Let a ranker join, unless it is there."""
         if ranker in self._rankers:
             return False
@@ -486,7 +491,7 @@ def _structure(arrangement: Arrangement) -> tuple[Any, Any]:
     return items, fixed
 
 
-def _sparse(parts: list[tuple[NDArray, NDArray, float]], shape: tuple[int, int]) -> Any:
+def _sparse(parts: list[tuple[Array, Array, float]], shape: tuple[int, int]) -> Any:
     row = np.concatenate([part[0] for part in parts])
     column = np.concatenate([part[1] for part in parts])
     value = np.concatenate([np.full(part[0].size, part[2]) for part in parts])
@@ -503,7 +508,9 @@ def _sparse(parts: list[tuple[NDArray, NDArray, float]], shape: tuple[int, int])
 
 
 @njit(cache=True, nogil=True)
-def _count_small(starts, grade, score, norm, theta):
+def _count_small(
+    starts: Integers, grade: Integers, score: Floats, norm: float, theta: float
+) -> int:
     """Count crucial pairs with (s_i − s_k)/norm ≤ theta."""
     levels = grade.max() + 1 if grade.size else 0
     tree = np.zeros(levels + 1, dtype=np.int64)
@@ -530,7 +537,7 @@ def _count_small(starts, grade, score, norm, theta):
 
 
 @njit(cache=True, nogil=True)
-def _add(tree, place, amount):
+def _add(tree: Integers, place: int, amount: int) -> None:
     while place < tree.size:
         tree[place] += amount
         place += place & -place

@@ -22,6 +22,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
+from precede.engine.arrays import Floats, Integers
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -38,8 +39,6 @@ __all__ = [
     "precision_at_percent", "register_metric",
 ]  # fmt: skip
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 # What the kernel computes: codes before _AUC read positions, the others compare items.
 _DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
 _AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
@@ -830,7 +829,10 @@ def _mean(values: Floats, weights: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _measure(scores, starts, items, scale, plan, discounts, ties):
+def _measure(
+    scores: Floats, starts: Integers, items: Floats, scale: Floats, plan: Floats, discounts: Floats,
+    ties: int,
+) -> Floats:  # fmt: skip
     """Return one row per query and one column per metric; each query is sorted once."""
     values = np.empty((starts.size - 1, plan.shape[0]))
     for query in range(starts.size - 1):
@@ -860,7 +862,7 @@ def _measure(scores, starts, items, scale, plan, discounts, ties):
 
 
 @njit(cache=True, nogil=True)
-def _descending(scores):
+def _descending(scores: Floats) -> Integers:
     """Return the stable order of falling scores."""
     if scores.size > 200:
         return np.argsort(-scores, kind="mergesort")
@@ -877,14 +879,14 @@ def _descending(scores):
 
 
 @njit(cache=True, nogil=True)
-def _share(percent, count):
+def _share(percent: float, count: int) -> int:
     """Return percent of count, rounded up and at least 1."""
     # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
     return max(1, int(np.ceil(percent * count / 100.0 * (1.0 - 1e-12))))
 
 
 @njit(cache=True, nogil=True)
-def _read_list(row, ranked, blocks, discounts):
+def _read_list(row: Floats, ranked: Floats, blocks: Integers, discounts: Floats) -> float:
     """Return the numerator of a metric that reads positions."""
     depth = _share(row[_K], ranked.shape[1]) if row[_IS_PERCENT] else int(row[_K])
     if row[_CODE] == _DCG:
@@ -900,7 +902,9 @@ def _read_list(row, ranked, blocks, discounts):
 
 
 @njit(cache=True, nogil=True)
-def _read_pairs(row, scores, ranked, blocks, ties, total):
+def _read_pairs(
+    row: Floats, scores: Floats, ranked: Floats, blocks: Integers, ties: int, total: float
+) -> float:
     """Return the numerator of a metric that compares items; total is its denominator."""
     code = row[_CODE]
     relevant = ranked[_RELEVANT]
@@ -919,7 +923,7 @@ def _read_pairs(row, scores, ranked, blocks, ties, total):
 
 
 @njit(cache=True, nogil=True)
-def _discounted(gains, blocks, discounts, depth):
+def _discounted(gains: Floats, blocks: Integers, discounts: Floats, depth: int) -> float:
     """Return Σ gain·discount; a tied item gains the mean of its block."""
     total = 0.0
     for block in range(blocks.size - 1):
@@ -933,7 +937,7 @@ def _discounted(gains, blocks, discounts, depth):
 
 
 @njit(cache=True, nogil=True)
-def _precisions(relevant, blocks, depth):
+def _precisions(relevant: Floats, blocks: Integers, depth: int) -> float:
     """Return Σ over relevant positions of (relevant items so far) / position.
 
     In a block of m, r of them relevant, offset j is relevant with chance r/m, and if it is, the
@@ -953,7 +957,7 @@ def _precisions(relevant, blocks, depth):
 
 
 @njit(cache=True, nogil=True)
-def _first_hit(relevant, blocks, depth):
+def _first_hit(relevant: Floats, blocks: Integers, depth: int) -> float:
     """Return the (expected) reciprocal rank of the first relevant item, 0 beyond depth."""
     total, missed = 0.0, 1.0  # missed: the chance that no hit came yet
     for block in range(blocks.size - 1):
@@ -969,7 +973,7 @@ def _first_hit(relevant, blocks, depth):
 
 
 @njit(cache=True, nogil=True)
-def _cascade(chances, blocks, depth):
+def _cascade(chances: Floats, blocks: Integers, depth: int) -> float:
     """Return Σ 1/position · chance that the reader, unsatisfied so far, stops there.
 
     The chance P_j of passing j random items of a block is the mean over j-subsets of Π(1 − chance):
@@ -998,7 +1002,7 @@ def _cascade(chances, blocks, depth):
 
 
 @njit(cache=True, nogil=True)
-def _positives_above(relevant, blocks, negatives):
+def _positives_above(relevant: Floats, blocks: Integers, negatives: float) -> float:
     """Return Σ of positives above each of the first (so many) negatives, the last in part."""
     total, above = 0.0, 0.0
     for block in range(blocks.size - 1):
@@ -1014,7 +1018,9 @@ def _positives_above(relevant, blocks, negatives):
 
 
 @njit(cache=True, nogil=True)
-def _split_pairs(scores, ranks, weights, gap):
+def _split_pairs(
+    scores: Floats, ranks: Integers, weights: Floats, gap: float
+) -> tuple[float, float]:
     """Return Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
 
     Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
@@ -1041,7 +1047,7 @@ def _split_pairs(scores, ranks, weights, gap):
 
 
 @njit(cache=True, nogil=True)
-def _count_apart(scores, ranks, starts, gap):
+def _count_apart(scores: Floats, ranks: Integers, starts: Integers, gap: float) -> int:
     """Count the pairs of different rank whose scores differ by at least gap, in O(n)."""
     above_by_rank = np.empty(ranks.max() + 1, np.intp)
     total = 0
@@ -1057,7 +1063,7 @@ def _count_apart(scores, ranks, starts, gap):
 
 
 @njit(cache=True, nogil=True)
-def _count_right(scores, ranks, starts, gap):
+def _count_right(scores: Floats, ranks: Integers, starts: Integers, gap: float) -> float:
     """Count the pairs in the right order whose scores differ by at least gap."""
     weights, right = np.ones(scores.size), 0.0
     for query in range(starts.size - 1):
@@ -1067,7 +1073,9 @@ def _count_right(scores, ranks, starts, gap):
 
 
 @njit(cache=True, nogil=True)
-def _cut_gaps(scores, ranks, starts, wanted, most):
+def _cut_gaps(
+    scores: Floats, ranks: Integers, starts: Integers, wanted: int, most: int
+) -> tuple[float, float, int, int]:
     """Bracket the gap that cuts off the wanted widest of all (most) pairs, listing none.
 
     Returns low < high, count(low) ≥ wanted > count(high), with equality or no number between. It
@@ -1095,7 +1103,7 @@ def _cut_gaps(scores, ranks, starts, wanted, most):
 
 
 @njit(cache=True, nogil=True)
-def _widest(scores, starts, factor):
+def _widest(scores: Floats, starts: Integers, factor: float) -> float:
     """Return the widest gap of a query, of scores times a factor."""
     widest = 0.0
     for query in range(starts.size - 1):
@@ -1105,7 +1113,9 @@ def _widest(scores, starts, factor):
 
 
 @njit(cache=True, nogil=True)
-def _right_share(sorted_scores, ranks, starts, percent, ties):
+def _right_share(
+    sorted_scores: Floats, ranks: Integers, starts: Integers, percent: float, ties: int
+) -> float:
     """Return the share in the right order among the widest percent of the queries' pairs."""
     scores = sorted_scores
     if _widest(scores, starts, 0.5) > 8e307:
@@ -1127,7 +1137,9 @@ def _right_share(sorted_scores, ranks, starts, percent, ties):
 
 
 @njit(cache=True, nogil=True)
-def _pooled_shares(scores, ranks, starts, percents, ties):
+def _pooled_shares(
+    scores: Floats, ranks: Integers, starts: Integers, percents: Floats, ties: int
+) -> Floats:
     """Return `_right_share` of all queries together, for several percentages."""
     sorted_scores, sorted_ranks = np.empty(scores.size), np.empty(scores.size, np.intp)
     for query in range(starts.size - 1):

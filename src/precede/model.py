@@ -20,6 +20,7 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats, Integers
 from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
@@ -37,7 +38,6 @@ __all__ = [
     "write_model",
 ]
 
-Floats = NDArray[np.float64]
 
 FORMAT = 1
 SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
@@ -227,7 +227,7 @@ class _Tables:
     more than thresholds: ``value[start[u] + u + c]`` where c thresholds lie below x.
     """
 
-    def __init__(self, feature: NDArray, start: NDArray, threshold: Floats, value: Floats,
+    def __init__(self, feature: Integers, start: Integers, threshold: Floats, value: Floats,
                  missing: Floats):  # fmt: skip
         self.feature, self.start = feature, start
         self.threshold, self.value, self.missing = threshold, value, missing
@@ -411,7 +411,10 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @njit(cache=True, nogil=True)
-def _score_rows(low, high, X, feature, start, threshold, value, missing, scores):
+def _score_rows(
+    low: int, high: int, X: Floats | NDArray[np.float32], feature: Integers, start: Integers,
+    threshold: Floats, value: Floats, missing: Floats, scores: Floats,
+) -> None:  # fmt: skip
     """Add every feature's step function, block of rows by block of rows."""
     for first in range(low, high, 256):
         last = min(first + 256, high)

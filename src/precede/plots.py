@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from precede.engine.arrays import Array, Floats, Integers
 from precede.judgments import feature_names
 from precede.metrics import evaluate, metric
 from precede.model import plain
@@ -22,6 +23,7 @@ from precede.model import plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from precede.estimator import BaseRanker
     from precede.explain.contributions import ShapeFunction
     from precede.inference import RankComparison
     from precede.margin import MarginDistribution
@@ -49,7 +51,6 @@ __all__ = [
     "shape_info",
 ]
 
-Floats = NDArray[np.float64]
 
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
@@ -84,12 +85,12 @@ class ShapeInfo(_Info):
     missing: float
     missing_share: float
     edges: Floats
-    counts: NDArray[np.int64]
+    counts: Integers
     beyond: int
 
 
 def shape_info(
-    model: Any, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
+    model: BaseRanker, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
 ) -> ShapeInfo:
     """Compute the shape function of a feature of a fitted model, to be drawn over data.
 
@@ -131,7 +132,7 @@ def shape_info(
     return ShapeInfo(shape.name, x, y - offset, offset, missing, share, edges, counts, beyond)
 
 
-def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple:
+def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple[float, float]:
     """Least and largest value to show, within -most and most."""
     if present.size:
         low, high = np.quantile(present, [(1 - within) / 2, (1 + within) / 2])
@@ -216,7 +217,7 @@ class ImportanceInfo(_Info):
     measure: str
 
 
-def importance_info(model: Any, X: Any = None, *, top: int = 15) -> ImportanceInfo:
+def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> ImportanceInfo:
     """Compute which features matter most.
 
     Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
@@ -246,7 +247,7 @@ def _n_rows(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
-def _take(X: Any, rows: NDArray) -> Any:
+def _take(X: Any, rows: Array) -> Any:
     """Rows of an array, a sparse matrix or a data frame."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
@@ -273,12 +274,12 @@ def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
 class LearningInfo(_Info):
     """Columns of the history of a fit, and the round that was best (None: all were kept)."""
 
-    rounds: NDArray[np.int64]
+    rounds: Integers
     curves: dict[str, Floats]
     best: int | None
 
 
-def learning_info(model: Any, columns: Sequence[str] | None = None) -> LearningInfo:
+def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> LearningInfo:
     """Read learning curves from the history of a fitted model.
 
     Without `columns`: what was evaluated on `eval_set`, or the risk if nothing was.
@@ -443,7 +444,7 @@ class CalibrationInfo(_Info):
     share: Floats
     low: Floats
     high: Floats
-    count: NDArray[np.int64]
+    count: Integers
     error: float
     brier: float
 
@@ -481,7 +482,7 @@ def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) 
     return CalibrationInfo(predicted, share, low, high, count, error, brier)
 
 
-def _wilson(share: Floats, count: NDArray) -> tuple[Floats, Floats]:
+def _wilson(share: Floats, count: Array) -> tuple[Floats, Floats]:
     """Wilson's interval of a share at 95 %."""
     z = 1.959963984540054
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
 from precede.boosting.steps import SmoothedStepWarning
 from precede.datasets import search_results
+from precede.engine.arrays import Array
 from precede.engine.table import Table
 from precede.estimator import BaseRanker, load
 from precede.judgments import Judgments
@@ -102,7 +102,7 @@ def check_price(price: Price) -> None:
     _require(pickle.loads(pickle.dumps(price)) == price, "the price must survive pickling")
 
 
-def check_family(family: Family, X: NDArray | None = None) -> None:
+def check_family(family: Family, X: Array | None = None) -> None:
     """Check that a family finds what it says, and that its rankers can be kept.
 
     The edge is that of the ranker returned; binned and raw rows give equal values; the
@@ -166,7 +166,7 @@ def check_algorithm(estimator: BaseRanker) -> None:
     _close(scores, plain, "predict against the sum of the rankers")
 
 
-def _problem(estimator: BaseRanker) -> tuple[NDArray, NDArray, dict[str, NDArray]]:
+def _problem(estimator: BaseRanker) -> tuple[Array, Array, dict[str, Array]]:
     """Rows, targets that the estimator can learn from, and what else `fit` takes.
 
     Large enough for every part of the work to be shared between threads.
@@ -182,19 +182,19 @@ def _problem(estimator: BaseRanker) -> tuple[NDArray, NDArray, dict[str, NDArray
     return X, y, {"qid": qid}
 
 
-def _fitted(estimator: BaseRanker, X: NDArray, y: NDArray, given: dict[str, NDArray]) -> BaseRanker:
+def _fitted(estimator: BaseRanker, X: Array, y: Array, given: dict[str, Any]) -> BaseRanker:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         return estimator.fit(X, y, **given)
 
 
-def _by_hand(ensemble: Ensemble, X: NDArray) -> NDArray:
+def _by_hand(ensemble: Ensemble, X: Array) -> Array:
     parts = zip(ensemble.rankers, ensemble.weights, strict=True)
     return sum((weight * ranker(X).astype(float) for ranker, weight in parts), np.zeros(len(X)))
 
 
-def _balanced(values: NDArray) -> NDArray:
+def _balanced(values: Array) -> Array:
     """A vector like a pull: sums to zero, positive parts to one."""
     values = values - values.mean()
     return values / np.maximum(values, 0).sum()

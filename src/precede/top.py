@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.parameters import upper_tail, whole_number
 from precede.judgments import check_column, grades_of, read_sample
 from precede.plots import new_axes
@@ -31,9 +32,6 @@ __all__ = [
     "strip",
     "top_of_list",
 ]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 # -- measuring -------------------------------------------------------------------------------
@@ -134,7 +132,7 @@ def top_of_list(
     return TopOfList(dict(zip(names, map(float, value), strict=True)), intervals, level)
 
 
-def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> NDArray[np.bool_]:
+def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
     """Whether each place is a positive, from the top; of ties the negatives come first."""
     labels = grades_of(read_sample(y, one_list="the top of a list")[0])[0]
     values = check_column(scores, "scores", labels.size)
@@ -169,7 +167,7 @@ def _measures(
     return list(names), np.array(kinds, np.int64), np.array(arguments)
 
 
-def _resampled(positive: NDArray[np.bool_], generator: Any) -> Floats:
+def _resampled(positive: Flags, generator: Any) -> Floats:
     """How often each place is drawn, the classes keeping their numbers."""
     times = np.empty(positive.size)
     for side in (True, False):
@@ -299,7 +297,7 @@ def draw_strips(
     return ax
 
 
-def _shades(count: int) -> list:
+def _shades(count: int) -> list[Any]:
     """Colours from light to dark: a steeper push is darker."""
     import matplotlib as mpl  # noqa: PLC0415  (only for those who draw)
 
@@ -310,7 +308,9 @@ def _shades(count: int) -> list:
 
 
 @njit(cache=True, nogil=True)
-def _measure(positive, times, kinds, arguments, out):
+def _measure(
+    positive: Flags, times: Floats, kinds: Integers, arguments: Floats, out: Floats
+) -> None:
     """All measures of a list whose rows stand there so many times."""
     total, positives = times.sum(), 0.0
     for place in range(positive.size):
@@ -331,7 +331,7 @@ def _measure(positive, times, kinds, arguments, out):
 
 
 @njit(cache=True, nogil=True)
-def _above_first_negative(positive, times):
+def _above_first_negative(positive: Flags, times: Floats) -> float:
     found = 0.0
     for place in range(positive.size):
         if positive[place]:
@@ -342,7 +342,7 @@ def _above_first_negative(positive, times):
 
 
 @njit(cache=True, nogil=True)
-def _positives_within(positive, times, cut):
+def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
     seen, found = 0.0, 0.0
     for place in range(positive.size):
         taken = min(times[place], cut - seen)
@@ -355,7 +355,7 @@ def _positives_within(positive, times, cut):
 
 
 @njit(cache=True, nogil=True)
-def _area(positive, times, most, positives):
+def _area(positive: Flags, times: Floats, most: float, positives: float) -> float:
     """Mean share of the positives above each of the first `most` negatives, the last in part."""
     area, above, passed = 0.0, 0.0, 0.0
     for place in range(positive.size):
@@ -371,7 +371,9 @@ def _area(positive, times, most, positives):
 
 
 @njit(cache=True, nogil=True)
-def _push_risk(positive, times, power, positives, negatives):
+def _push_risk(
+    positive: Flags, times: Floats, power: float, positives: float, negatives: float
+) -> float:
     above, total = 0.0, 0.0
     for place in range(positive.size):
         if positive[place]:

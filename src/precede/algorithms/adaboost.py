@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import ClassifierTags
 
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import History, Stop
+from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import LineSearch, Step, StepRule
+from precede.engine.arrays import Array
 from precede.engine.exact import exact_sum
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
@@ -101,7 +101,7 @@ class AdaBoostRanker(BaseRanker):
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -201,7 +201,7 @@ class VoteStep(StepRule):
     keeps it finite. For other values it is a line search.
     """
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Closed form for votes, line search otherwise."""
         if not np.all(np.abs(values.astype(np.float64)) == 1):
             return LineSearch().step(risk, state, found, values)

@@ -13,14 +13,14 @@ from typing import Any, Self
 import numpy as np
 import scipy.optimize
 from numba import njit
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.folds import folds
-from precede.boosting.history import History, Monitor, Rounds
+from precede.boosting.history import History, Monitor, Progress, Rounds
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method, Round
 from precede.boosting.monitors import pairs_in_order
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import (
     SCALE,
     exact_sum,
@@ -41,8 +41,6 @@ from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["ConvexRisk"]
-
-Floats = NDArray[np.float64]
 
 
 # The default of the deprecated parameter `cost`: nothing was given.
@@ -152,7 +150,7 @@ class ConvexRisk(BaseRanker):
         balance: str = "pairs",
         max_bins: int = 255,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -493,7 +491,7 @@ class _ConditionalGradient(Method):
         self._scores = _combined(values, sign * share * radius)
         return float(radius * np.abs(share - before).sum())
 
-    def _products(self, values: NDArray, pull: Floats) -> Floats:
+    def _products(self, values: Array, pull: Floats) -> Floats:
         """Dot product of every row of values with the pull, as sums of integers."""
         workers = self._training.workers
         largest = greatest_of(lambda: np.abs(values).max(axis=1).astype(np.float64), workers)
@@ -597,10 +595,10 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
 
 
 def _edges_of_stumps(
-    row: NDArray[np.int64],
-    first: NDArray[np.int64],
-    missing: NDArray[np.bool_],
-    histogram: NDArray[np.int64],
+    row: Integers,
+    first: Integers,
+    missing: Flags,
+    histogram: Integers,
 ) -> Floats:
     """Edges of stumps from the histograms of all machines, one row for each feature."""
     return (
@@ -612,7 +610,7 @@ def _edges_of_stumps(
 
 
 @njit(cache=True, nogil=True)
-def _combined(values, weights):
+def _combined(values: Bytes, weights: Floats) -> Floats:
     """Weighted sum of the rows."""
     total = np.zeros(values.shape[1])
     for row in range(values.shape[0]):
@@ -623,7 +621,7 @@ def _combined(values, weights):
 
 
 @njit(cache=True, nogil=True)
-def _products(values, pull, unit):
+def _products(values: Bytes, pull: Floats, unit: Floats) -> Integers:
     """Dot product of every row, brought into [-1, 1] by its unit, with the pull: integers."""
     result = np.zeros(values.shape[0], np.int64)
     for row in range(values.shape[0]):

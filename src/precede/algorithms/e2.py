@@ -11,8 +11,10 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.training import why_no_pair
 from precede.engine.workers import Workers
+from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
@@ -21,8 +23,6 @@ from precede.risks.pair_weights import PairWeights, free_memory
 
 __all__ = ["e2_loss", "staged_e2_loss"]
 
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 # Coefficients of a linear combination below this are rounding errors.
 NO_PART = 1e-9
@@ -31,7 +31,7 @@ MOST_MOVED = 300.0
 
 
 def e2_loss(
-    model: Any,
+    model: BaseRanker | Ensemble,
     X: Any,
     judgments: Judgments,
     *,
@@ -96,7 +96,7 @@ def e2_loss(
 
 
 def staged_e2_loss(
-    model: Any,
+    model: BaseRanker | Ensemble,
     X: Any,
     judgments: Judgments,
     *,
@@ -139,8 +139,8 @@ class _Pairs:
     """The pairs of some judgments, and the values and accumulated weights of the rankers."""
 
     def __init__(
-        self, model: Any, X: Any, judgments: Judgments, balance: str, independent: bool,
-        workers: Workers,
+        self, model: BaseRanker | Ensemble, X: Any, judgments: Judgments, balance: str,
+        independent: bool, workers: Workers,
     ):  # fmt: skip
         self._ensemble, rows = _read(model, X, judgments)
         self._workers = workers
@@ -175,7 +175,7 @@ class _Pairs:
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]
 
 
-def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, NDArray]:
+def _read(model: BaseRanker | Ensemble, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
     """Check the input; gives the ensemble and its rows as an array."""
     ensemble = getattr(model, "ensemble_", model)
     if not isinstance(ensemble, Ensemble):
@@ -188,7 +188,7 @@ def _read(model: Any, X: Any, judgments: Judgments) -> tuple[Ensemble, NDArray]:
             f"judgments is {type(judgments).__name__}; give Judgments, for instance "
             "Judgments(y, qid)"
         )
-    rows: Any = np.asarray(X) if model is ensemble else model._validated(X, reset=False)
+    rows: Any = np.asarray(X) if isinstance(model, Ensemble) else model._validated(X, reset=False)
     rows = rows.toarray() if scipy.sparse.issparse(rows) else rows  # rankers read columns
     ensemble.check_width(rows)
     if len(rows) != len(judgments):
@@ -207,7 +207,7 @@ def _check_memory(arrangement: Arrangement) -> None:
         )
 
 
-def _binary(ranker: Ranker, rows: NDArray) -> Bytes:
+def _binary(ranker: Ranker, rows: Array) -> Bytes:
     """Values of a ranker, which must be 0 and 1."""
     values = np.asarray(ranker(rows))
     other = values[(values != 0) & (values != 1)]

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.judgments import Judgments, as_judgments, check_column, number_queries, to_numbers
 from precede.margin import margin_distribution
 from precede.rankers.columns import Column, Constant
@@ -20,8 +21,7 @@ from precede.rankers.stumps import Stump
 
 __all__ = ["RiskMinimiser", "minimise_ranking_risk"]
 
-Integers = NDArray[np.int64]
-Score = Callable[[NDArray], NDArray]
+Score = Callable[[Array], Array]
 
 # The largest number below 0: a margin at most this is a pair in the wrong order.
 JUST_BELOW = float(np.nextafter(0.0, -1.0))
@@ -52,7 +52,7 @@ class RiskMinimiser:
     n_members: int
     n_minimisers: int
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Floats:
         """Score rows; larger is better."""
         return self.sign * np.asarray(self.ranker(to_numbers(X, "X")), np.float64)
 
@@ -172,7 +172,7 @@ class _Pairs:
         net[order] = below - above
         return net
 
-    def errors(self, scores: NDArray[np.float64]) -> int:
+    def errors(self, scores: Floats) -> int:
         """Twice the pairs in the wrong order, plus the tied ones: twice the number of errors."""
         gap = scores[self._listed[:, 0]] - scores[self._listed[:, 1]]
         found = 2 * int((gap < 0).sum()) + int((gap == 0).sum())
@@ -182,14 +182,14 @@ class _Pairs:
         return found
 
 
-def _bounds(new: NDArray[np.bool_], size: int) -> tuple[Integers, Integers]:
+def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
     """First place of the run of every place, and the first place after it."""
     starts = np.append(np.flatnonzero(new), size)
     run = np.cumsum(new) - 1
     return starts[run], starts[run + 1]
 
 
-def _stumps(table: NDArray, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
+def _stumps(table: Array, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
     """For each feature: errors of all its stumps, and the stump of a place in that array.
 
     A stump h has ``2·errors = pairs - Σ net_i h(x_i)``, because a pair adds 1 to the sum if it
@@ -226,7 +226,7 @@ def _stumps(table: NDArray, sample: _Pairs) -> Iterator[tuple[Integers, Callable
         yield sample.n_crucial - edges[keep], stump
 
 
-def _scores(rankers: str | Sequence[Score], table: NDArray) -> list[Score]:
+def _scores(rankers: str | Sequence[Score], table: Array) -> list[Score]:
     if isinstance(rankers, str):
         if rankers != "columns":
             raise ValueError(
@@ -241,7 +241,7 @@ def _scores(rankers: str | Sequence[Score], table: NDArray) -> list[Score]:
     return scores
 
 
-def _values(score: Score, table: NDArray, number: int) -> NDArray[np.float64]:
+def _values(score: Score, table: Array, number: int) -> Floats:
     return check_column(score(table), f"score {number} ({score!r})", len(table))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from reprlib import repr as shown
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse
@@ -16,10 +16,11 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Stop
+from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, log_total, to_integers
 from precede.engine.histogram import BINS, Histograms
 from precede.engine.table import Table
@@ -37,7 +38,6 @@ from precede.risks.pointwise import PointRisk
 
 __all__ = ["MultilabelBoost"]
 
-Floats = NDArray[np.float64]
 
 # Sums over bins and labels kept at a time.
 MOST_SUMS = 1 << 22
@@ -102,7 +102,7 @@ class MultilabelBoost(BaseRanker):
     """
 
     resumable = False
-    labels_: NDArray
+    labels_: Array
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class MultilabelBoost(BaseRanker):
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         max_bins: int = 255,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -132,7 +132,9 @@ class MultilabelBoost(BaseRanker):
     # -- fitting ---------------------------------------------------------------------------
 
     @whole_or_not_at_all
-    def fit(self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(  # type: ignore[override]  # labels have no queries, pairs or evaluation sets
+        self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn to score labels.
 
         Parameters
@@ -159,7 +161,7 @@ class MultilabelBoost(BaseRanker):
         self._keep(result, task)
         return self
 
-    def _rows(self, matrix: NDArray, weight: Floats) -> Judgments:
+    def _rows(self, matrix: Array, weight: Floats) -> Judgments:
         """One row for each item and label; which of them are compared, and with what weight."""
         items, labels = matrix.shape
         if weight.shape != (items,):
@@ -239,7 +241,7 @@ class MultilabelBoost(BaseRanker):
             scores = scores + weight * np.outer(ranker(X), ranker.signs)
             yield scores
 
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> Integers:
         """Place of every label of an item: 1 stands first; equal scores in the order of labels."""
         if qid is not None:
             raise ValueError("MultilabelBoost ranks the labels of each item; leave qid out")
@@ -263,7 +265,7 @@ class MultilabelBoost(BaseRanker):
         judgments = Judgments(matrix.ravel(), np.repeat(items, len(labels)), weight=rows)
         return pairs_in_order(judgments, scores.ravel())
 
-    def classify(self, X: Any) -> NDArray[np.int64]:
+    def classify(self, X: Any) -> Integers:
         """The labels of every item as a 0/1 matrix."""
         return (self.predict(X) + float(self.intercept_ or 0.0) > 0).astype(np.int64)
 
@@ -321,9 +323,7 @@ class MultilabelBoost(BaseRanker):
         return tags
 
 
-def label_matrix(
-    Y: Any, items: int, known: NDArray | None = None
-) -> tuple[NDArray[np.float64], NDArray]:
+def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats, Array]:
     """Y as a matrix of 0 and 1, and the names of its columns.
 
     >>> label_matrix(["b", "a"], items=2)
@@ -371,7 +371,7 @@ def label_matrix(
 class _LabelTable:
     """Items as a table with weights, and for every place its item and its label."""
 
-    def __init__(self, items: Table, item: NDArray, label: NDArray, weight: Floats, labels: int):
+    def __init__(self, items: Table, item: Integers, label: Integers, weight: Floats, labels: int):
         self.items, self.item, self.label, self.weight = items, item, label, weight
         self.labels = labels
 
@@ -388,7 +388,7 @@ class _LabelTable:
         of_items = self.items.keys(self.weight, workers)
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
 
-    def reorder(self, old: NDArray) -> _LabelTable:
+    def reorder(self, old: Integers) -> _LabelTable:
         """The same table with its places in another order."""
         return _LabelTable(self.items, self.item[old], self.label[old], self.weight, self.labels)
 
@@ -435,11 +435,11 @@ class _Voting(Ranker):
         """1 or -1 for each label."""
         return np.array([1 if vote == "+" else -1 for vote in self.votes], np.int8)
 
-    def __call__(self, X: NDArray) -> NDArray[np.int8]:
+    def __call__(self, X: Array) -> NDArray[np.int8]:
         """v(x) for every item."""
         return 2 * self.stump(X).astype(np.int8) - 1
 
-    def on(self, table: Any) -> NDArray[np.int8]:
+    def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
         """h(x, l) for every place of a table of items and labels."""
         if not isinstance(table, _LabelTable):
             raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelBoost alone")
@@ -491,8 +491,8 @@ class LabelConstant(_Voting):
 class _LabelVotes(Family):
     """All stumps with the best votes for the labels, and votes whatever the item."""
 
-    def start(self, table: Any, workers: Workers | None = None) -> Search:
-        return _LabelSearch(table, workers or Workers(1))
+    def start(self, table: Table | _LabelTable, workers: Workers | None = None) -> Search:
+        return _LabelSearch(cast(_LabelTable, table), workers or Workers(1))
 
 
 class _LabelSearch(Search):
@@ -507,7 +507,7 @@ class _LabelSearch(Search):
     def best(
         self,
         pull: Floats,
-        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+        allowed: Flags | None = None,  # noqa: ARG002
     ) -> Found | None:
         """Give the stump and the votes of the largest edge; it is positive."""
         table, items = self._table, self._table.items
@@ -529,7 +529,7 @@ class _LabelSearch(Search):
         edge = float(np.abs(edges).sum()) / SCALE
         return Found(LabelVote(feature, threshold, side, _votes(edges)), edge)
 
-    def _best_of_features(self, total: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _best_of_features(self, total: Integers) -> Integers:
         """Edge, first code above the threshold and side of the missing of each feature's best."""
         features = self._table.items.n_features
         best = np.zeros((features, 3), np.int64)
@@ -545,14 +545,14 @@ class _LabelSearch(Search):
         return best
 
 
-def _votes(edges: NDArray[np.int64]) -> str:
+def _votes(edges: Integers) -> str:
     return "".join("+" if edge >= 0 else "-" for edge in edges)
 
 
 class _PairStep(StepRule):
     """The exact step over pairs, for votes of 1 and -1: half that of values 0 and 1."""
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Take the step along ``(1 + h) / 2``."""
         step = ExactStep().step(risk, state, found, (values > 0).astype(np.uint8))
         return Step(step.size / 2, step.smoothed, step.perfect)
@@ -562,7 +562,10 @@ class _PairStep(StepRule):
 
 
 @njit(cache=True, nogil=True)
-def _best_label_votes(low, high, histograms, n_bins, missing, total, best):
+def _best_label_votes(
+    low: int, high: int, histograms: Integers, n_bins: Integers, missing: Flags, total: Integers,
+    best: Integers,
+) -> None:  # fmt: skip
     """Edge, first code above the threshold and side of the missing of each feature's best.
 
     The first of those that tie with the best is taken.
@@ -588,7 +591,7 @@ def _best_label_votes(low, high, histograms, n_bins, missing, total, best):
 
 
 @njit(cache=True, nogil=True)
-def _edge(above, total):
+def _edge(above: Integers, total: Integers) -> np.int64:
     """Sum over labels of the difference of the pull above and below, each vote suiting it."""
     edge = np.int64(0)
     for label in range(total.size):
@@ -597,7 +600,7 @@ def _edge(above, total):
 
 
 @njit(cache=True, nogil=True)
-def _edges_of(column, first, side, cells):
+def _edges_of(column: Bytes, first: int, side: int, cells: Integers) -> Integers:
     """Edge of one vote for each label."""
     edges = np.zeros(cells.shape[1], np.int64)
     for item in range(cells.shape[0]):

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.folds import folds
-from precede.boosting.history import Stop
+from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.steps import ExactStep
+from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sums, sum_of
 from precede.engine.parameters import whole_number
 from precede.engine.training import Training
@@ -30,7 +30,6 @@ from precede.risks.pair_risk import PairRisk
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 
-Floats = NDArray[np.float64]
 
 # A cautious rule of this library. R05 reports a gain on test rows up to p = 64 with about 195
 # negatives (pima, section 5), and with about 33 up to p = 4 but not at p = 8 (section 6); over
@@ -212,7 +211,7 @@ class PushRanker(BaseRanker):
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,

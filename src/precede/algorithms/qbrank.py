@@ -9,7 +9,7 @@ import numpy as np
 
 from precede.algorithms.boosted import TreeLearner
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Stop
+from precede.boosting.history import Progress, Stop
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture
@@ -124,7 +124,7 @@ random_state, n_jobs, verbose
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Stop
+from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
@@ -115,7 +115,7 @@ class RankBoost(BaseRanker):
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,

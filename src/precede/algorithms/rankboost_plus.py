@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,14 +11,14 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 from numba import njit
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
-from precede.boosting.history import History, Stop
+from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.method import PERFECT, Method, Round
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.parameters import whole_number
 from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, Task
@@ -30,7 +31,6 @@ from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory,
 
 __all__ = ["RankBoostPlus"]
 
-Floats = NDArray[np.float64]
 
 # A slope below this is what rounding leaves of 0.
 SETTLED = 1e-14
@@ -146,7 +146,7 @@ class RankBoostPlus(BaseRanker):
         masks: int = 8,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -196,7 +196,7 @@ class RankBoostPlus(BaseRanker):
             )
         return self.ensemble_, self.history_[: self.n_estimators_]
 
-    def _checkpoint(self, given: Any) -> Checkpoint | None:
+    def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         checkpoint = super()._checkpoint(given)
         if checkpoint is None:
             return None
@@ -224,13 +224,15 @@ class RankBoostPlus(BaseRanker):
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
         staged = super().staged_predict(X)
-        parts = self.history_["parts"][: self.n_estimators_] if self.n_estimators_ else []
+        parts: Iterable[int] = ()
+        if self.n_estimators_:
+            parts = self.history_["parts"][: self.n_estimators_]
         ends = {int(end) for end in parts}
         return (scores for number, scores in enumerate(staged, 1) if number in ends)
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        parts = [each.get("parts") for each in self.history_]
+        parts: list[Any] = [each.get("parts") for each in self.history_]
         memory = fields.get("memory", 0)
         if not all(isinstance(each, int) for each in (memory, *parts)):
             raise ValueError("the memory and the parts of the model are not whole numbers")
@@ -320,7 +322,7 @@ class _Move:
     edge: float
     used: int = -1
     new: int = -1
-    rest: NDArray[np.int64] | None = None
+    rest: Integers | None = None
     combination: Floats | None = None
 
 
@@ -328,7 +330,7 @@ class _Move:
 class _Combinations:
     """Candidates in the span of the model (for the optimal search)."""
 
-    rest: NDArray[np.int64]
+    rest: Integers
     inside: list[int] = field(default_factory=list)
     parts: list[Floats] = field(default_factory=list)
 
@@ -551,7 +553,7 @@ class _Descent(Method):
             self._used.high.fill(1.0)
         return step, perfect
 
-    def _enter(self, number: int, rest: NDArray[np.int64]) -> int:
+    def _enter(self, number: int, rest: Integers) -> int:
         """Take a candidate into the model, with weight 0."""
         row, pivot = self._span.add(rest)
         self._alive[number] = False
@@ -597,15 +599,15 @@ class _Descent(Method):
 
     # -- combinations ----------------------------------------------------------------------
 
-    def _values(self, place: int) -> NDArray[np.uint8]:
+    def _values(self, place: int) -> Bytes:
         """Values of a ranker of the model."""
         return self._candidates.values(self._used.number[place])
 
-    def _rest(self, number: int) -> NDArray[np.int64]:
+    def _rest(self, number: int) -> Integers:
         """What the span of the model leaves of a candidate."""
         return self._span.rest(self._span.vector(self._candidates.values(number)))
 
-    def _extend_combinations(self, row: NDArray[np.int64], pivot: int) -> None:
+    def _extend_combinations(self, row: Integers, pivot: int) -> None:
         """Find the candidates that the ranker just taken has brought into the span."""
         combinations = self._combinations
         assert combinations is not None
@@ -654,7 +656,7 @@ assert PRIME == 2147483647, "the kernel below writes the prime as 2147483647"
 
 
 @njit(cache=True, nogil=True)
-def _eliminate_all(rest, row, pivot):
+def _eliminate_all(rest: Integers, row: Integers, pivot: int) -> None:
     """Take from every vector the multiple of the row that its pivot asks for."""
     for j in range(rest.shape[0]):
         factor = rest[j, pivot]

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 from numba import njit
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
-from precede.boosting.history import History, Stop
+from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import least_of, sum_of
 from precede.engine.parameters import in_range, true_or_false
 from precede.engine.workers import Workers
@@ -31,7 +32,6 @@ from precede.risks.pair_risk import PairRisk
 
 __all__ = ["SmoothMargin"]
 
-Floats = NDArray[np.float64]
 
 # A line search goes at most so many times as far as the weights have come: a ranker that
 # orders every pair would take it to infinity.
@@ -130,7 +130,7 @@ class SmoothMargin(BaseRanker):
         tolerance: float = 0.01,
         max_bins: int = 255,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -170,7 +170,7 @@ class SmoothMargin(BaseRanker):
     def _searched_now(self) -> tuple[Family, int, bool]:
         return family(self.rankers), self.max_bins, bool(self.nonnegative)
 
-    def _before(self, checkpoint: Any = None) -> tuple[Ensemble | None, History]:
+    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         before = super()._before(checkpoint)
         if checkpoint is None and len(before[1]) and self._searched != self._searched_now():
             raise ValueError(
@@ -292,7 +292,7 @@ class SmoothMarginStep(StepRule):
         if _is_power_of_two(self._round):
             self._begin_average()
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.arrangement, risk.workers)
@@ -337,7 +337,7 @@ class SmoothMarginStep(StepRule):
         return -(log_value + self._log_scale) / norm if norm > 0 else -math.inf
 
     def _closed(
-        self, risk: BoundRisk, state: State, smooth: float, found: Found, values: NDArray
+        self, risk: BoundRisk, state: State, smooth: float, found: Found, values: Array
     ) -> tuple[Step, bool]:
         """RS09 eq. (12), and whether theorem 7 promises progress."""
         masses = risk.masses(state, values)
@@ -350,7 +350,7 @@ class SmoothMarginStep(StepRule):
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
         return Step(sign * max(size, 0.0)), promised
 
-    def _line_search(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> float:
+    def _line_search(self, risk: BoundRisk, state: State, found: Found, values: Array) -> float:
         """Greatest G along the ranker (RS09 eq. 10); G is quasi-concave along any line."""
         sign = 1.0 if found.edge > 0 else -1.0
         before = self._weights.get(found.ranker, 0.0)
@@ -423,7 +423,9 @@ def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _least_pair_weight(level_start, query_start, weight, outer):
+def _least_pair_weight(
+    level_start: Integers, query_start: Integers, weight: Floats, outer: Floats
+) -> float:
     """Least product of a winner's weight and a loser's: every level against those below."""
     least = np.inf
     for query in range(query_start.size - 1):

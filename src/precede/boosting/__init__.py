@@ -5,69 +5,67 @@ from typing import TYPE_CHECKING
 from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from precede.boosting.checkpoint import Checkpoint
-    from precede.boosting.coordinate_descent import CoordinateDescent, Plan, advance
-    from precede.boosting.history import (
-        History,
-        Monitor,
-        NoProgress,
-        Progress,
-        Rounds,
-        Stop,
-        Worsening,
+    from precede.boosting.checkpoint import Checkpoint as Checkpoint
+    from precede.boosting.coordinate_descent import CoordinateDescent as CoordinateDescent
+    from precede.boosting.coordinate_descent import Plan as Plan
+    from precede.boosting.coordinate_descent import advance as advance
+    from precede.boosting.history import History as History
+    from precede.boosting.history import Monitor as Monitor
+    from precede.boosting.history import NoProgress as NoProgress
+    from precede.boosting.history import Progress as Progress
+    from precede.boosting.history import Rounds as Rounds
+    from precede.boosting.history import Stop as Stop
+    from precede.boosting.history import Worsening as Worsening
+    from precede.boosting.loop import Result as Result
+    from precede.boosting.loop import drive as drive
+    from precede.boosting.loop import run as run
+    from precede.boosting.method import Method as Method
+    from precede.boosting.method import Round as Round
+    from precede.boosting.monitors import check_metric_names as check_metric_names
+    from precede.boosting.monitors import monitored_metrics as monitored_metrics
+    from precede.boosting.monitors import pairs_in_order as pairs_in_order
+    from precede.boosting.progress import ProgressBar as ProgressBar
+    from precede.boosting.steps import BoundStep as BoundStep
+    from precede.boosting.steps import ExactStep as ExactStep
+    from precede.boosting.steps import LineSearch as LineSearch
+    from precede.boosting.steps import NormalizedStep as NormalizedStep
+    from precede.boosting.steps import QuadraticStep as QuadraticStep
+    from precede.boosting.steps import SecantStep as SecantStep
+    from precede.boosting.steps import SmoothedStepWarning as SmoothedStepWarning
+    from precede.boosting.steps import Step as Step
+    from precede.boosting.steps import StepRule as StepRule
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "BoundStep": "steps",
+            "Checkpoint": "checkpoint",
+            "CoordinateDescent": "coordinate_descent",
+            "ExactStep": "steps",
+            "History": "history",
+            "LineSearch": "steps",
+            "Method": "method",
+            "Monitor": "history",
+            "NoProgress": "history",
+            "NormalizedStep": "steps",
+            "Plan": "coordinate_descent",
+            "Progress": "history",
+            "ProgressBar": "progress",
+            "QuadraticStep": "steps",
+            "Result": "loop",
+            "Round": "method",
+            "Rounds": "history",
+            "SecantStep": "steps",
+            "SmoothedStepWarning": "steps",
+            "Step": "steps",
+            "StepRule": "steps",
+            "Stop": "history",
+            "Worsening": "history",
+            "advance": "coordinate_descent",
+            "check_metric_names": "monitors",
+            "drive": "loop",
+            "monitored_metrics": "monitors",
+            "pairs_in_order": "monitors",
+            "run": "loop",
+        },
     )
-    from precede.boosting.loop import Result, drive, run
-    from precede.boosting.method import Method, Round
-    from precede.boosting.monitors import (
-        check_metric_names,
-        monitored_metrics,
-        pairs_in_order,
-    )
-    from precede.boosting.progress import ProgressBar
-    from precede.boosting.steps import (
-        BoundStep,
-        ExactStep,
-        LineSearch,
-        NormalizedStep,
-        QuadraticStep,
-        SecantStep,
-        SmoothedStepWarning,
-        Step,
-        StepRule,
-    )
-
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "BoundStep": "steps",
-        "Checkpoint": "checkpoint",
-        "CoordinateDescent": "coordinate_descent",
-        "ExactStep": "steps",
-        "History": "history",
-        "LineSearch": "steps",
-        "Method": "method",
-        "Monitor": "history",
-        "NoProgress": "history",
-        "NormalizedStep": "steps",
-        "Plan": "coordinate_descent",
-        "Progress": "history",
-        "ProgressBar": "progress",
-        "QuadraticStep": "steps",
-        "Result": "loop",
-        "Round": "method",
-        "Rounds": "history",
-        "SecantStep": "steps",
-        "SmoothedStepWarning": "steps",
-        "Step": "steps",
-        "StepRule": "steps",
-        "Stop": "history",
-        "Worsening": "history",
-        "advance": "coordinate_descent",
-        "check_metric_names": "monitors",
-        "defined_metrics": "monitors",
-        "drive": "loop",
-        "monitored_metrics": "monitors",
-        "pairs_in_order": "monitors",
-        "run": "loop",
-    },
-)

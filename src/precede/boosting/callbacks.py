@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from precede.boosting.history import Progress
 from precede.boosting.loop import Result
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker, Task
 
 __all__ = ["Listeners"]
 
@@ -20,13 +23,13 @@ __all__ = ["Listeners"]
 class Listeners:
     """The bridge between the loop and the context that scikit-learn keeps during a fit."""
 
-    def __init__(self, estimator: Any, X: Any, y: Any):
+    def __init__(self, estimator: BaseRanker, X: Any, y: Any):
         self._estimator = estimator
         self._given = {"X": X, "y": y}
         self._context = estimator._init_callback_context(max_subtasks=estimator.n_estimators)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
 
-    def rounds(self, task: Any) -> list[Callable[[Progress], bool]]:
+    def rounds(self, task: Task) -> list[Callable[[Progress], bool]]:
         """Functions to call after every round: none, if nobody listens."""
         if not getattr(self._estimator, "_skl_callbacks", None):
             return []
@@ -42,7 +45,7 @@ class Listeners:
 
         return [tell]
 
-    def _fitted(self, progress: Progress, task: Any) -> dict[str, Any]:
+    def _fitted(self, progress: Progress, task: Task) -> dict[str, Any]:
         """Fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
         ensemble = progress.ensemble.first(len(progress.ensemble))  # the loop goes on with its own

@@ -12,21 +12,20 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.boosting.history import History, Monitor, Progress, Stop
 from precede.boosting.method import PERFECT, Method, Round
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
+from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.training import Training
 from precede.engine.workers import is_small
 from precede.model import Ensemble
-from precede.rankers.base import Family, Found, Search
+from precede.rankers.base import Family, Found, Ranker, Search
 from precede.rankers.columns import Constant
 from precede.risks.base import Risk
 
 __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 
-Floats = NDArray[np.float64]
 
 # Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
 NOTHING_LEFT = "no weak ranker improves the risk"
@@ -48,7 +47,7 @@ class Plan:
     stop: Stop
     select: str = "slope"
     learning_rate: float = 1.0
-    draw: Callable[[], NDArray[np.bool_] | None] = lambda: None
+    draw: Callable[[], Flags | None] = lambda: None
     nonnegative: bool = False
     callbacks: Sequence[Callable[[Progress], Any]] = ()
 
@@ -129,7 +128,7 @@ class CoordinateDescent(Method):
                 "another path"
             )
 
-    def _step(self, found: Found, values: NDArray) -> Step:
+    def _step(self, found: Found, values: Array) -> Step:
         if not self.state.scores.any() and (offset := self.risk.offset(self.state)) != 0:
             return Step(offset, whole=True)
         return self.plan.step.step(self.risk, self.state, found, values)
@@ -155,7 +154,7 @@ class CoordinateDescent(Method):
         ones = np.ones(self.state.scores.size)
         return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
 
-    def _best(self, allowed: NDArray[np.bool_] | None) -> Found | None:
+    def _best(self, allowed: Flags | None) -> Found | None:
         if self.plan.select == "decrease":
             factors = self.risk.factors(self.state)
             if factors is None:
@@ -166,7 +165,7 @@ class CoordinateDescent(Method):
             return self.search.best_decrease(factors, allowed)
         return self.search.best_for(self.risk.pull_of(self.state), allowed)
 
-    def _move(self, values: NDArray, weight: float) -> None:
+    def _move(self, values: Array, weight: float) -> None:
         self.workers.run(
             advance,
             self.scores.size,
@@ -176,7 +175,7 @@ class CoordinateDescent(Method):
             small=is_small("rows", self.scores.size),
         )
 
-    def _add(self, ranker: Any, weight: float, values: NDArray) -> None:
+    def _add(self, ranker: Ranker, weight: float, values: Array) -> None:
         self._move(values, weight)
         for monitor in self.monitors:
             monitor.advance(ranker, weight)
@@ -216,7 +215,7 @@ def _check_nonnegative(ensemble: Ensemble | None) -> None:
         )
 
 
-def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
+def _parts(ensemble: Ensemble | None) -> tuple[list[Ranker], list[float]]:
     return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)
 
 
@@ -224,7 +223,7 @@ def _parts(ensemble: Ensemble | None) -> tuple[list, list]:
 
 
 @njit(cache=True, nogil=True)
-def advance(low, high, scores, values, weight):
+def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
     """Add ``weight·values`` to the scores of the places low..high."""
     for place in range(low, high):
         scores[place] += weight * values[place]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
+from precede.engine.arrays import Integers
 from precede.judgments import Judgments
 
 __all__ = ["folds"]
@@ -18,7 +18,7 @@ __all__ = ["folds"]
 
 def folds(
     judgments: Judgments, cv: int, random_state: Any = None
-) -> Iterator[tuple[NDArray, NDArray]]:
+) -> Iterator[tuple[Integers, Integers]]:
     """Rows to learn from and rows to hold out, `cv` times; O(n log n).
 
     Queries stay whole. Without queries the classes keep their proportions, as long as there
@@ -58,7 +58,7 @@ def folds(
     yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, kind)
 
 
-def _joined(judgments: Judgments, cv: int) -> NDArray | None:
+def _joined(judgments: Judgments, cv: int) -> Integers | None:
     """Number the rows by what listed pairs and ties join; None where that makes no folds."""
     held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
     if not held or (judgments.qid is None and judgments.grade is not None):

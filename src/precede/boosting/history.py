@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Floats
 from precede.engine.table import Table
 from precede.model import Ensemble
+from precede.rankers.base import Ranker
 
 __all__ = ["History", "Monitor", "NoProgress", "Progress", "Rounds", "Stop", "Worsening"]
 
-Floats = NDArray[np.float64]
 
-
-class History(Sequence):
+class History(Sequence[dict[str, Any]]):
     """What happened, round by round; read it by round or by column.
 
     >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
@@ -32,7 +31,13 @@ class History(Sequence):
     def __len__(self) -> int:
         return len(self._rounds)
 
-    def __getitem__(self, key: Any) -> Any:
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> History: ...
+    def __getitem__(self, key: str | int | slice) -> Array | dict[str, Any] | History:
         if isinstance(key, str):
             if self._rounds and key not in self._rounds[-1]:
                 raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
@@ -138,7 +143,7 @@ class Monitor:
     def __post_init__(self) -> None:
         self.scores = np.zeros(self.table.n_places)
 
-    def advance(self, ranker: Any, weight: float) -> None:
+    def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores."""
         self.scores += weight * ranker.on(self.table)
 

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from precede.engine.arrays import Floats
 from precede.judgments import Judgments, check_column
 from precede.losses import Hinge, Linear
 from precede.risks.pair_sums import GeneralRisk
 
 __all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
-
-Floats = NDArray[np.float64]
 
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
@@ -74,7 +73,7 @@ def check_metric_names(eval_metric: Any) -> None:
 
 
 def _custom_metric(
-    metric: Callable, judgments: Judgments
+    metric: Callable[..., Any], judgments: Judgments
 ) -> tuple[str, Callable[[Floats], float], bool]:
     """A function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
     trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)

@@ -26,7 +26,9 @@ class ProgressBar:
         self._bar: Any = None
         self._task: Any = None
 
-    def callbacks(self, others: Sequence[Callable] | None) -> list[Callable]:
+    def callbacks(
+        self, others: Sequence[Callable[[Progress], Any]] | None
+    ) -> list[Callable[[Progress], Any]]:
         """The callbacks of the user, and the bar if it is shown."""
         return [*(others or ()), *([self] if self._verbose > 0 else [])]
 

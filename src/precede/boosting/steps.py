@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.boosting.history import (
     History,
 )
+from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum
 from precede.model import Ensemble
-from precede.rankers.base import Found, Search
+from precede.rankers.base import Found, Ranker, Search
 from precede.risks.base import BoundRisk, State, ghost_mass
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "Step",
     "StepRule",
 ]
-
-Floats = NDArray[np.float64]
 
 
 # `SecantStep` evaluates the risk at most so often, and goes no further than this.
@@ -69,10 +67,10 @@ class StepRule:
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Called once before the first round, with the rounds of an earlier fit."""
 
-    def again(self, risk: BoundRisk, scores: Floats, ranker: Any, weight: float) -> None:
+    def again(self, risk: BoundRisk, scores: Floats, ranker: Ranker, weight: float) -> None:
         """Called after `start` for each of those rounds, with the scores before it."""
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
 
@@ -97,7 +95,7 @@ class ExactStep(StepRule):
         risk: BoundRisk,
         state: State,
         found: Found,  # noqa: ARG002
-        values: NDArray,
+        values: Array,
     ) -> Step:
         """Closed form where there is one, a search on masses or on the line otherwise."""
         size, smoothed = risk.exact_step(state, values)
@@ -110,7 +108,7 @@ class BoundStep(StepRule):
     Valid for rankers with values in [0, 1] and the exponential loss.
     """
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Take the step from the edge alone."""
         if values.dtype != np.uint8 and (values.min() < 0 or values.max() > 1):
             raise ValueError(
@@ -133,14 +131,14 @@ class LineSearch(StepRule):
         risk: BoundRisk,
         state: State,
         found: Found,  # noqa: ARG002
-        values: NDArray,
+        values: Array,
     ) -> Step:
         """Search the line: on a few points that stand for many rows, or on all rows."""
         size, smoothed = risk.search_line(state, values)
         return _finite(risk, size, values) if smoothed else Step(size)
 
 
-def _finite(risk: BoundRisk, size: float, values: NDArray) -> Step:
+def _finite(risk: BoundRisk, size: float, values: Array) -> Step:
     """A step that would be infinite: of a perfect ranker, or smoothed."""
     # The values alone put every pair in order, without a tie.
     perfect = risk.least_margin(np.sign(size) * values) > 0
@@ -166,7 +164,7 @@ class NormalizedStep(StepRule):
         self.hessian = hessian
         self._taken = 0.0
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: NDArray) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Scale the ranker to the length; the family holds its multiples, negative ones too."""
         weight = risk.pull_of(state).hessian(self.hessian)
         square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
@@ -192,7 +190,7 @@ class QuadraticStep(StepRule):
         risk: BoundRisk,  # noqa: ARG002
         state: State,  # noqa: ARG002
         found: Found,  # noqa: ARG002
-        values: NDArray,  # noqa: ARG002
+        values: Array,  # noqa: ARG002
     ) -> Step:
         """Take the step as it is."""
         return Step(1.0)
@@ -215,7 +213,7 @@ class SecantStep(StepRule):
         risk: BoundRisk,
         state: State,
         found: Found,
-        values: NDArray,
+        values: Array,
     ) -> Step:
         """Follow the least points of cubics."""
         sign, at_zero = (1.0 if found.edge > 0 else -1.0), abs(found.edge)

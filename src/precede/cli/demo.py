@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table as Grid
 from sklearn.datasets import load_breast_cancer
@@ -20,6 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from precede import RankBoost, load
 from precede.boosting.steps import SmoothedStepWarning
+from precede.engine.arrays import Array, Floats
 
 __all__ = ["main"]
 
@@ -72,7 +72,7 @@ def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
     return _save(models["RB-D, rate 0.1"], X_test, Path(folder), console)
 
 
-def _timed_fit(model: RankBoost, X: NDArray, y: NDArray) -> tuple[RankBoost, float]:
+def _timed_fit(model: RankBoost, X: Floats, y: Array) -> tuple[RankBoost, float]:
     begin = time.perf_counter()
     with warnings.catch_warnings():
         # wdbc is separable: rankers without a mistake are a matter of course here.
@@ -81,7 +81,7 @@ def _timed_fit(model: RankBoost, X: NDArray, y: NDArray) -> tuple[RankBoost, flo
     return model, time.perf_counter() - begin
 
 
-def positives_above_first_negative(y: NDArray, scores: NDArray) -> int:
+def positives_above_first_negative(y: Array, scores: Floats) -> int:
     """Count the positives that score above every negative.
 
     `precede.metrics` has it too, but compiling all metrics would take longer than the tour.
@@ -93,7 +93,7 @@ def positives_above_first_negative(y: NDArray, scores: NDArray) -> int:
     return int(np.sum(scores[y == 1] > scores[y == 0].max()))
 
 
-def _save(model: RankBoost, X: NDArray, folder: Path, console: Console) -> Path:
+def _save(model: RankBoost, X: Floats, folder: Path, console: Console) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "model.json"
     model.save(path)

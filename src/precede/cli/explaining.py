@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.cli.sources import features_for
+from precede.engine.arrays import Integers
 from precede.estimator import BaseRanker
 from precede.explain.contributions import PairExplanation
 from precede.files.tables import Data
@@ -82,7 +82,7 @@ def _check(model: BaseRanker) -> None:
 
 def _row_of(data: Data, name: str) -> int:
     if data.docid is not None:
-        found: NDArray = np.flatnonzero(data.docid == name)
+        found: Integers = np.flatnonzero(data.docid == name)
         if found.size > 1:
             raise ValueError(f"document {name!r} is there {found.size} times; name its query")
         if found.size == 1:

@@ -20,6 +20,7 @@ import precede
 from precede.boosting.folds import folds
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say
+from precede.engine.arrays import Integers
 from precede.estimator import BaseRanker
 from precede.files.blocks import table_of_file
 from precede.files.tables import Data
@@ -162,7 +163,7 @@ def ranks_labels(model: BaseRanker) -> bool:
     return "qid" not in inspect.signature(model.fit).parameters
 
 
-def _fit_labels(model: Any, data: Data, valid: Sequence[Data]) -> None:
+def _fit_labels(model: BaseRanker, data: Data, valid: Sequence[Data]) -> None:
     """Fit on several columns of labels, or on the class of each row."""
     if valid:
         raise ValueError(f"{type(model).__name__} looks at no validation file; leave --valid out")
@@ -246,7 +247,7 @@ def tune(
 
 
 def _held_out(
-    base: BaseRanker, candidate: dict[str, Any], data: Data, parts: list[tuple[NDArray, NDArray]]
+    base: BaseRanker, candidate: dict[str, Any], data: Data, parts: list[tuple[Integers, Integers]]
 ) -> NDArray[np.float64]:
     scores = np.empty(len(data))
     for learn, held_out in parts:

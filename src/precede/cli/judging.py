@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from precede.boosting.monitors import pairs_in_order
 from precede.cli.sources import Task
 from precede.cli.talk import say
 from precede.engine.parameters import upper_tail
-from precede.metrics import Evaluation, defined_metrics, evaluate, list_metrics, metric
+from precede.judgments import Judgments
+from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, list_metrics, metric
 
 __all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
 
@@ -67,7 +68,7 @@ def _listed_pairs(task: Task, level: float) -> dict[str, Any]:
     judgments, pairs = _judgments(task), "comparable" if task.qid is None else "pooled"
     value = pairs_in_order(judgments, task.scores[0])
 
-    def interval(_: str, each: float) -> Any:
+    def interval(_: str, each: float) -> Interval:
         return inference.ranking_risk(judgments, task.scores[0], pairs=pairs).interval(each)
 
     low, high = _ends(interval, "pair_error", level)
@@ -75,13 +76,15 @@ def _listed_pairs(task: Task, level: float) -> dict[str, Any]:
     return {"metric": "pairs_in_order", "value": value, **ends, "pairs": judgments.n_pairs}
 
 
-def _judgments(task: Task) -> Any:
+def _judgments(task: Task) -> Judgments:
     if task.data is None:
         raise ValueError("there are no grades to judge by")
     return task.data.judgments
 
 
-def _ends(interval: Any, name: str, level: float) -> tuple[float | None, float | None]:
+def _ends(
+    interval: Callable[..., Interval], name: str, level: float
+) -> tuple[float | None, float | None]:
     """The interval, or nothing where the data support none."""
     upper_tail(level)  # refuses what is no level
     try:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.cli.options import Reading
 from precede.cli.talk import say
+from precede.engine.arrays import Array, Floats
 from precede.estimator import BaseRanker, load
 from precede.files.streams import STANDARD, is_plain, opened
 from precede.files.tables import Data, read_numbers
@@ -19,15 +19,13 @@ from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 
 __all__ = ["Task", "features_for", "name_features", "read_task"]
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """Grades to judge by, and one vector of scores for each source."""
 
     y: Any  # None where the data list pairs only
-    qid: NDArray | None
+    qid: Array | None
     weight: Floats | None
     scores: list[Floats]
     data: Data | None

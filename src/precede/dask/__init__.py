@@ -5,21 +5,19 @@ from typing import TYPE_CHECKING
 from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
-    from precede.dask.estimators import (
-        DaskConvexRisk,
-        DaskPushRanker,
-        DaskRankBoost,
-        DaskSmoothMargin,
-        PairObjective,
+    from precede.dask.estimators import DaskConvexRisk as DaskConvexRisk
+    from precede.dask.estimators import DaskPushRanker as DaskPushRanker
+    from precede.dask.estimators import DaskRankBoost as DaskRankBoost
+    from precede.dask.estimators import DaskSmoothMargin as DaskSmoothMargin
+    from precede.dask.estimators import PairObjective as PairObjective
+else:
+    __getattr__, __dir__, __all__ = lazily(
+        __name__,
+        {
+            "DaskConvexRisk": "estimators",
+            "DaskPushRanker": "estimators",
+            "DaskRankBoost": "estimators",
+            "DaskSmoothMargin": "estimators",
+            "PairObjective": "estimators",
+        },
     )
-
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "DaskConvexRisk": "estimators",
-        "DaskPushRanker": "estimators",
-        "DaskRankBoost": "estimators",
-        "DaskSmoothMargin": "estimators",
-        "PairObjective": "estimators",
-    },
-)

@@ -15,19 +15,19 @@ from traceback import clear_frames
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text
 from precede.engine.table import Bins, choose_cuts, integer_weights
 from precede.engine.training import why_no_pair
+from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
 __all__ = ["Dealt", "Facts", "Rows", "arranged", "deal", "partitions"]
 
-Floats = NDArray[np.float64]
 
 # A single list is split between workers if it has no more grades than this: their sums travel.
 MOST_GRADES = 256
@@ -43,11 +43,11 @@ class Rows:
     `names` are those of the columns, where they had names.
     """
 
-    X: NDArray
+    X: Array
     grade: Floats
-    query: NDArray | None
+    query: Array | None
     weight: Floats | None
-    labels: NDArray
+    labels: Array
     names: tuple[Any, ...] | None = None
 
     def judgments(self) -> Judgments:
@@ -80,7 +80,7 @@ class Dealt:
     homes: list[str]
     bins: Bins
     facts: Facts
-    classes: NDArray | None
+    classes: Array | None
     names: list[str] | None
 
 
@@ -163,7 +163,7 @@ def _checked(number: int, X: Any, y: Any, qid: Any = None, sample_weight: Any = 
 
 
 @contextmanager
-def deal(client: Any, delayed: list[Any], model: Any) -> Iterator[Dealt]:
+def deal(client: Any, delayed: list[Any], model: BaseRanker) -> Iterator[Dealt]:
     """Bring queries together, deal the rows out, and find what all blocks have in common.
 
     When the context ends, however it ends, the workers are rid of everything made here and of
@@ -198,7 +198,7 @@ def _forget(client: Any, futures: list[Any]) -> None:
         client.cancel(futures, force=True)
 
 
-def _dealt(client: Any, parts: list[Any], model: Any) -> Dealt:
+def _dealt(client: Any, parts: list[Any], model: BaseRanker) -> Dealt:
     seen = client.gather(client.map(_look_at, parts, pure=False))
     parts, seen = _not_empty(parts, seen)
     for name in ("features", "names", "has_query", "has_weight"):
@@ -273,7 +273,9 @@ def _look_at(part: Rows) -> dict[str, Any]:
     }
 
 
-def _not_empty(parts: list[Any], seen: list[dict]) -> tuple[list[Any], list[dict]]:
+def _not_empty(
+    parts: list[Any], seen: list[dict[str, Any]]
+) -> tuple[list[Any], list[dict[str, Any]]]:
     kept = [j for j, each in enumerate(seen) if each["rows"]]
     if not kept:
         raise ValueError("there are no rows: the partitions are empty")
@@ -288,7 +290,7 @@ def _evenly(rows: list[int], groups: int) -> list[list[int]]:
 
 
 def _by_query(
-    parts: list[Any], seen: list[dict], workers: int, one_list: bool
+    parts: list[Any], seen: list[dict[str, Any]], workers: int, one_list: bool
 ) -> list[list[tuple[Any, Any, Any]]]:
     """For each block its pieces: a partition, the number of each query, which of them to take.
 
@@ -323,7 +325,7 @@ def _by_query(
     ]
 
 
-def _piece(part: Rows, numbers: NDArray | None, taken: NDArray | None) -> Rows:
+def _piece(part: Rows, numbers: Array | None, taken: Array | None) -> Rows:
     """The rows of a partition that belong to a block, their queries numbered for all."""
     if numbers is None or taken is None:
         return replace(part, query=None)
@@ -425,7 +427,7 @@ def _weight_total(
     return float(from_words(added(words), exponent))
 
 
-def _words_of_weights(block: Rows, facts: Facts, exponent: int) -> NDArray[np.int64]:
+def _words_of_weights(block: Rows, facts: Facts, exponent: int) -> Integers:
     return np.array(words_of(arranged(block, facts).weight, exponent), np.int64)
 
 
@@ -492,7 +494,7 @@ def _count_features(block: Rows) -> int:
 
 def _distinct(
     block: Rows, facts: Facts, span: tuple[int, int]
-) -> list[tuple[Floats, NDArray[np.int64], bool]]:
+) -> list[tuple[Floats, Integers, bool]]:
     """Distinct values of some features, their weights as integers, and whether some miss."""
     arrangement = arranged(block, facts)
     weight = None
@@ -510,7 +512,7 @@ def _distinct(
 
 
 def _cuts(
-    summaries: list[list[tuple[Floats, NDArray[np.int64], bool]]], max_bins: int
+    summaries: list[list[tuple[Floats, Integers, bool]]], max_bins: int
 ) -> list[tuple[Floats, tuple[float, float, bool]]]:
     """Cut points and ends of some features, as `Table.build` chooses them."""
     found = []

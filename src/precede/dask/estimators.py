@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -29,13 +28,15 @@ from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
 from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
 from precede.dask.conversation import Conversation, Peers, Station
+from precede.engine.arrays import Array, Floats
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
 from precede.estimator import BaseRanker, Task, whole_or_not_at_all
 from precede.judgments import Judgments
+from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.rankers.base import family
+from precede.rankers.base import Family, Ranker, family
 from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 
@@ -51,7 +52,7 @@ class _OnDask(BaseRanker):
     _local: type[BaseRanker]
 
     @whole_or_not_at_all
-    def fit(
+    def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
         self,
         X: Any,
         y: Any = None,
@@ -80,7 +81,7 @@ class _OnDask(BaseRanker):
         with _client(client) as leader:
             return self._fit(leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group))
 
-    def _fit(self: Any, client: Any, data: tuple, evaluation: tuple) -> Any:
+    def _fit(self, client: Any, data: tuple[Any, ...], evaluation: tuple[Any, Any, Any]) -> Self:
         X, y, qid, sample_weight = data
         self.check_parameters()
         _check_family(self.rankers)
@@ -106,7 +107,7 @@ class _OnDask(BaseRanker):
         self.__dict__.update(fitted)
         return self
 
-    def _check_features(self: Any, dealt: Dealt) -> None:
+    def _check_features(self, dealt: Dealt) -> None:
         """Remember number and names of the features, or compare them with the last fit's."""
         names, known = dealt.names, getattr(self, "feature_names_in_", None)
         if not (self.warm_start and hasattr(self, "ensemble_")):
@@ -126,7 +127,7 @@ class _OnDask(BaseRanker):
             )
 
     def _converse(
-        self: Any, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
+        self, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
     ) -> dict[str, Any]:
         model = self.to_local()
         if not self.warm_start:
@@ -159,7 +160,7 @@ class _OnDask(BaseRanker):
         """Whether rows would have to be picked, as for cross-validation."""
         return False
 
-    def _risk(self: Any) -> Risk:
+    def _risk(self) -> Risk:
         """What is minimised."""
         return PairRisk("exponential", balance=self.balance)
 
@@ -167,7 +168,7 @@ class _OnDask(BaseRanker):
         """Whether a single list may be dealt out to several workers."""
         return self._risk().splits_a_list
 
-    def predict(self: Any, X: Any) -> Any:
+    def predict(self, X: Any) -> Any:
         """Score every row: a dask array for dask collections, where they are; else an array."""
         if not hasattr(X, "__dask_graph__"):
             return super().predict(X)
@@ -179,19 +180,19 @@ class _OnDask(BaseRanker):
         chunks, X = X.chunks[:1], X.rechunk({1: -1})
         return da.map_blocks(_scores, X, model, dtype=np.float64, drop_axis=1, chunks=chunks)
 
-    def to_local(self: Any) -> BaseRanker:
+    def to_local(self) -> BaseRanker:
         """The same model as an estimator that knows nothing of clusters."""
         local = self._local(**self.get_params(deep=False))
         fitted = {name: each for name, each in vars(self).items() if name.endswith("_")}
         local.__dict__.update(fitted)
         return local
 
-    def save(self: Any, path: Any) -> None:
+    def save(self, path: Any) -> None:
         """Write the model as the local estimator writes it; `precede.load` reads it back."""
         self.to_local().save(path)
 
 
-def _scores(X: Any, model: BaseRanker) -> NDArray[np.float64]:
+def _scores(X: Any, model: BaseRanker) -> Floats:
     """Scores of one partition, which may be empty."""
     return model.predict(X) if X.shape[0] else np.zeros(0)
 
@@ -289,12 +290,17 @@ class PairObjective:
     (array([-2.,  1.,  1.]), array([2., 1., 1.]))
     """
 
-    def __init__(self, loss: Any = "exponential", price: Any = "linear", balance: str = "pairs"):
+    def __init__(
+        self,
+        loss: str | PairLoss = "exponential",
+        price: str | float | Price = "linear",
+        balance: str = "pairs",
+    ):
         self.loss, self.price, self.balance = loss, price, balance
 
     def __call__(
-        self, y: NDArray, scores: NDArray, weight: NDArray | None, group: NDArray
-    ) -> tuple[NDArray, NDArray]:
+        self, y: Array, scores: Array, weight: Array | None, group: Array
+    ) -> tuple[Array, Array]:
         """Gradient and curvature, as LightGBM asks for them."""
         qid = np.repeat(np.arange(len(group)), group)
         judgments = Judgments.graded(y, qid, weight=weight)
@@ -306,7 +312,7 @@ class PairObjective:
         return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
 
 
-def _check_family(rankers: Any) -> None:
+def _check_family(rankers: str | Family) -> None:
     """Refuse a family whose search may not be spread over machines; see `Family`."""
     if not family(rankers).distributable:
         raise ValueError(
@@ -322,18 +328,21 @@ def _check_family(rankers: Any) -> None:
 class _Leader:
     """What only the client can do: look at evaluation sets, call the user's functions."""
 
-    def __init__(self, monitors: list[Monitor], callbacks: list[Callable]):
+    def __init__(self, monitors: list[Monitor], callbacks: list[Callable[[Progress], Any]]):
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def look(self, given: tuple[int, list[tuple]]) -> dict[str, float]:
+    def look(self, given: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
         """Move the scores of an evaluation set as a worker says, and look at its metrics."""
         number, moves = given
         for what, *arguments in moves:
             getattr(self._monitors[number], what)(*arguments)
         return self._monitors[number].look()
 
-    def report(self, given: tuple[list[dict], Ensemble | None, tuple | None]) -> bool:
+    def report(
+        self,
+        given: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None],
+    ) -> bool:
         """Show a round to the callbacks; whether one of them says stop."""
         records, ensemble, added_ = given
         for record in records:
@@ -405,7 +414,7 @@ class _Spec:
     model: BaseRanker
     bins: Bins
     facts: Facts
-    classes: NDArray | None
+    classes: Array | None
     watched: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
     n_jobs: int | None
@@ -472,9 +481,9 @@ class _RemoteMonitor:
         self.name = name
         self.metrics = dict.fromkeys(metrics)
         self._peers, self._number = peers, number
-        self._moves: list[tuple] = []
+        self._moves: list[tuple[Any, ...]] = []
 
-    def advance(self, ranker: Any, weight: float) -> None:
+    def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores, before they are looked at."""
         self._moves.append(("advance", ranker, weight))
 
@@ -488,7 +497,7 @@ class _RemoteMonitor:
         return self._peers.serve("look", (self._number, moves))
 
 
-def _computed(given: tuple) -> tuple:
+def _computed(given: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     """Evaluation sets in the memory of the client."""
     import dask  # noqa: PLC0415  (only on clusters)
 

@@ -11,20 +11,15 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 from numba import njit
-from numpy.typing import NDArray
+
+from precede.engine.arrays import Array, Floats, Integers
 
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["Arrangement", "Integers", "arrangements", "check_balance"]
-
-Floats = NDArray[np.float64]
-
+__all__ = ["Arrangement", "arrangements", "check_balance"]
 
 BALANCES = ("pairs", "queries", "items")
-
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ class Arrangement:
         part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
         return part.astype(np.int64)
 
-    def reorder(self, key: NDArray) -> tuple[Arrangement, Integers]:
+    def reorder(self, key: Array) -> tuple[Arrangement, Integers]:
         """Sort the places inside each level by `key`; returns also the old place of each new.
 
         The sums over a query then do not depend on the order of the user's rows.
@@ -376,7 +371,7 @@ def check_balance(balance: str) -> str:
 
 
 @njit(cache=True, nogil=True)
-def _graded_totals(weight, level_start, query_start):
+def _graded_totals(weight: Floats, level_start: Integers, query_start: Integers) -> Floats:
     totals = np.zeros(query_start.size - 1)
     for query in range(query_start.size - 1):
         below = 0.0
@@ -390,7 +385,7 @@ def _graded_totals(weight, level_start, query_start):
 
 
 @njit(cache=True, nogil=True)
-def _sums_of_runs(values, start):
+def _sums_of_runs(values: Floats, start: Integers) -> Floats:
     """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
     sums = np.zeros(start.size - 1)
     for run in range(start.size - 1):
@@ -411,7 +406,7 @@ def _sums_of_runs(values, start):
 
 
 @njit(cache=True, nogil=True)
-def _sums_above(weight, query_start):
+def _sums_above(weight: Floats, query_start: Integers) -> Floats:
     """Sum of the weights of the levels above each level of the same query."""
     above = np.zeros(weight.size)
     for query in range(query_start.size - 1):

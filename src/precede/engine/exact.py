@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats, Integers
 from precede.engine.workers import Workers, is_small
 
 __all__ = [
@@ -46,7 +46,6 @@ __all__ = [
     "words_of",
 ]
 
-Floats = NDArray[np.float64]
 
 # Shares of a total of 1 become integers by this factor: 2^-61 is far below the rounding of a
 # floating-point sum, and sums up to 4 in size still fit into 64 bits.
@@ -60,7 +59,7 @@ assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "ke
 SCALES = 8
 
 
-def to_integers(shares: Floats) -> NDArray[np.int64]:
+def to_integers(shares: Floats) -> Integers:
     """Turn numbers whose sums stay within [-1, 1] into integers that add up exactly.
 
     >>> import numpy as np
@@ -107,7 +106,7 @@ def _top(values: Floats) -> float:
     return float(np.abs(values).max(initial=0.0))
 
 
-def _at_several_scales(values: Floats) -> tuple[float, list[tuple[int, int]]]:
+def _at_several_scales(values: Floats) -> tuple[float, list[tuple[np.int64, np.int64]]]:
     """Largest absolute value, and the integers behind the sum for its scale and those above."""
     top = _top(values)
     if not 0 < top < np.inf:
@@ -117,7 +116,7 @@ def _at_several_scales(values: Floats) -> tuple[float, list[tuple[int, int]]]:
 
 
 def _at_the_scale_of_all(
-    parts: Sequence[Sequence[tuple[float, list[tuple[int, int]]]]],
+    parts: Sequence[Sequence[tuple[float, list[tuple[np.int64, np.int64]]]]],
 ) -> tuple[Floats, list[float] | None]:
     """Largest values, and the sums: None if a machine has not summed for the scale of all."""
     largest = np.array([greatest([top for top, _ in of]) for of in zip(*parts, strict=True)])
@@ -169,7 +168,7 @@ def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> 
     return [float(each) for each in np.where(finite, sums, largest)]
 
 
-def words_of(values: Floats, exponent: int) -> tuple[int, int]:
+def words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     """Sum of values up to 2^exponent as two integers that add up with those of others."""
     return _words_of(values, int(exponent))
 
@@ -292,7 +291,7 @@ def greatest(parts: Sequence[Any]) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _exact_sum(values):
+def _exact_sum(values: Floats) -> float:
     largest = 0.0
     for value in values:
         if not np.isfinite(value):
@@ -306,7 +305,7 @@ def _exact_sum(values):
 
 
 @njit(cache=True, nogil=True)
-def _largest(low, high, values):
+def _largest(low: int, high: int, values: Floats) -> float:
     """Largest absolute value; infinity where one is not a number."""
     largest = 0.0
     for place in range(low, high):
@@ -318,7 +317,7 @@ def _largest(low, high, values):
 
 
 @njit(cache=True, nogil=True)
-def _words_of(values, exponent):
+def _words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     """Sum of two integers of 31 bits for every value, as shares of a power of two."""
     # In two factors: of the smallest numbers the inverse is beyond the range of floats.
     half = exponent // 2

@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Bytes, Integers
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 
@@ -37,9 +38,8 @@ __all__ = [
     "sums_from",
 ]
 
-Integers = NDArray[np.int64]
 
-# Codes are bytes; the last, 255, is that of missing values.
+# Bytes are bytes; the last, 255, is that of missing values.
 BINS = 256
 # Features whose histograms are filled together, so that an integer is read once for all of them
 # and additions to one bin do not wait for each other.
@@ -207,6 +207,8 @@ class RowHistograms:
     ) -> Integers:
         sums = np.zeros((self.size, 2), np.int64)
         if packed is None:
+            assert numbers.pull is not None
+            assert numbers.weight_count is not None
             _fill_wide(
                 self.codes, rows, low, high, numbers.pull, numbers.weight_count, self.start,
                 self.n_bins, sums,
@@ -350,9 +352,7 @@ def search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising)
 
 
 @njit(cache=True, nogil=True)
-def _by_rows(
-    low: int, high: int, codes: NDArray[np.uint8], features: Integers, out: NDArray[np.uint8]
-) -> None:
+def _by_rows(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
     """Copy columns to rows, 64 rows at a time."""
     for first in range(low, high, 64):
         last = min(first + 64, high)
@@ -364,7 +364,7 @@ def _by_rows(
 
 @njit(cache=True, nogil=True)
 def _fill_wide(
-    codes: NDArray[np.uint8], rows: NDArray[np.int32], low: int, high: int, pull: Integers,
+    codes: Bytes, rows: NDArray[np.int32], low: int, high: int, pull: Integers,
     weight_count: Integers, start: Integers, n_bins: Integers, sums: Integers,
 ) -> None:  # fmt: skip
     """Histograms of two words for each row."""

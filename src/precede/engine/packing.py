@@ -28,15 +28,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats, Integers
 from precede.engine.exact import exact_sum, greatest_of, sum_of
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["BLOCK", "PackedRows", "factors", "pack_rows"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Most rows in a packed sum; kernels here and in `histogram` write the layout out.
 BLOCK = 4095
@@ -106,7 +104,7 @@ def pack_rows(
             _pack, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits), packed,
             small=small,
         )  # fmt: skip
-        words = packed, None, None
+        words: tuple[Integers | None, Integers | None, Integers | None] = (packed, None, None)
     else:
         pull_bits = exact_bits[0]
         weight_bits = 62 - count_bits - math.frexp(total_weight)[1]
@@ -115,7 +113,7 @@ def pack_rows(
             _widen, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits),
             count_bits, pulls, weights, small=small,
         )  # fmt: skip
-        words = None, pulls, weights
+        words = (None, pulls, weights)
     units = math.ldexp(1.0, -pull_bits), math.ldexp(1.0, -weight_bits)
     return PackedRows(*words, *units, count_bits, total, exact_bits)
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 
-__all__ = ["HESSIANS", "Pull", "decreases"]
-
-Floats = NDArray[np.float64]
+__all__ = ["HESSIANS", "Factors", "Pull", "decreases"]
 
 HESSIANS = ("newton", "bound", "terms", "uniform")
 # No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
@@ -47,10 +46,10 @@ class Pull:
     item_weight: Floats
     curvature: Callable[[str], Floats | None]
     terms: Callable[[], Floats]
-    query_start: NDArray[np.int64]
+    query_start: Integers
     workers: Workers
 
-    def edge(self, values: NDArray) -> float:
+    def edge(self, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
         return exact_sum(self.values * values, self.workers)
 
@@ -82,7 +81,31 @@ class Pull:
         return np.maximum(weight, LEAST * mean * self.item_weight)
 
 
-def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> NDArray[np.float64]:
+class Factors(Protocol):
+    """What a search by largest decrease is told, beside the pull (RS09 eq. 5).
+
+    Attributes
+    ----------
+    level_start, query_start : the runs of the arrangement
+    terms, levels, pair_mass : masses of the places, the levels and the listed pairs
+    pairs : places of the winners (row 0) and losers (row 1) of the listed pairs
+    ghost : mass of a ghost pair, by which steps are smoothed
+    """
+
+    level_start: Integers
+    query_start: Integers
+    terms: Floats
+    levels: Floats
+    pairs: Integers
+    pair_mass: Floats
+    ghost: float
+
+    def decrease(self, values: Array) -> tuple[float, float]:
+        """Edge of a ranker, and the share by which its step lowers the risk."""
+        ...
+
+
+def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> Floats:
     """Share by which the step along a two-valued ranker lowers the exponential risk.
 
     After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is

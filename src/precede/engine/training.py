@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.table import Table
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from precede.judgments import Judgments
 
 __all__ = ["Training", "why_no_pair"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

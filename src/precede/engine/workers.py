@@ -23,12 +23,14 @@ from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
 from reprlib import repr as shown
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from numba import config
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "threads_for_openmp"]
+
+Answer = TypeVar("Answer")
 
 # Below so much work a second thread costs more than it brings; by the kind of work, because a
 # unit costs more in one than in another. (Results never depend on these numbers.)
@@ -137,7 +139,9 @@ class Workers:
         bounds = [count * job // self.jobs for job in range(self.jobs + 1)]
         return [(low, high) for low, high in pairwise(bounds) if low < high]
 
-    def run(self, kernel: Callable, count: int, *arguments: Any, small: bool = False) -> list:
+    def run(
+        self, kernel: Callable[..., Answer], count: int, *arguments: Any, small: bool = False
+    ) -> list[Answer]:
         """Call ``kernel(low, high, *arguments)`` over ``range(count)``; answers in order.
 
         With ``small=True`` (too little work to pay for a hand-over) there is one call only.

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats
 from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
@@ -35,8 +35,6 @@ __all__ = [
     "nodes_of",
     "shape_function",
 ]
-
-Floats = NDArray[np.float64]
 
 
 # -- shape functions -------------------------------------------------------------------------

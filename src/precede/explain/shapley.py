@@ -21,13 +21,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["Nodes", "Paths"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +39,11 @@ class Nodes:
     for each node the categories that go left: then these, and nothing else, do.
     """
 
-    feature: NDArray
+    feature: Integers
     threshold: Floats
-    left: NDArray
-    right: NDArray
-    missing_left: NDArray
+    left: Integers
+    right: Integers
+    missing_left: Flags
     value: Floats
     cover: Floats | None = None
     categories: tuple[tuple[int, ...], ...] = ()
@@ -127,7 +125,7 @@ class _Ask:
     absent: bool = True
     share: float = 1.0
     outside: bool = True
-    members: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    members: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Ask:
         """After a split by threshold."""
@@ -205,7 +203,7 @@ def _beta(most: int) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _meets(x, low, high, absent, outside, members):
+def _meets(x: float, low: float, high: float, absent: bool, outside: bool, members: Flags) -> bool:
     """Whether a value is one that the way to a leaf asks for."""
     if np.isnan(x):
         return absent
@@ -217,7 +215,10 @@ def _meets(x, low, high, absent, outside, members):
 
 
 @njit(cache=True, nogil=True)
-def _mark(x, feature, low, high, absent, outside, first, members, met):
+def _mark(
+    x: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags, outside: Flags,
+    first: Integers, members: Flags, met: Flags,
+) -> None:  # fmt: skip
     """For everything that any way asks: whether a row meets it."""
     for c in range(feature.size):
         named = members[first[c] : first[c + 1]]
@@ -225,7 +226,10 @@ def _mark(x, feature, low, high, absent, outside, first, members, met):
 
 
 @njit(cache=True, nogil=True)
-def _mark_rows(begin, end, X, feature, low, high, absent, outside, first, members, met):
+def _mark_rows(
+    begin: int, end: int, X: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags,
+    outside: Flags, first: Integers, members: Flags, met: Flags,
+) -> None:  # fmt: skip
     """The same for some rows."""
     for row in range(begin, end):
         _mark(X[row], feature, low, high, absent, outside, first, members, met[row])
@@ -233,9 +237,10 @@ def _mark_rows(begin, end, X, feature, low, high, absent, outside, first, member
 
 @njit(cache=True, nogil=True)
 def _add_shapley(
-    begin, end, X, met_by_background, start, feature, low, high, absent, outside, first, members,
-    share, value, points, weights, beta, out,
-):  # fmt: skip
+    begin: int, end: int, X: Floats, met_by_background: Flags, start: Integers, feature: Integers,
+    low: Floats, high: Floats, absent: Flags, outside: Flags, first: Integers, members: Flags,
+    share: Floats, value: Floats, points: Floats, weights: Floats, beta: Floats, out: Floats,
+) -> None:  # fmt: skip
     """Add the shares of all leaves for some rows, background row by background row."""
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
@@ -270,7 +275,9 @@ def _add_shapley(
 
 
 @njit(cache=True, nogil=True)
-def _add_whole(row, count, one, which, scale, beta, out):
+def _add_whole(
+    row: int, count: int, one: Floats, which: Integers, scale: float, beta: Floats, out: Floats
+) -> None:
     """Add the shares of one leaf where each factor is t or 1 - t: the row's, the background's."""
     ours = 0
     for j in range(count):
@@ -283,7 +290,10 @@ def _add_whole(row, count, one, which, scale, beta, out):
 
 
 @njit(cache=True, nogil=True)
-def _add_leaf(row, count, one, zero, which, before, scale, points, weights, out):
+def _add_leaf(
+    row: int, count: int, one: Floats, zero: Floats, which: Integers, before: Floats, scale: float,
+    points: Floats, weights: Floats, out: Floats,
+) -> None:  # fmt: skip
     """Add the shares of one leaf: products without one factor, from the left and the right."""
     for q in range((count + 1) // 2):
         t = points[count, q]

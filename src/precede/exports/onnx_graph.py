@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, at_most, refuse_categories
 from precede.rankers.columns import Column, Feature
 
@@ -148,9 +149,9 @@ class _Graph:
         return model
 
 
-def _regressor_fields(trees: list[Any]) -> dict[str, Any]:
+def _regressor_fields(trees: list[Nodes]) -> dict[str, Any]:
     """Attributes of TreeEnsembleRegressor, node by node."""
-    fields: dict[str, list] = {name: [] for name in (
+    fields: dict[str, list[Any]] = {name: [] for name in (
         "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values",
         "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true",
         "target_treeids", "target_nodeids", "target_ids", "target_weights",
@@ -176,10 +177,10 @@ def _regressor_fields(trees: list[Any]) -> dict[str, Any]:
     return {**fields, "n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE"}
 
 
-def _ensemble_fields(trees: list[Any], tensor: Any) -> dict[str, Any]:
+def _ensemble_fields(trees: list[Nodes], tensor: Any) -> dict[str, Any]:
     """Attributes of TreeEnsemble, splits and leaves apart and numbered through."""
     roots: list[int] = []
-    splits: list[tuple] = []
+    splits: list[tuple[Any, ...]] = []
     leaves: list[float] = []
     for nodes in trees:
         is_split = nodes.feature >= 0

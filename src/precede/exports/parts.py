@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from precede.model import Ensemble
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
 
 __all__ = [
     "Parts",
@@ -46,7 +49,7 @@ class Parts:
     title: str
 
     @classmethod
-    def of(cls, model: Any) -> Parts:
+    def of(cls, model: BaseRanker) -> Parts:
         """Take a fitted model apart; rankers of a stranger's kind are refused."""
         ensemble: Ensemble = model.ensemble_
         trees = [*_of_stumps(ensemble)]

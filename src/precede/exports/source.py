@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
 
 __all__ = ["c_text", "python_text"]
 
@@ -33,7 +36,7 @@ class _Plan:
     others: list[tuple[Any, float]]
 
     @classmethod
-    def of(cls, model: Any) -> _Plan:
+    def of(cls, model: BaseRanker) -> _Plan:
         ensemble: Ensemble = model.ensemble_
         tables = ensemble._tables
         steps = []
@@ -121,7 +124,7 @@ def scores(rows):
 '''
 
 
-def python_text(model: Any) -> str:
+def python_text(model: BaseRanker) -> str:
     """Source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
     plan = _Plan.of(model)
     steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
@@ -270,7 +273,7 @@ double {name}(const double *x)
 """
 
 
-def c_text(model: Any, *, name: str = "precede_score") -> str:
+def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
     """Source of ``double name(const double *x)`` in C99."""
     if not name.isidentifier() or not name.isascii():
         raise ValueError(f"name={name!r} is no name of a function in C")
@@ -304,7 +307,7 @@ def c_text(model: Any, *, name: str = "precede_score") -> str:
 
 def _c_trees(trees: list[Nodes]) -> dict[str, str]:
     """All trees in one row of nodes."""
-    rows: list[tuple] = []
+    rows: list[tuple[Any, ...]] = []
     roots, words, sets = [], [0], []
     for nodes in trees:
         first = len(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +14,9 @@ from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump
 from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import write_file
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
 
 __all__ = ["export"]
 
@@ -29,7 +32,7 @@ FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
 }
 
 
-def export(model: Any, path: str | os.PathLike[str], format: str, **options: Any) -> None:
+def export(model: BaseRanker, path: str | os.PathLike[str], format: str, **options: Any) -> None:
     """Write a fitted model for serving, atomically; the file gives the scores of `predict`.
 
     ================ ======================================== ================= =============

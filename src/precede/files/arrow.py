@@ -18,9 +18,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Floats
+
 __all__ = ["BLOCK", "CELLS", "MISSING", "Block", "delimited_blocks", "parquet_batches"]
 
-Floats = NDArray[np.float64]
 
 # Bytes of text, and cells of a parquet file, read at a time.
 BLOCK = 1 << 20

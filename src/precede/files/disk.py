@@ -35,6 +35,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import BALANCES, Arrangement, arrangements, check_balance
+from precede.engine.arrays import Array, Floats
 from precede.engine.frames import refuse_text
 from precede.engine.parameters import whole_number
 from precede.engine.table import (
@@ -52,7 +53,6 @@ from precede.judgments import Judgments, number_queries, numeric_grades, sample_
 
 __all__ = ["DiskTable", "Padded", "dense_block", "write_table"]
 
-Floats = NDArray[np.float64]
 
 FORMAT = 3  # 1 and 2 were single files
 OLD_MAGIC = b"precede\x01"  # how those began
@@ -198,7 +198,7 @@ def _to_disk(folder: Path) -> None:
 class Padded:
     """Columns `first`, `first` + 1, ... of a block; all others, known when all is read, are 0."""
 
-    values: NDArray
+    values: Array
     first: int
 
     @property
@@ -228,8 +228,8 @@ class _Spool:
     features: int = 0
     parts: list[_Piece] = field(default_factory=list)
     grades: list[Floats] = field(default_factory=list)
-    labels: list[NDArray] = field(default_factory=list)
-    queries: list[NDArray] = field(default_factory=list)
+    labels: list[Array] = field(default_factory=list)
+    queries: list[NDArray[np.int64]] = field(default_factory=list)
     weights: list[Floats] = field(default_factory=list)
     numbers: dict[Any, int] = field(default_factory=dict)
     turn: Any = field(default_factory=threading.Lock)  # one thread reads at a time
@@ -294,7 +294,7 @@ class _Spool:
 
     def target(
         self, pairs: ArrayLike | None, pair_weight: ArrayLike | None
-    ) -> tuple[Judgments, list | None]:
+    ) -> tuple[Judgments, list[Any] | None]:
         """Everything known about the order of the rows, and the two classes if there are two."""
         if not self.rows:
             raise ValueError("there are no rows: the blocks are empty")
@@ -313,7 +313,7 @@ class _Spool:
         classes = two_grades(judgments, np.concatenate(self.labels))
         return judgments, None if classes is None else classes.tolist()
 
-    def column(self, feature: int, order: NDArray) -> Floats:
+    def column(self, feature: int, order: NDArray[np.int64]) -> Floats:
         """Raw values of one feature in the order of the places."""
         column = np.zeros(self.rows)
         start = 0
@@ -329,7 +329,7 @@ class _Spool:
         return column[order]
 
 
-def dense_block(X: Any) -> NDArray:
+def dense_block(X: Any) -> Array:
     """A block as float64 or float32; what a data frame says is missing is NaN."""
     if scipy.sparse.issparse(X):
         values = X.toarray()
@@ -358,7 +358,7 @@ class _Writer:
         self.folder, self.spool, self.workers, self.max_bins = folder, spool, workers, max_bins
         self.members: dict[str, dict[str, Any]] = {}
 
-    def write(self, judgments: Judgments, classes: list | None) -> None:
+    def write(self, judgments: Judgments, classes: list[Any] | None) -> None:
         arranged = dict(zip(BALANCES, arrangements(judgments, BALANCES), strict=True))
         arrangement = arranged["pairs"]
         if arrangement.total <= 0:
@@ -404,7 +404,7 @@ class _Writer:
 
     def _encode(
         self, arrangement: Arrangement, file: BinaryIO
-    ) -> tuple[list[Floats], list[tuple], NDArray]:
+    ) -> tuple[list[Floats], list[tuple[float, float, bool]], NDArray[np.uint64]]:
         """Cut and encode every column, as `Table.build` does; the codes go to the file."""
         order, weight = arrangement.order, integer_weights(arrangement.weight)
         keys = arrangement.weight.astype(np.float64).view(np.uint64).copy()
@@ -412,7 +412,9 @@ class _Writer:
         ends: list[tuple[float, float, bool]] = []
         group = np.empty((self.workers.jobs, order.size), np.uint8)
 
-        def bin_columns(low: int, high: int, first: int) -> list[tuple[Floats, tuple]]:
+        def bin_columns(
+            low: int, high: int, first: int
+        ) -> list[tuple[Floats, tuple[float, float, bool]]]:
             found = []
             for feature in range(first + low, first + high):
                 values = self.spool.column(feature, order)
@@ -431,7 +433,7 @@ class _Writer:
             file.write(group[:width].data)
         return cuts, ends, keys
 
-    def _reorder(self, old: NDArray, file: BinaryIO, header: bytes) -> int:
+    def _reorder(self, old: NDArray[np.int64], file: BinaryIO, header: bytes) -> int:
         """Move the places of every column; returns the checksum of the file."""
         checksum = zlib.crc32(header)
         for feature in range(self.spool.features):
@@ -447,7 +449,7 @@ class _Writer:
         arrangement: Arrangement,
         outer: dict[str, Floats],
         cuts: list[Floats],
-        ends: list[tuple],
+        ends: list[tuple[float, float, bool]],
     ) -> None:
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
         start = np.concatenate([[0], np.cumsum([cut.size for cut in cuts])])
@@ -697,7 +699,7 @@ class DiskTable:
             "instead of 'cv', or fit from memory"
         )
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return DiskTable, (self.path,)
 
     def __repr__(self) -> str:
@@ -709,7 +711,7 @@ class _Member(NamedTuple):
 
     mapped: mmap.mmap
     begin: int
-    array: NDArray
+    array: Array
 
     def release(self, begin: int, length: int) -> None:
         """Give some bytes that have been read back to the operating system."""
@@ -738,13 +740,13 @@ class _MappedTable(Table):
             "rankers='stumps' with thresholds of this table, or fit from memory"
         )
 
-    def rows(self) -> NDArray:
+    def rows(self) -> Array:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw rows cannot be read; use "
             "rankers='stumps', or fit from memory"
         )
 
-    def reorder(self, old: NDArray) -> Table:  # noqa: ARG002
+    def reorder(self, old: NDArray[np.int64]) -> Table:  # noqa: ARG002
         raise ValueError(f"{self._path} is in its order already")
 
 

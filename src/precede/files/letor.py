@@ -22,12 +22,12 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.workers import Workers
 from precede.files.pages import Growing, Pages
 
 __all__ = ["MOST_FEATURES", "Lines", "read_letor"]
 
-Floats = NDArray[np.float64]
 
 SMALL = 1 << 20  # fewer bytes are not shared between threads
 MOST_FEATURES = 1 << 24  # a larger index is taken for a mistake
@@ -127,7 +127,7 @@ class _LetorRows:
         self._has_docid = False
         self._least, self._most = MOST_FEATURES, 0
 
-    def add(self, part: tuple, pages: Pages) -> None:
+    def add(self, part: tuple[Any, ...], pages: Pages) -> None:
         state, size, grade, qid, length, index, value, places, hard = part
         rows, cells = int(state[_ROWS]), int(state[_CELLS])
         if not rows:
@@ -201,8 +201,8 @@ def _check(state: NDArray[np.int64], pages: Pages) -> None:
 
 
 def _sorted(
-    index: NDArray, value: Floats, length: NDArray, places: NDArray, pages: Pages
-) -> tuple[NDArray, Floats]:
+    index: NDArray[np.int32], value: Floats, length: Integers, places: Integers, pages: Pages
+) -> tuple[NDArray[np.int32], Floats]:
     """The cells of every row in the order of their features."""
     row = np.repeat(np.arange(length.size), length)
     order = np.lexsort((index, row))
@@ -250,7 +250,7 @@ _MEANINGS = np.array([np.nan, np.nan, np.nan, np.nan, 1.0, 0.0])
 
 
 @njit(cache=True, nogil=True)
-def _round(mantissa, exponent):
+def _round(mantissa: np.uint64, exponent: int) -> tuple[int, float]:
     """``mantissa * 10**exponent`` as the nearest double; not exact (1) where in doubt."""
     if exponent < -342 or exponent > 308:
         return _HARD, 0.0
@@ -282,7 +282,7 @@ def _round(mantissa, exponent):
 
 
 @njit(cache=True, nogil=True)
-def _decimal(mantissa, decimals):
+def _decimal(mantissa: np.uint64, decimals: int) -> tuple[int, float]:
     """``mantissa / 10**decimals``, of at most 19 digits."""
     if mantissa <= np.uint64(1) << np.uint64(53):
         return _EXACT, np.float64(np.int64(mantissa)) / _TENS[decimals]
@@ -290,7 +290,7 @@ def _decimal(mantissa, decimals):
 
 
 @njit(cache=True, nogil=True)
-def _product(a, b):
+def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low half of the product of two 64-bit numbers."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     low = (a & mask) * (b & mask)
@@ -301,7 +301,7 @@ def _product(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _number(text, at):
+def _number(text: Bytes, at: int) -> tuple[int, float, int]:
     """Read a number: whether exact, its value, and the place after it."""
     negative = text[at] == _MINUS
     at += negative or text[at] == _PLUS
@@ -332,7 +332,9 @@ def _number(text, at):
 
 
 @njit(cache=True, nogil=True)
-def _digits(text, at, mantissa, digits):
+def _digits(
+    text: Bytes, at: int, mantissa: np.uint64, digits: Integer
+) -> tuple[int, np.uint64, Integer, int, bool]:
     """Read digits, of which 19 that count are kept: how many were not, and if not all 0."""
     dropped, lost = 0, False
     digit = np.int64(text[at]) - _ZERO
@@ -349,7 +351,7 @@ def _digits(text, at, mantissa, digits):
 
 
 @njit(cache=True, nogil=True)
-def _power(text, at):
+def _power(text: Bytes, at: int) -> tuple[Integer, int]:
     """The exponent after an e; more than 99999 if there is none."""
     sign = -1 if text[at] == _MINUS else 1
     at += text[at] == _MINUS or text[at] == _PLUS
@@ -361,7 +363,7 @@ def _power(text, at):
 
 
 @njit(cache=True, nogil=True)
-def _meaning(text, at):
+def _meaning(text: Bytes, at: int) -> tuple[int, float, int]:
     """Words that stand for numbers: nan, na, null, none, true, false, in any case."""
     for word in range(_WORDS.shape[0]):
         length = 0
@@ -374,19 +376,23 @@ def _meaning(text, at):
 
 
 @njit(cache=True, nogil=True)
-def _is_blank(byte):
+def _is_blank(byte: int) -> bool:
     return byte in (_SPACE, _TAB, _RETURN)
 
 
 @njit(cache=True, nogil=True)
-def _line_end(text, at):
+def _line_end(text: Bytes, at: int) -> int:
     while text[at] != _NEWLINE:
         at += 1
     return at
 
 
 @njit(cache=True, nogil=True)
-def _letor_lines(low, high, text):
+def _letor_lines(
+    low: int, high: int, text: Bytes
+) -> tuple[
+    Integers, int, Floats, Integers, Integers, NDArray[np.int32], Floats, Integers, Integers
+]:
     """Read the lines that begin in ``text[low:high]``."""
     begin = low if low == 0 else _line_end(text, low - 1) + 1
     end = begin if begin >= high else _line_end(text, high - 1) + 1
@@ -416,7 +422,10 @@ def _letor_lines(low, high, text):
 
 
 @njit(cache=True, nogil=True)
-def _letor_row(text, at, state, grade, qid, index, value, place, hard):
+def _letor_row(
+    text: Bytes, at: int, state: Integers, grade: Floats, qid: Integers, index: NDArray[np.int32],
+    value: Floats, place: Integers, hard: Integers,
+) -> int:  # fmt: skip
     """Read one line from its grade on; gives the place where reading ended.
 
     `place` gets the place of the line and those of the document's name.
@@ -457,7 +466,9 @@ def _letor_row(text, at, state, grade, qid, index, value, place, hard):
 
 
 @njit(cache=True, nogil=True)
-def _plain_cells(text, at, last, cell, index, value):
+def _plain_cells(
+    text: Bytes, at: int, last: Integer, cell: int, index: NDArray[np.int32], value: Floats
+) -> tuple[int, Integer, int]:
     """Read cells in rising order as long as their numbers are short and plain.
 
     Nearly every cell of a real file is read here; the first that is not is left, whole, to
@@ -506,14 +517,16 @@ def _plain_cells(text, at, last, cell, index, value):
 
 
 @njit(cache=True, nogil=True)
-def _leave(hard, state, place, begin, end):
+def _leave(hard: Integers, state: Integers, place: int, begin: int, end: int) -> None:
     """Leave a number to Python's `float`."""
     hard[state[_HARDS], 0], hard[state[_HARDS], 1], hard[state[_HARDS], 2] = place, begin, end
     state[_HARDS] += 1
 
 
 @njit(cache=True, nogil=True)
-def _letor_cell(text, at, state, index, value, hard):
+def _letor_cell(
+    text: Bytes, at: int, state: Integers, index: NDArray[np.int32], value: Floats, hard: Integers
+) -> int:
     """Read ``index:value``."""
     feature, start = np.int64(0), at
     while _ZERO <= text[at] <= _ZERO + 9:
@@ -539,7 +552,7 @@ def _letor_cell(text, at, state, index, value, hard):
 
 
 @njit(cache=True, nogil=True)
-def _letor_qid(text, at, state, qid):
+def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
     """Read ``qid:`` and a whole number of at most 18 digits."""
     good = text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON  # i, d
     at += 4 if good else 1
@@ -558,7 +571,7 @@ def _letor_qid(text, at, state, qid):
 
 
 @njit(cache=True, nogil=True)
-def _letor_docid(text, at, place):
+def _letor_docid(text: Bytes, at: int, place: Integers) -> int:
     """The word after ``docid =`` where a comment begins so, else its first word."""
     for turn in range(2):
         while _is_blank(text[at]):
@@ -582,7 +595,9 @@ def _letor_docid(text, at, place):
 
 
 @njit(cache=True, nogil=True)
-def _spread(value, index, length, cells, width, first):
+def _spread(
+    value: Floats, index: NDArray[np.int32], length: Integers, cells: int, width: int, first: int
+) -> None:
     """Move the cells of all rows to their columns, in place, from the last to the first.
 
     A cell never moves forward past one that is still to be moved: rows and columns are in

@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Bytes, Integers
+
 __all__ = ["CHUNK", "NEWLINE", "Growing", "Numbered", "Pages"]
 
 CHUNK = 1 << 24  # bytes read at a time
@@ -106,10 +108,10 @@ class Growing:
     """
 
     def __init__(self, dtype: Any):
-        self._array: NDArray = np.empty(0, dtype)
+        self._array: Array = np.empty(0, dtype)
         self.used = 0
 
-    def add(self, values: NDArray, expected: int = 0) -> None:
+    def add(self, values: Array, expected: int = 0) -> None:
         """Append, making room for `expected` values in all where there is none."""
         needed = self.used + values.size
         if needed > self._array.size:
@@ -118,14 +120,14 @@ class Growing:
         self._array[self.used : needed] = values
         self.used = needed
 
-    def trimmed(self, size: int | None = None) -> NDArray:
+    def trimmed(self, size: int | None = None) -> Array:
         """The array at the size that is used, or another; it is given away."""
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.used if size is None else size, refcheck=False)
         return array
 
 
-class Numbered(Sequence):
+class Numbered(Sequence[str]):
     """Names that are numbers, written when they are asked for: a short file may have millions.
 
     >>> names = Numbered(1, 4)
@@ -164,7 +166,7 @@ class Numbered(Sequence):
 
 
 @njit(cache=True, nogil=True)
-def _joined(text, spans):
+def _joined(text: Bytes, spans: Integers) -> Bytes:
     """Words one after the other, a newline after each; none of them holds a newline."""
     at = len(spans)
     for row in range(len(spans)):

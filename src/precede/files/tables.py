@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Array
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import read_letor
 from precede.files.pages import Growing, Numbered
@@ -152,8 +153,8 @@ class Data:
 
     X: Any
     y: NDArray[np.float64] | None = None
-    qid: NDArray | None = None
-    docid: NDArray | None = None
+    qid: Array | None = None
+    docid: Array | None = None
     weight: NDArray[np.float64] | None = None
     pairs: NDArray[np.int64] | None = None
     pair_weight: NDArray[np.float64] | None = None
@@ -353,7 +354,7 @@ def read_pairs(path: Name, rows: int) -> tuple[NDArray[np.int64], NDArray[np.flo
     return whole.astype(np.int64), numbers[:, 2].copy() if numbers.shape[1] == 3 else None
 
 
-def identifiers(texts: list[str]) -> NDArray:
+def identifiers(texts: list[str]) -> Array:
     """Identifiers as whole numbers where every one is written like one, else as text.
 
     >>> identifiers(["7", "12"]), identifiers(["7", "q12"])
@@ -457,7 +458,7 @@ class Columns:
             stream, self.path, self.delimiter, self.names,
             numbers=numbers, texts=texts, size=size, begun=self.begun,
         ):  # fmt: skip
-            by_name: dict[str, NDArray] = dict(block.texts)
+            by_name: dict[str, Array] = dict(block.texts)
             by_name |= {name: block.numbers[:, numbers.index(name)].copy() for name in roles}
             X = block.numbers if width == len(numbers) else block.numbers[:, :width].copy()
             columns = {role: by_name[name] for role, name in self.found.items()}
@@ -469,7 +470,7 @@ class Part(NamedTuple):
 
     before: int  # rows that came before
     X: NDArray[np.float64]
-    columns: dict[str, NDArray]
+    columns: dict[str, Array]
     features: list[str]
 
     def data(self, path: str) -> Data:
@@ -762,7 +763,7 @@ def _one_word(docid: Any) -> str:
     return text
 
 
-def _whole_numbers(qid: NDArray | None) -> list[int] | None:
+def _whole_numbers(qid: Array | None) -> list[int] | None:
     if qid is None or qid.dtype.kind in "iu":
         return None if qid is None else qid.tolist()
     seen: dict[Any, int] = {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from precede.engine.arrays import Array, Floats, Integers, Objects
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
 from precede.files.words import NUMBER, SKIP, TEXT, read_words
@@ -23,7 +24,7 @@ Name = str | os.PathLike[str]
 class Judged:
     """Documents of queries and their grades, as a qrels file lists them."""
 
-    qid: NDArray
+    qid: Array
     docid: NDArray[np.object_]
     grade: NDArray[np.float64]
 
@@ -32,7 +33,7 @@ class Judged:
 class Run:
     """Documents of queries and the scores that a system gave them."""
 
-    qid: NDArray
+    qid: Array
     docid: NDArray[np.object_]
     score: NDArray[np.float64]
 
@@ -108,7 +109,7 @@ def write_run(
             file.write(line.encode())
 
 
-def joined(run: Run, judged: Judged) -> tuple[NDArray, NDArray, NDArray, dict[str, int]]:
+def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Integers, dict[str, int]]:
     """Grades, scores and query numbers of all documents of the judged queries.
 
     A document that the run does not have stands below all others of its query; one that
@@ -139,12 +140,12 @@ def joined(run: Run, judged: Judged) -> tuple[NDArray, NDArray, NDArray, dict[st
     return np.array(grades), np.array(scores), number, counts
 
 
-def _by_name(qid: NDArray, docid: NDArray, value: NDArray) -> dict[tuple[str, str], float]:
+def _by_name(qid: Array, docid: Objects, value: Floats) -> dict[tuple[str, str], float]:
     queries = map(str, qid.tolist())
     return dict(zip(zip(queries, docid.tolist(), strict=True), value.tolist(), strict=True))
 
 
-def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], NDArray]:
+def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], Floats]:
     with opened(path) as stream:
         try:
             cells = read_words(stream, str(path), kinds)
@@ -159,7 +160,7 @@ def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], N
     return cells.texts, numbers
 
 
-def _refuse_twice(qid: NDArray, docid: list[str], path: Name) -> None:
+def _refuse_twice(qid: Array, docid: list[str], path: Name) -> None:
     seen: set[tuple[Any, str]] = set()
     for key in zip(qid.tolist(), docid, strict=True):
         if key in seen:

@@ -17,10 +17,8 @@ from importlib import import_module
 from reprlib import repr as shown
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from precede.engine.pull import Pull
+from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers
@@ -37,8 +35,6 @@ __all__ = [
     "family_name",
     "ranker_from_dict",
 ]
-
-Floats = NDArray[np.float64]
 
 
 # -- rankers ---------------------------------------------------------------------------------
@@ -73,11 +69,11 @@ class Ranker:
         if cls.name:
             _register(_KINDS, cls)
 
-    def __call__(self, X: NDArray) -> NDArray:
+    def __call__(self, X: Array) -> Array:
         """Value of each row of raw features."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(X)")
 
-    def on(self, table: Table) -> NDArray:
+    def on(self, table: Table) -> Array:
         """Value of each place of a table; uint8 tells the loop that values are 0 and 1."""
         return self(table.rows())
 
@@ -150,7 +146,7 @@ class Found:
     ranker: Ranker
     edge: float
     decrease: float = 0.0
-    values: NDArray | None = field(default=None, repr=False, compare=False)
+    values: Array | None = field(default=None, repr=False, compare=False)
 
 
 class Search:
@@ -159,25 +155,25 @@ class Search:
     def begin(self, rounds: int) -> None:
         """Go on after so many rounds of an earlier fit; what is drawn at random depends on it."""
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the ranker of the largest absolute edge; None if every edge is 0.
 
         `allowed` says which features may be used in this round.
         """
         raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
 
-    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
         """Give the best ranker for a pull; learners ask it for a quadratic model as well."""
         return self.best(pull.values, allowed)
 
     def best_decrease(
         self,
-        factors: Any,  # noqa: ARG002
-        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+        factors: Factors,  # noqa: ARG002
+        allowed: Flags | None = None,  # noqa: ARG002
     ) -> Found | None:
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
-        `factors` are the sums by level of a separable risk (`precede.risks.exponential.Factors`).
+        `factors` are the sums by level of a separable risk (`precede.engine.pull.Factors`).
         """
         raise ValueError(
             f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
@@ -286,7 +282,7 @@ class _Stateless(Search):
     def __init__(self, family: Family, table: Table):
         self._family, self._table = family, table
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         if allowed is not None and not allowed.all():
             raise ValueError(
                 f"max_features below 1 asks for a search of some features only, which "
@@ -296,8 +292,8 @@ class _Stateless(Search):
 
     def best_decrease(
         self,
-        factors: Any,  # noqa: ARG002
-        allowed: NDArray[np.bool_] | None = None,  # noqa: ARG002
+        factors: Factors,  # noqa: ARG002
+        allowed: Flags | None = None,  # noqa: ARG002
     ) -> Found | None:
         raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
 
@@ -367,11 +363,11 @@ class _Together(Search):
     def rising(self) -> Search:
         return _Together([search.rising() for search in self._searches])
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         found = [search.best(pull, allowed) for search in self._searches]
         return _first_of_the_best(found, lambda each: abs(each.edge), TIE)
 
-    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         found = [search.best_decrease(factors, allowed) for search in self._searches]
         return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
 

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.histogram import Histograms, sums_from
 from precede.engine.table import Table
@@ -23,7 +24,6 @@ from precede.rankers.stumps import Stump, Stumps
 
 __all__ = ["Candidates", "Span"]
 
-Integers = NDArray[np.int64]
 
 # Independence is decided in the field of this many numbers: exact, without a tolerance.
 PRIME = (1 << 31) - 1
@@ -83,12 +83,12 @@ class Candidates:
         found = np.flatnonzero((self.feature == feature) & (self.first == first))
         return int(found[0]) if found.size and self.ranker(int(found[0])) == ranker else -1
 
-    def values(self, number: int) -> NDArray[np.uint8]:
+    def values(self, number: int) -> Bytes:
         """Values of a candidate, one for each place."""
         codes = self._table.codes[self.feature[number]]
         return ((codes >= self.first[number]) & (codes < 255)).astype(np.uint8)
 
-    def edges(self, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edges(self, pull: Floats) -> Floats:
         """``sum_i pull_i h(x_i)`` of every candidate; the same bits in any order of rows."""
         return self._sums(to_integers(pull)) / SCALE
 
@@ -183,12 +183,12 @@ class Span:
         """Memory of so many vectors."""
         return 4 * most * Span.width_needed(places, most)
 
-    def centred(self, values: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def centred(self, values: Bytes) -> Floats:
         """Values of a ranker less that of the first item of the component."""
         plain = values.astype(np.float64)
         return plain - plain[self._reference]
 
-    def vector(self, values: NDArray[np.uint8]) -> Integers:
+    def vector(self, values: Bytes) -> Integers:
         """Represent a ranker by its coordinates."""
         coordinates = np.zeros(self.width, np.int64)
         _sketch(values, self._reference, self._sketched, coordinates)
@@ -220,7 +220,7 @@ assert PRIME == 2147483647, "the kernels below write the prime as 2147483647"
 
 
 @njit(cache=True, nogil=True)
-def _mixed(number):
+def _mixed(number: int) -> np.uint64:
     """A pseudo-random number of 64 bits."""
     z = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -229,7 +229,7 @@ def _mixed(number):
 
 
 @njit(cache=True, nogil=True)
-def _sketch(values, reference, sketched, coordinates):
+def _sketch(values: Bytes, reference: Integers, sketched: bool, coordinates: Integers) -> None:
     width = np.uint64(coordinates.size)
     for place in range(values.size):
         value = np.int64(values[place]) - np.int64(values[reference[place]])
@@ -248,7 +248,7 @@ def _sketch(values, reference, sketched, coordinates):
 
 
 @njit(cache=True, nogil=True)
-def _eliminate(vector, rows, pivots):
+def _eliminate(vector: Integers, rows: NDArray[np.uint32], pivots: Integers) -> None:
     for j in range(pivots.size):
         factor = vector[pivots[j]]
         if factor != 0:

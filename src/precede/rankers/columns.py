@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.exact import SCALE, greatest_of, sum_of, to_integers
+from precede.engine.pull import Factors
 from precede.engine.table import Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers, is_small
@@ -24,8 +25,6 @@ from precede.rankers.base import (
 )
 
 __all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Feature(Ranker):
                 "than high"
             )
 
-    def __call__(self, X: NDArray) -> Floats:
+    def __call__(self, X: Array) -> Floats:
         """Scale the feature."""
         return self._scale(X[:, self.feature].astype(np.float64))
 
@@ -80,11 +79,11 @@ class Column(Ranker):
 
     name: ClassVar[str] = "column"
 
-    def __call__(self, X: NDArray) -> Floats:
+    def __call__(self, X: Array) -> Floats:
         """Return the column."""
         return X[:, self.feature].astype(np.float64)
 
-    def on(self, table: Table) -> NDArray:
+    def on(self, table: Table) -> Array:
         """Return the raw column; as uint8 where it holds nothing but 0 and 1."""
         return _as_binary(table.column(self.feature))
 
@@ -101,7 +100,7 @@ class Constant(Ranker):
     name: ClassVar[str] = "constant"
     is_constant: ClassVar[bool] = True
 
-    def __call__(self, X: NDArray) -> Floats:
+    def __call__(self, X: Array) -> Floats:
         """Return ones."""
         return np.ones(X.shape[0])
 
@@ -110,7 +109,7 @@ class Constant(Ranker):
         return np.ones(table.n_places)
 
 
-def _as_binary(values: NDArray) -> NDArray:
+def _as_binary(values: Array) -> Array:
     """Values as uint8 where they are nothing but 0 and 1, which tells the loop so."""
     binary = not np.any((values != 0) & (values != 1))
     return values.astype(np.uint8) if binary else values
@@ -119,7 +118,7 @@ def _as_binary(values: NDArray) -> NDArray:
 class _FeatureFree(_Stateless):
     """For a family that uses no feature: it does not matter which are allowed."""
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:  # noqa: ARG002
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
         return self._family.search(self._table, pull)
 
 
@@ -127,7 +126,7 @@ class _Columnwise(Search):
     """Search among real-valued columns: one exact dot product with the pull for each."""
 
     def __init__(
-        self, rankers: Sequence[Ranker], values: list[NDArray], features: NDArray, workers: Workers
+        self, rankers: Sequence[Ranker], values: list[Array], features: Array, workers: Workers
     ):
         self._rankers = rankers
         self._features = features
@@ -144,7 +143,7 @@ class _Columnwise(Search):
         self._rising = True
         return self
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the column of the largest absolute edge, or of the largest if rising."""
         products = sum_of(lambda: self._products(pull), self._workers)
         edges = np.ldexp(products / SCALE, self._exponent)
@@ -156,7 +155,7 @@ class _Columnwise(Search):
         chosen = first_tied(steep)
         return Found(self._rankers[chosen], float(edges[chosen]))
 
-    def _products(self, pull: Floats) -> NDArray[np.int64]:
+    def _products(self, pull: Floats) -> Integers:
         products = np.zeros(len(self._rankers), np.int64)
         self._workers.run(
             _dot_products, products.size, self._scaled, pull, products,
@@ -164,7 +163,7 @@ class _Columnwise(Search):
         )  # fmt: skip
         return products
 
-    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the column that lowers the risk most: one exact line search for each."""
         found = []
         binary = ~greatest_of(
@@ -254,7 +253,7 @@ class Constants(Family):
 
 
 @njit(cache=True, nogil=True)
-def _dot_products(low, high, values, pull, products):
+def _dot_products(low: int, high: int, values: Floats, pull: Floats, products: Integers) -> None:
     """Sums of pull·value as integers, so that no order of rows changes a bit."""
     for j in range(low, high):
         total = np.int64(0)

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import PackedRows, factors, pack_rows
@@ -26,7 +27,7 @@ from precede.engine.table import Table
 from precede.engine.workers import Workers, is_small
 from precede.judgments import column_numbers
 from precede.rankers.base import Family, Found
-from precede.rankers.growth import Allowed, Codes, Grown, Growth, Rows
+from precede.rankers.growth import Allowed, Grown, Growth, Rows
 from precede.rankers.regressors import RegressionSearch, check_targets
 from precede.rankers.splits import Rules, SplitSearch, leaf_value
 from precede.rankers.trees import Tree
@@ -38,8 +39,6 @@ __all__ = [
     "check_tree_parameters",
 ]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]
 
 # A round in which the rows or features drawn allow no split is tried again so many times.
@@ -304,7 +303,7 @@ class TreeSearch(RegressionSearch):
         """Draw as after so many rounds."""
         self._round = rounds
 
-    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
         """Grow a tree for the quadratic model of the risk."""
         if self._family.subsample < 1 and self._keys is None:
             self._keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
@@ -316,7 +315,7 @@ class TreeSearch(RegressionSearch):
         self,
         pull: Floats,
         weight: Floats,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Flags | None = None,
         *,
         rows: float | None = None,
     ) -> Found | None:
@@ -357,8 +356,8 @@ class TreeSearch(RegressionSearch):
             cat_smooth=family.cat_smooth,
         )
 
-    def _column(self, feature: int) -> Codes:
-        """Codes of a feature, for all rows."""
+    def _column(self, feature: int) -> Bytes:
+        """Bytes of a feature, for all rows."""
         if self._table.streamed:
             return self._histograms.codes[:, feature]
         return self._table.codes[self._features[feature]]
@@ -373,7 +372,7 @@ class TreeSearch(RegressionSearch):
         chance = mixed >> np.uint64(11)
         return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
 
-    def _draw_features(self, attempt: int, allowed: NDArray[np.bool_] | None) -> Allowed | None:
+    def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
         """What the growth asks which features a node may be split on; None if it may on all."""
         family = self._family
         tree = (
@@ -383,7 +382,7 @@ class TreeSearch(RegressionSearch):
         if tree.all() and family.max_features_by_split == 1 and not self._groups:
             return None
 
-        def of_node(split: int, path: frozenset[int]) -> NDArray[np.bool_]:
+        def of_node(split: int, path: frozenset[int]) -> Flags:
             here = tree
             if self._groups:
                 used = {int(self._features[feature]) for feature in path}
@@ -394,9 +393,7 @@ class TreeSearch(RegressionSearch):
 
         return of_node
 
-    def _share(
-        self, of: NDArray[np.bool_], share: float, attempt: int, split: int
-    ) -> NDArray[np.bool_]:
+    def _share(self, of: Flags, share: float, attempt: int, split: int) -> Flags:
         """Draw a share of the features that are in a set, at least one."""
         if share == 1:
             return of
@@ -541,7 +538,7 @@ def _mark(
 
 @njit(cache=True, nogil=True)
 def _walk(
-    low: int, high: int, codes: Codes, feature: Integers, sides: NDArray[np.bool_],
+    low: int, high: int, codes: Bytes, feature: Integers, sides: Flags,
     child: Integers, leaf: Rows,
 ) -> None:  # fmt: skip
     """Find the leaf of every row by its codes."""

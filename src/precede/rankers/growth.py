@@ -17,21 +17,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Bytes, Flags, Integers
 from precede.engine.exact import sum_of
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 from precede.rankers.splits import Node, Rules, Split, SplitSearch
 
-__all__ = ["Allowed", "Codes", "Growth", "Grown", "Rows"]
+__all__ = ["Allowed", "Grown", "Growth", "Rows"]
 
-Integers = NDArray[np.int64]
 Rows = NDArray[np.int32]
-Codes = NDArray[np.uint8]
 
 # Which features a node may be split on: of the number of the split whose child it is (or -1), and
 # of the features on the way down to it.
-Allowed = Callable[[int, frozenset[int]], NDArray[np.bool_] | None]
+Allowed = Callable[[int, frozenset[int]], Flags | None]
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Grown:
     """
 
     splits: list[Split] = field(default_factory=list)
-    sides: list[NDArray[np.bool_]] = field(default_factory=list)
+    sides: list[Flags] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
     leaves: list[Node] = field(default_factory=list)
@@ -71,7 +70,7 @@ class Growth:
     def __init__(
         self,
         histograms: RowHistograms,
-        columns: Callable[[int], Codes],
+        columns: Callable[[int], Bytes],
         search: SplitSearch,
         workers: Workers,
     ):
@@ -188,8 +187,8 @@ class Growth:
     def _split(
         self,
         node: Node,
-        side: NDArray[np.bool_],
-        features: NDArray[np.bool_] | None,
+        side: Flags,
+        features: Flags | None,
         *,
         last: bool,
     ) -> tuple[Node, Node]:
@@ -230,7 +229,7 @@ class Growth:
             return (node.least, between), (between, node.most)
         return (between, node.most), (node.least, between)
 
-    def _move(self, node: Node, split: Split, side: NDArray[np.bool_]) -> int:
+    def _move(self, node: Node, split: Split, side: Flags) -> int:
         """Put the rows that go left before those that go right; gives where these begin."""
         low, size = node.low, node.high - node.low
         rows, out = self.lists[node.buffer], self.lists[1 - node.buffer]
@@ -260,23 +259,23 @@ class Growth:
 
 
 @njit(cache=True, nogil=True)
-def _count_left(low: int, high: int, column: Codes, left: NDArray[np.bool_], rows: Rows) -> int:
+def _count_left(low: int, high: int, column: Bytes, left: Flags, rows: Rows) -> int:
     count = 0
     for i in range(low, high):
-        count += np.int64(left[column[rows[i]]])
+        count += 1 if left[column[rows[i]]] else 0
     return count
 
 
 @njit(cache=True, nogil=True)
 def _scatter(
-    low: int, high: int, to_left: int, to_right: int, column: Codes, left: NDArray[np.bool_],
+    low: int, high: int, to_left: int, to_right: int, column: Bytes, left: Flags,
     rows: Rows, packed: Integers, out: Rows, packed_out: Integers,
 ) -> None:  # fmt: skip
     """Copy rows and numbers low..high to where the left and the right ones begin."""
     moving = packed.size > 0
     for i in range(low, high):
         row = rows[i]
-        side = np.int64(left[column[row]])
+        side = 1 if left[column[row]] else 0
         to = to_right + (to_left - to_right) * side  # no branch, which nobody could predict
         out[to] = row
         if moving:

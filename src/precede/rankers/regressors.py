@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.pull import Pull
 from precede.engine.table import Table
@@ -22,7 +22,6 @@ from precede.rankers.trees import tree_from_sklearn
 
 __all__ = ["Fitted", "RegressionSearch", "Regressors", "check_targets", "learner"]
 
-Floats = NDArray[np.float64]
 
 TARGETS = ("sum", "average")
 
@@ -33,11 +32,11 @@ class RegressionSearch(Search):
     hessian: str = "newton"
     targets: str = "sum"
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Fit a ranker to the pull, every row weighing the same."""
         return self.fit(pull, np.ones(pull.size), allowed)
 
-    def best_for(self, pull: Pull, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
         """Fit a ranker to the quadratic model of the risk."""
         weight, rows = pull.hessian(self.hessian), pull.rows
         if self.targets == "sum":
@@ -53,7 +52,7 @@ class RegressionSearch(Search):
         self,
         pull: Floats,
         weight: Floats,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Flags | None = None,
         *,
         rows: float | None = None,
     ) -> Found | None:
@@ -79,7 +78,7 @@ class Fitted(Ranker):
     def __init__(self, regressor: Any):
         self.regressor = regressor
 
-    def __call__(self, X: NDArray) -> Floats:
+    def __call__(self, X: Array) -> Floats:
         """What the regressor predicts."""
         return np.asarray(self.regressor.predict(X), np.float64)
 
@@ -156,7 +155,7 @@ class _RegressorSearch(RegressionSearch):
         self,
         pull: Floats,
         weight: Floats,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Flags | None = None,
         *,
         rows: float | None = None,
     ) -> Found | None:

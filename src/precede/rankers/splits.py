@@ -22,10 +22,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Flags, Floats, Integers
+
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+Signs = NDArray[np.int8]
 
 # Gains below this share of the worth of the children are rounding.
 ROUNDING = 2.0**-36
@@ -56,6 +57,16 @@ class Rules:
     min_count: int
     min_weight: float
     cat_smooth: float
+
+    @property
+    def units(self) -> tuple[float, float, int]:
+        """What the kernels need to read histograms."""
+        return self.pull_unit, self.weight_unit, self.count_bits
+
+    @property
+    def penalties(self) -> tuple[float, float, float]:
+        """What the kernels need to weigh leaves."""
+        return self.reg_lambda, self.reg_alpha, self.cat_smooth
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ class Node:
     depth: int
     least: float
     most: float
-    features: NDArray[np.bool_] | None
+    features: Flags | None
     histogram: Integers | None = None
     split: Split | None = None
 
@@ -113,8 +124,8 @@ class SplitSearch:
         self,
         start: Integers,
         n_bins: Integers,
-        monotone: NDArray[np.int8],
-        categorical: NDArray[np.bool_],
+        monotone: Signs,
+        categorical: Flags,
     ):
         self._start, self._n_bins = start, n_bins
         self.monotone, self.categorical = monotone, categorical
@@ -131,9 +142,8 @@ class SplitSearch:
         plain = rules.reg_alpha == 0 and not self._constrained
         gain, feature, cut, way, pull, weight_count = _best_split(
             node.histogram, self._start, self._n_bins, features, self.monotone, self.categorical,
-            plain, node.sums[0], node.sums[1], node.least, node.most, rules.pull_unit,
-            rules.weight_unit, rules.count_bits, rules.reg_lambda, rules.reg_alpha,
-            rules.min_count, rules.min_weight, rules.cat_smooth, ROUNDING,
+            plain, node.sums, (node.least, node.most), rules.units, rules.penalties,
+            rules.min_count, rules.min_weight,
         )  # fmt: skip
         if feature < 0 or not gain > rules.min_gain:
             return None
@@ -141,7 +151,7 @@ class SplitSearch:
         right = node.sums[0] - left[0], node.sums[1] - left[1]
         return Split(gain, feature, cut, way, left, right)
 
-    def left_codes(self, node: Node, rules: Rules) -> NDArray[np.bool_]:
+    def left_codes(self, node: Node, rules: Rules) -> Flags:
         """Whether each of the 256 codes of the feature of the node's split goes left.
 
         Code 255 is that of missing values.
@@ -150,11 +160,10 @@ class SplitSearch:
         assert split is not None
         if self.categorical[split.feature]:
             assert node.histogram is not None
-            return _left_categories(
-                node.histogram, self._start[split.feature], self._n_bins[split.feature], split.cut,
-                split.way, rules.pull_unit, rules.weight_unit, rules.count_bits, rules.cat_smooth,
-            )  # fmt: skip
-        codes = CODES <= split.cut
+            first = self._start[split.feature]
+            bins = node.histogram[first : first + self._n_bins[split.feature]]
+            return _left_categories(bins, split.cut, split.way, rules.units, rules.cat_smooth)
+        codes = split.cut >= CODES
         codes[255] = split.way == 0
         return codes
 
@@ -177,6 +186,8 @@ def leaf_value(pull: float, weight: float, rules: Rules, least: float, most: flo
 
 # -- kernels ---------------------------------------------------------------------------------
 
+assert ROUNDING == 2.0**-36, "kernels write it out"
+
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _value(pull: float, curvature: float, alpha: float, least: float, most: float) -> float:
@@ -193,11 +204,11 @@ def _worth(pull: float, curvature: float, alpha: float, value: float) -> float:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _pair_worth(
     left: float, left_weight: float, right: float, right_weight: float, alpha: float,
-    least: float, most: float, sign: int,
+    bounds: tuple[float, float], sign: int,
 ) -> float:  # fmt: skip
     """Worth of two children; -1 if they are against the direction of the feature."""
-    one = _value(left, left_weight, alpha, least, most)
-    other = _value(right, right_weight, alpha, least, most)
+    one = _value(left, left_weight, alpha, bounds[0], bounds[1])
+    other = _value(right, right_weight, alpha, bounds[0], bounds[1])
     if (sign > 0 and one > other) or (sign < 0 and one < other):
         return -1.0
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
@@ -205,18 +216,15 @@ def _pair_worth(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scores(
-    low: int, high: int, pulls: Floats, weights: Floats, parent: Floats, shift: Floats,
-    plain: bool, alpha: float, penalty: float, least: float, most: float, sign: int,
-    scores: Floats,
+    pulls: Floats, weights: Floats, parent: Floats, shift: Floats, plain: bool, penalty: float,
+    alpha: float, bounds: tuple[float, float], sign: int, scores: Floats,
 ) -> float:  # fmt: skip
-    """Worth of the children of the cuts low..high; gives the greatest.
+    """Worth of the children of some cuts; gives the greatest, -1 if there is none.
 
     `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added.
     """
     pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
-    # Slices and comparisons in this form let the processor take several cuts at a time.
-    pulls, weights, scores = pulls[low:high], weights[low:high], scores[low:high]
-    if plain:
+    if plain:  # the processor takes several cuts at a time
         for i in range(pulls.size):
             left, weight = pulls[i] + more, weights[i] + heavier
             right, other = pull - left, total - weight
@@ -225,17 +233,17 @@ def _scores(
         for i in range(pulls.size):
             left, weight = pulls[i] + more, weights[i] + heavier
             scores[i] = _pair_worth(
-                left, weight + penalty, pull - left, total - weight + penalty, alpha, least, most,
-                sign,
-            )  # fmt: skip
+                left, weight + penalty, pull - left, total - weight + penalty, alpha, bounds, sign
+            )
+    # In four strands, which do not wait for each other.
     a, b, c, d = -1.0, -1.0, -1.0, -1.0
-    whole = scores.size - scores.size % 4
+    whole = pulls.size - pulls.size % 4
     for i in range(0, whole, 4):
         a = scores[i] if scores[i] > a else a
         b = scores[i + 1] if scores[i + 1] > b else b
         c = scores[i + 2] if scores[i + 2] > c else c
         d = scores[i + 3] if scores[i + 3] > d else d
-    for i in range(whole, scores.size):
+    for i in range(whole, pulls.size):
         a = scores[i] if scores[i] > a else a
     a = b if b > a else a
     c = d if d > c else c
@@ -244,14 +252,14 @@ def _scores(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _range(
-    kept: int, weights: Floats, counts: Integers, parent: Floats, shift: Floats, penalty: float,
+    weights: Floats, counts: Integers, parent: Floats, shift: Floats, penalty: float,
     min_count: int, min_weight: float,
 ) -> tuple[int, int]:  # fmt: skip
-    """The cuts that leave enough rows and weight on both sides: these only grow from left to right.
+    """The cuts that leave enough rows and weight on both sides: both grow from left to right.
 
     No side may have neither weight nor penalty.
     """
-    low, high = 0, kept
+    low, high = 0, weights.size
     lightest = max(min_weight, 0.0 if penalty > 0.0 else 5e-324)
     while low < high and (counts[low] + shift[2] < min_count or weights[low] + shift[1] < lightest):
         low += 1
@@ -264,17 +272,28 @@ def _range(
 
 
 @njit(cache=True, nogil=True)
+def _read(
+    words: Integers, units: tuple[float, float, int], numbers: Floats
+) -> None:  # fmt: skip
+    """Pull, weight and count behind the two words of a sum."""
+    numbers[0] = np.float64(words[0]) * units[0]
+    numbers[1] = np.float64(words[1] >> units[2]) * units[1]
+    numbers[2] = np.float64(words[1] & ((np.int64(1) << units[2]) - 1))
+
+
+@njit(cache=True, nogil=True)
 def _cumulate(
-    histogram: Integers, pull_unit: float, weight_unit: float, count_bits: int, pulls: Floats,
-    weights: Floats, counts: Integers, last: Integers,
+    bins: Integers, units: tuple[float, float, int], pulls: Floats, weights: Floats,
+    counts: Integers, last: Integers,
 ) -> int:  # fmt: skip
     """Sums up to every bin that is not empty; gives their number."""
     pull, weight_count, kept = np.int64(0), np.int64(0), 0
+    pull_unit, weight_unit, count_bits = units
     mask = (np.int64(1) << count_bits) - 1
-    for i in range(histogram.shape[0]):
-        here = histogram[i, 1]
+    for i in range(bins.shape[0]):
+        here = bins[i, 1]
         if here != 0:
-            pull += histogram[i, 0]
+            pull += bins[i, 0]
             weight_count += here
             pulls[kept] = np.float64(pull) * pull_unit
             weights[kept] = np.float64(weight_count >> count_bits) * weight_unit
@@ -286,39 +305,32 @@ def _cumulate(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sorted_categories(
-    histogram: Integers, first: int, bins: int, pull_unit: float, weight_unit: float,
-    count_bits: int, smooth: float, order: Integers,
-) -> int:  # fmt: skip
+    bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
+) -> int:
     """Categories that occur, by rising smoothed mean of the pull; gives their number."""
-    key = np.empty(bins)
-    mask = (np.int64(1) << count_bits) - 1
+    key, numbers = np.empty(bins.shape[0]), np.empty(3)
     count = 0
-    for code in range(bins):
-        here = histogram[first + code, 1]
-        if here & mask == 0:
-            continue
-        weight = np.float64(here >> count_bits) * weight_unit + smooth
-        mean = np.float64(histogram[first + code, 0]) * pull_unit
-        mean = mean / weight if weight > 0 else 0.0
-        i = count
-        while i > 0 and key[i - 1] > mean:
-            key[i], order[i] = key[i - 1], order[i - 1]
-            i -= 1
-        key[i], order[i] = mean, code
-        count += 1
+    for code in range(bins.shape[0]):
+        if bins[code, 1] != 0:
+            _read(bins[code], units, numbers)
+            weight = numbers[1] + smooth
+            mean = numbers[0] / weight if weight > 0 else 0.0
+            i = count
+            while i > 0 and key[i - 1] > mean:
+                key[i], order[i] = key[i - 1], order[i - 1]
+                i -= 1
+            key[i], order[i] = mean, code
+            count += 1
     return count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _left_categories(
-    histogram: Integers, first: int, bins: int, cut: int, way: int, pull_unit: float,
-    weight_unit: float, count_bits: int, smooth: float,
-) -> NDArray[np.bool_]:  # fmt: skip
+    bins: Integers, cut: int, way: int, units: tuple[float, float, int], smooth: float
+) -> Flags:
     """Which codes go left: the first ``cut + 1`` categories (way 1), or the others (way 0)."""
     order = np.empty(256, np.int64)
-    count = _sorted_categories(
-        histogram, first, bins, pull_unit, weight_unit, count_bits, smooth, order
-    )
+    count = _sorted_categories(bins, units, smooth, order)
     left = np.zeros(256, np.bool_)
     for i in range(count):
         left[order[i]] = (i <= cut) == (way == 1)
@@ -326,91 +338,78 @@ def _left_categories(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _best_cut(
+    bins: Integers, missing: Floats, parent: Floats, best: float, plain: bool, penalty: float,
+    alpha: float, bounds: tuple[float, float], sign: int, units: tuple[float, float, int],
+    min_count: int, min_weight: float, work: Floats, counts: Integers, last: Integers,
+) -> tuple[float, int, int]:  # fmt: skip
+    """Worth, cut and way of the first best cut of one feature; `best` if none is better."""
+    nothing = np.zeros(3)
+    kept = _cumulate(bins, units, work[0], work[1], counts, last)
+    pulls, weights, counts = work[0, :kept], work[1, :kept], counts[:kept]
+    left, right = work[2], work[3]
+    low, high = _range(weights, counts, parent, nothing, penalty, min_count, min_weight)
+    top = _scores(pulls[low:high], weights[low:high], parent, nothing, plain, penalty, alpha,
+                  bounds, sign, right[low:high])  # fmt: skip
+    if missing[2] == 0:  # missing values go where more rows go
+        if top > best:
+            for i in range(low, high):
+                if right[i] == top:
+                    return top, last[i], 1 if 2.0 * counts[i] < parent[2] else 0
+        return best, -1, 0
+    begin, end = _range(weights, counts, parent, missing, penalty, min_count, min_weight)
+    top = max(top, _scores(pulls[begin:end], weights[begin:end], parent, missing, plain, penalty,
+                           alpha, bounds, sign, left[begin:end]))  # fmt: skip
+    if top > best:
+        for i in range(min(low, begin), max(high, end)):
+            if begin <= i < end and left[i] == top:
+                return top, last[i], 0
+            if low <= i < high and right[i] == top:
+                return top, last[i], 1
+    return best, -1, 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _best_split(
-    histogram: Integers, start: Integers, n_bins: Integers, features: NDArray[np.bool_],
-    monotone: NDArray[np.int8], categorical: NDArray[np.bool_], plain: bool, pull: int,
-    weight_count: int, least: float, most: float, pull_unit: float, weight_unit: float,
-    count_bits: int, penalty: float, alpha: float, min_count: int, min_weight: float,
-    smooth: float, rounding: float,
+    histogram: Integers, start: Integers, n_bins: Integers, features: Flags, monotone: Signs,
+    categorical: Flags, plain: bool, sums: tuple[int, int], bounds: tuple[float, float],
+    units: tuple[float, float, int], penalties: tuple[float, float, float], min_count: int,
+    min_weight: float,
 ) -> tuple[float, int, int, int, int, int]:  # fmt: skip
-    """Gain, feature, cut, way (1: missing values right) and sums on the left of the best split."""
-    mask = (np.int64(1) << count_bits) - 1
-    parent = np.empty(3)
-    parent[0] = np.float64(pull) * pull_unit
-    parent[1] = np.float64(weight_count >> count_bits) * weight_unit
-    parent[2] = np.float64(weight_count & mask)
+    """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
+    penalty, alpha, smooth = penalties
+    parent, missing = np.empty(3), np.empty(3)
+    _read(np.array(sums), units, parent)
     own = parent[0] * parent[0] / (parent[1] + penalty)
     if not plain:
-        value = _value(parent[0], parent[1] + penalty, alpha, least, most)
+        value = _value(parent[0], parent[1] + penalty, alpha, bounds[0], bounds[1])
         own = _worth(parent[0], parent[1] + penalty, alpha, value)
-    fewest = max(min_count, 1)
-    pulls, weights, counts = np.empty(256), np.empty(256), np.empty(256, np.int64)
-    with_left, with_right = np.empty(256), np.empty(256)
-    nothing, missing = np.zeros(3), np.empty(3)
-    rising, order = np.arange(256), np.empty(256, np.int64)
-    last = np.empty(256, np.int64)
+    work, counts, last = np.empty((4, 256)), np.empty(256, np.int64), np.empty(256, np.int64)
+    order = np.empty(256, np.int64)
     best, chosen, cut, way = own, -1, -1, 0
     for j in range(n_bins.size):
-        if not features[j]:
-            continue
-        first, bins = start[j], n_bins[j]
-        here = histogram[first + bins]
-        missing[0] = np.float64(here[0]) * pull_unit
-        missing[1] = np.float64(here[1] >> count_bits) * weight_unit
-        missing[2] = np.float64(here[1] & mask)
-        more = penalty
-        count = bins
-        if categorical[j]:
-            count = _sorted_categories(
-                histogram, first, bins, pull_unit, weight_unit, count_bits, smooth, order
-            )
-            more = penalty + smooth
-        kept = _cumulate(
-            histogram[first : first + bins] if not categorical[j] else histogram[first + order[:count]],
-            pull_unit, weight_unit, count_bits, pulls, weights, counts, last,
-        )  # fmt: skip
-        low, high = _range(kept, weights, counts, parent, nothing, more, fewest, min_weight)
-        top = _scores(low, high, pulls, weights, parent, nothing, plain, alpha, more, least, most,
-                      monotone[j], with_right)  # fmt: skip
-        if missing[2] > 0:
-            start_left, end_left = _range(
-                kept, weights, counts, parent, missing, more, fewest, min_weight
-            )
-            top = max(top, _scores(
-                start_left, end_left, pulls, weights, parent, missing, plain, alpha, more, least,
-                most, monotone[j], with_left,
-            ))  # fmt: skip
-            if top > best:
-                best, chosen = top, j
-                for i in range(min(low, start_left), max(high, end_left)):
-                    left = start_left <= i < end_left and with_left[i] == top
-                    if left or (low <= i < high and with_right[i] == top):
-                        cut, way = last[i], 0 if left else 1
-                        break
-        elif top > best:  # missing values go where more rows go
-            best, chosen = top, j
-            for i in range(low, high):
-                if with_right[i] == top:
-                    cut, way = last[i], np.int64(2.0 * counts[i] < parent[2])
-                    break
-    if chosen < 0 or not best - own > rounding * best:
+        if features[j]:
+            bins = histogram[start[j] : start[j] + n_bins[j]]
+            more = penalty
+            if categorical[j]:
+                bins = bins[order[: _sorted_categories(bins, units, smooth, order)]]
+                more = penalty + smooth
+            _read(histogram[start[j] + n_bins[j]], units, missing)
+            top, at, side = _best_cut(
+                bins, missing, parent, best, plain, more, alpha, bounds, monotone[j], units,
+                max(min_count, 1), min_weight, work, counts, last,
+            )  # fmt: skip
+            if at >= 0:
+                best, chosen, cut, way = top, j, at, side
+    if chosen < 0 or not best - own > 2.0**-36 * best:
         return 0.0, -1, -1, 0, 0, 0
-    first, bins = start[chosen], n_bins[chosen]
-    left, left_count = np.int64(0), np.int64(0)
+    bins = histogram[start[chosen] : start[chosen] + n_bins[chosen]]
     if categorical[chosen]:
-        _sorted_categories(
-            histogram, first, bins, pull_unit, weight_unit, count_bits, smooth, order
-        )
-    else:
-        order[:] = rising
-    for i in range(cut + 1):
-        left += histogram[first + order[i], 0]
-        left_count += histogram[first + order[i], 1]
-    if categorical[chosen]:
-        if way == 0:  # the others go left, and these right with what is missing
-            left = pull - left - histogram[first + bins, 0]
-            left_count = weight_count - left_count - histogram[first + bins, 1]
-    elif way == 0:
-        left += histogram[first + bins, 0]
-        left_count += histogram[first + bins, 1]
-    return best - own, chosen, cut, way, left, left_count
+        bins = bins[order[: _sorted_categories(bins, units, smooth, order)]]
+    here = histogram[start[chosen] + n_bins[chosen]]  # of missing values
+    pull, weight_count = bins[: cut + 1, 0].sum(), bins[: cut + 1, 1].sum()
+    if way == 0:
+        pull, weight_count = pull + here[0], weight_count + here[1]
+    if categorical[chosen] and way == 0:  # the others go left, and these right
+        pull, weight_count = sums[0] - pull, sums[1] - weight_count
+    return best - own, chosen, cut, way, pull, weight_count

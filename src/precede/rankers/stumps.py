@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, sum_of
 from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
-from precede.engine.pull import decreases
+from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
 from precede.engine.workers import Workers, is_small
@@ -21,7 +21,6 @@ from precede.rankers.base import Family, Found, Ranker, Search
 
 __all__ = ["Stump", "StumpSearch", "Stumps"]
 
-Floats = NDArray[np.float64]
 
 # Features looked at together where every look is a journey to other machines.
 APART = 64
@@ -54,13 +53,13 @@ class Stump(Ranker):
                 f"and {self.missing}"
             )
 
-    def __call__(self, X: NDArray) -> NDArray[np.uint8]:
+    def __call__(self, X: Array) -> Bytes:
         """1 above the threshold, 0 below, `missing` for NaN."""
         # float32 would be compared with the threshold rounded to float32.
         column = X[:, self.feature].astype(np.float64)
         return np.where(np.isnan(column), self.missing, column > self.threshold).astype(np.uint8)
 
-    def on(self, table: Table) -> NDArray[np.uint8]:
+    def on(self, table: Table) -> Bytes:
         """Read from the codes, where the threshold is a cut; from the raw column otherwise."""
         cuts = table.bins.cuts[self.feature]
         first = int(np.searchsorted(cuts, self.threshold, side="right"))
@@ -141,7 +140,7 @@ class StumpSearch(Search):
         self._rising = True
         return self
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the stump of the largest absolute edge, or of the largest if rising."""
         parts = self._workers.run(
             _quantise, pull.size, pull, self._integers, small=is_small("rows", pull.size)
@@ -158,14 +157,14 @@ class StumpSearch(Search):
         signed, first, missing = (int(value) for value in self._best[winner])
         return Found(self._stump(winner, first, missing), signed / SCALE)
 
-    def _bounds(self, drift: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    def _bounds(self, drift: int, allowed: Flags | None) -> Integers:
         """Let edges drift: the most that each feature can have now, -1 if it is not allowed."""
         bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
         if allowed is not None:
             bound[~allowed] = -1
         return bound
 
-    def _look(self, bound: NDArray[np.int64]) -> int:
+    def _look(self, bound: Integers) -> int:
         """Look at features by falling bound while one that is left could win or tie."""
         streamed = self._table.streamed
         if not streamed and (self._small or self._workers.jobs == 1):
@@ -191,9 +190,7 @@ class StumpSearch(Search):
 
     # -- several machines ------------------------------------------------------------------
 
-    def _look_together(
-        self, changed: NDArray[np.int64], allowed: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], int]:
+    def _look_together(self, changed: Integers, allowed: Flags | None) -> tuple[Integers, int]:
         """As `_look`, where other machines hold some of the pulls; gives the bounds as well.
 
         How far edges have drifted is known only when all have met. So that they meet once, the
@@ -214,7 +211,7 @@ class StumpSearch(Search):
         self._last = most
         return bound, most
 
-    def _likely(self, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    def _likely(self, allowed: Flags | None) -> Integers:
         """Features that could win if edges drifted half as much again as in the last round."""
         drift = self._drift + self._drift // 2 if self._lazy else MOST
         bound = _bounds(drift, self._best, self._slack.copy())
@@ -222,14 +219,14 @@ class StumpSearch(Search):
             bound[~allowed] = -1
         return _by_bound(bound)[: max(APART, int(np.sum(bound >= self._last)))]
 
-    def _keep(self, features: NDArray[np.int64], best: NDArray[np.int64], most: int) -> int:
+    def _keep(self, features: Integers, best: Integers, most: int) -> int:
         """Remember what was found of some features; the largest edge so far."""
         self._best[features] = best
         self._slack[features] = 0
         self.evaluated += features.size
         return max(most, int(np.abs(best[:, 0]).max(initial=0)))
 
-    def _winner(self, bound: NDArray[np.int64], most: int) -> int:
+    def _winner(self, bound: Integers, most: int) -> int:
         """First feature that ties with the largest edge; its stump is left in `_best`."""
         # Every feature that could tie with the best has been looked at: its slack is 0.
         least = least_tied(most)
@@ -239,22 +236,22 @@ class StumpSearch(Search):
             self._best[winner] = self._picked(np.array([winner]), least)[0]
         return winner
 
-    def _picked(self, features: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+    def _picked(self, features: Integers, least: int) -> Integers:
         """Best stumps of some features, from the pulls of all machines."""
         return sum_of(
             lambda: self._histograms(features), self._workers, self._pick(features, least)
         )
 
-    def _pick(self, features: NDArray[np.int64], least: int) -> Callable[..., NDArray[np.int64]]:
+    def _pick(self, features: Integers, least: int) -> Callable[..., Integers]:
         """Function that finds the best stump of each feature in their histograms."""
         return partial(
             _pick_of_features, self._n_bins[features], self._missing[features], self._rising, least
         )
 
-    def _histograms(self, features: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _histograms(self, features: Integers) -> Integers:
         return self._bins.sums(self._integers, features)
 
-    def best_decrease(self, factors: Any, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
         chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
@@ -263,7 +260,7 @@ class StumpSearch(Search):
         (feature, first, side), edge, decrease = chosen
         return Found(self._stump(feature, first, side), edge, decrease)
 
-    def _decreases(self, factors: Any) -> NDArray[np.int64]:
+    def _decreases(self, factors: Factors) -> Integers:
         """Masses of the pairs that every stump orders rightly and wrongly."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
@@ -284,38 +281,38 @@ class StumpSearch(Search):
         return Stump(feature, float(threshold), missing)
 
 
-def _by_bound(bound: NDArray[np.int64]) -> NDArray[np.int64]:
+def _by_bound(bound: Integers) -> Integers:
     """Features that are allowed, by falling bound."""
     order = np.argsort(-bound, kind="stable")
     return order[bound[order] >= 0]
 
 
 def _drift_and_best(
-    pick: Callable[[NDArray[np.int64]], NDArray[np.int64]],
-    sums: tuple[NDArray[np.int64], NDArray[np.int64]],
-) -> tuple[int, NDArray[np.int64]]:
+    pick: Callable[[Integers], Integers],
+    sums: tuple[Integers, Integers],
+) -> tuple[int, Integers]:
     """How far edges may have drifted, and the best stumps, from the sums of all machines."""
     changed, histograms = sums
     return int(changed.max()), pick(histograms)
 
 
 def _pick_of_features(
-    n_bins: NDArray[np.int64],
-    missing: NDArray[np.bool_],
+    n_bins: Integers,
+    missing: Flags,
     rising: bool,
     least: int,
-    histograms: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    histograms: Integers,
+) -> Integers:
     """Best stump of each feature; see `best_cuts`."""
     return best_cuts(histograms, n_bins, missing, rising, least)
 
 
 def _largest_decrease(
-    n_bins: NDArray[np.int64],
-    allowed: NDArray[np.bool_] | None,
+    n_bins: Integers,
+    allowed: Flags | None,
     ghost: float,
     rising: bool,
-    sums: NDArray[np.int64],
+    sums: Integers,
 ) -> tuple[tuple[int, int, int], float, float] | None:
     """Feature, first code above the threshold and side of the missing; edge; decrease."""
     if allowed is not None:
@@ -342,7 +339,7 @@ assert MISSING == 255, "the kernels below write the code of missing values as 25
 
 
 @njit(cache=True, nogil=True)
-def _stump_values(codes, first, missing):
+def _stump_values(codes: Bytes, first: int, missing: int) -> Bytes:
     values = np.empty(codes.size, np.uint8)
     for place in range(codes.size):
         code = codes[place]
@@ -351,7 +348,7 @@ def _stump_values(codes, first, missing):
 
 
 @njit(cache=True, nogil=True)
-def _quantise(low, high, pull, integers):
+def _quantise(low: int, high: int, pull: Floats, integers: Integers) -> tuple[int, int]:
     """Pulls as integers; returns how much was added and taken since the last round."""
     up, down = 0, 0
     for place in range(low, high):
@@ -366,7 +363,7 @@ def _quantise(low, high, pull, integers):
 
 
 @njit(cache=True, nogil=True)
-def _bounds(drift, best, slack):
+def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:
     """Let edges drift; returns the most that the best edge of each feature can be."""
     bound = np.empty(slack.size, np.int64)
     for feature in range(slack.size):
@@ -381,9 +378,10 @@ def _bounds(drift, best, slack):
 
 @njit(cache=True, nogil=True)
 def _decreases_of_features(
-    low, high, codes, n_bins, missing, level_start, query_start, terms, levels, pairs, pair_mass,
-    sums,
-):  # fmt: skip
+    low: int, high: int, codes: Bytes, n_bins: Integers, missing: Flags, level_start: Integers,
+    query_start: Integers, terms: Floats, levels: Floats, pairs: Integers, pair_mass: Floats,
+    sums: Integers,
+) -> None:  # fmt: skip
     """Masses of rightly and wrongly ordered pairs for every threshold of every feature.
 
     sums[feature, side of the missing, right or wrong, first code that is 1].
@@ -409,7 +407,7 @@ def _decreases_of_features(
 
 
 @njit(cache=True, nogil=True)
-def _keys(codes, bins, side, missing):
+def _keys(codes: Bytes, bins: int, side: int, missing: bool) -> Integers:
     """Codes with the missing ones moved below all others (0) or above (bins)."""
     key = np.empty(codes.size, np.int64)
     for place in range(codes.size):
@@ -421,7 +419,7 @@ def _keys(codes, bins, side, missing):
 
 
 @njit(cache=True, nogil=True)
-def _accumulate(steps, shifted):
+def _accumulate(steps: Integers, shifted: bool) -> None:
     """Turn steps into values; index j becomes `the first code that is 1`."""
     running = np.int64(0)
     for j in range(steps.size):
@@ -436,7 +434,7 @@ def _accumulate(steps, shifted):
 
 
 @njit(cache=True, nogil=True)
-def _mix(zero, one, down, total, carry, fresh):
+def _mix(zero: Floats, one: Floats, down: Floats, total: float, carry: float, fresh: float) -> None:
     """Let the losers of one more level count among those below.
 
     Both sides are summed from their own end: a side that is empty is exactly 0.
@@ -452,7 +450,9 @@ def _mix(zero, one, down, total, carry, fresh):
 
 
 @njit(cache=True, nogil=True)
-def _match(in_order, reversed_, zero, one, up, scale):
+def _match(
+    in_order: Floats, reversed_: Floats, zero: Floats, one: Floats, up: Floats, scale: float
+) -> None:
     """Let the winners of one level meet the losers below, threshold by threshold."""
     part = 0.0
     for j in range(up.size - 1):
@@ -465,7 +465,7 @@ def _match(in_order, reversed_, zero, one, up, scale):
 
 
 @njit(cache=True, nogil=True)
-def _occurring(keys):
+def _occurring(keys: Integers) -> tuple[Integers, Integers, int]:
     """Number the keys that occur from 0 up: slot of each key, key of each slot, and how many."""
     slot = np.full(257, -1, np.int64)
     present = np.empty(257, np.int64)
@@ -481,7 +481,10 @@ def _occurring(keys):
 
 
 @njit(cache=True, nogil=True)
-def _decreases_of_query(key, level_start, bottom, top, terms, levels, right, wrong):
+def _decreases_of_query(
+    key: Integers, level_start: Integers, bottom: int, top: int, terms: Floats, levels: Floats,
+    right: Integers, wrong: Integers,
+) -> None:  # fmt: skip
     """Add one query's masses, as steps over thresholds.
 
     Between two neighbouring keys of the query nothing changes, so only the keys that occur

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.histogram import Histograms
 from precede.engine.table import MISSING, Table
@@ -19,8 +20,6 @@ from precede.rankers.columns import Constants
 from precede.rankers.stumps import Stump, Stumps
 
 __all__ = ["Vote", "Votes", "as_stump", "as_vote", "voting"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Vote(Ranker):
         """The stump of which this is ``2 h - 1``."""
         return Stump(self.feature, self.threshold, self.missing)
 
-    def __call__(self, X: NDArray) -> NDArray[np.int8]:
+    def __call__(self, X: Array) -> NDArray[np.int8]:
         """1 or -1 for every row."""
         return _signs(self.stump(X))
 
@@ -55,7 +54,7 @@ class Vote(Ranker):
         return _signs(self.stump.on(table))
 
 
-def _signs(values: NDArray[np.uint8]) -> NDArray[np.int8]:
+def _signs(values: Bytes) -> NDArray[np.int8]:
     return 2 * values.astype(np.int8) - 1
 
 
@@ -87,7 +86,7 @@ class _VoteSearch(Search):
         # Where every value is missing, "present or missing" is no question.
         self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
 
-    def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the vote of the largest absolute edge."""
         table = self._table
         integers = to_integers(pull)
@@ -149,7 +148,7 @@ assert MISSING == 255, "the kernel below writes the code of missing values as 25
 
 
 @njit(cache=True, nogil=True)
-def _best_votes(histograms, n_bins, missing, total):
+def _best_votes(histograms: Integers, n_bins: Integers, missing: Flags, total: int) -> Integers:
     """Edge, first code above the threshold and side of the missing of each feature's best.
 
     The edge of a vote is twice the pull where it is 1, less the pull of all rows. The first of

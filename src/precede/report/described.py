@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Flags, Integers
 from precede.judgments import Judgments
 from precede.report.subject import Subject, plain_value
 
@@ -50,7 +50,7 @@ def data_facts(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _columns(X: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _columns(X: Any) -> tuple[Integers, Flags]:
     """How many values of each column are missing, and whether it has one value throughout."""
     rows, features = X.shape
     if not scipy.sparse.issparse(X):
@@ -100,9 +100,7 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
     return told
 
 
-def _warnings(
-    subject: Subject, missing: NDArray[np.int64], constant: NDArray[np.bool_]
-) -> list[dict[str, Any]]:
+def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict[str, Any]]:
     """What a reader should know before the numbers; each with its count and some names."""
     judgments, rows = subject.judgments, subject.scores.size
     names = np.array(subject.names, object)
@@ -131,7 +129,7 @@ def _warnings(
     return told
 
 
-def _documents(subject: Subject, rows: NDArray) -> list[str]:
+def _documents(subject: Subject, rows: Array) -> list[str]:
     return [subject.document(row) for row in rows.tolist()]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from precede.estimator import BaseRanker
 from precede.margin import margins_of_predictions
 from precede.plots import margin_info, shape_info
 from precede.report.subject import Subject, plain_value, thinned
@@ -51,7 +52,7 @@ def margin_facts(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _certificate(model: Any) -> list[dict[str, Any]]:
+def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
     """What the fit proved or measured about itself, on the rows it was fitted on."""
     told = []
     interval = getattr(model, "margin_interval_", None)
@@ -95,7 +96,7 @@ def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
     return {"used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not}
 
 
-def _shape(model: Any, feature: int, X: Any) -> dict[str, Any] | None:
+def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
     """The line and the data below it; None where the numbers are too large for a figure."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -127,7 +128,7 @@ def learning_facts(subject: Subject) -> dict[str, Any]:
     """Columns of the history: the risk, what was evaluated, and what the algorithm watches."""
     model = subject.model
     history, rounds = model.history_, len(model.history_)
-    charts: dict[str, dict[str, list]] = {}
+    charts: dict[str, dict[str, list[Any]]] = {}
     watched_charts = set()
     which = thinned(rounds, _MOST_ROUNDS)
     for column in history.columns:
@@ -164,7 +165,7 @@ def _numbers(values: Any) -> np.ndarray | None:
     return numbers if several and not isinstance(values.flat[0], bool | np.bool_) else None
 
 
-def log_scale(values: list) -> bool:
+def log_scale(values: list[Any]) -> bool:
     """Whether a logarithmic axis shows more: positive numbers over two powers of ten."""
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and math.log10(max(known) / min(known)) > 2

@@ -98,7 +98,7 @@ def _of_a_list(subject: Subject, level: float) -> list[dict[str, Any]]:
     return told
 
 
-def _of_rows(name: str, value: float, ends: tuple, units: int) -> dict[str, Any]:
+def _of_rows(name: str, value: float, ends: tuple[Any, ...], units: int) -> dict[str, Any]:
     low, high, why = ends
     return {"metric": name, "value": plain_value(float(value)), "low": low, "high": high,
             "unit": "row", "units": units, "skipped": 0, "no_interval": why}  # fmt: skip

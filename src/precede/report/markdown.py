@@ -90,8 +90,9 @@ def _quality(quality: dict[str, Any]) -> list[str]:
 def _top(top: dict[str, Any]) -> list[str]:
     parts = ["## The top of the list"]
     if top["kind"] == "queries":
-        rows: list[tuple] = [(p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"])
-                for p in top["places"]]  # fmt: skip
+        rows: list[tuple[Any, ...]] = [
+            (p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"]) for p in top["places"]
+        ]
         return [*parts, _table(["place", "queries", "mean grade", "best possible"], rows)]
     if top["kind"] == "classes":
         rows = [(m["measure"], m["value"], interval(m)) for m in top["measures"]]
@@ -105,7 +106,7 @@ def _documents(documents: Iterable[dict[str, Any]]) -> str:
 
 
 def _margins(margins: dict[str, Any]) -> list[str]:
-    rows: list[tuple] = [(each["what"], each["value"]) for each in margins["certificate"]]
+    rows: list[tuple[Any, ...]] = [(each["what"], each["value"]) for each in margins["certificate"]]
     if margins["distribution"]:
         found = margins["distribution"]
         rows += [("pairs of these data", found["pairs"]), ("least margin", found["least"]),
@@ -168,7 +169,7 @@ def _last(values: Sequence[float | None]) -> float | None:
 
 
 def _making(making: dict[str, Any]) -> list[str]:
-    rows: list[tuple] = [("algorithm", making["estimator"]), ("rounds", making["rounds"]),
+    rows: list[tuple[Any, ...]] = [("algorithm", making["estimator"]), ("rounds", making["rounds"]),
                          ("stopped", making["stop_reason"]), ("seed", making["seed"])]  # fmt: skip
     rows += [("date", making["date"])] if making["date"] else []
     return ["## How it was made", _table(["what", "value"], rows),

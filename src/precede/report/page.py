@@ -15,6 +15,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from precede.engine.parameters import upper_tail, whole_number
+from precede.estimator import BaseRanker
 from precede.model import write_file
 from precede.report import described, drawing, inside, judged, markdown, wrong
 from precede.report.subject import Subject
@@ -64,7 +65,7 @@ class Report:
 
     def __init__(
         self,
-        model: Any,
+        model: BaseRanker,
         X: Any,
         y: Any = None,
         *,

@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from precede.engine.arrays import Array, Floats, Integers
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments, check_column, feature_names, number_queries
 from precede.model import plain
 
 __all__ = ["Subject", "plain_value", "thinned"]
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +30,13 @@ class Subject:
     model: BaseRanker
     X: Any
     judgments: Judgments
-    classes: NDArray | None
+    classes: Array | None
     scores: Floats
     names: tuple[str, ...]
     documents: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, model: Any, X: Any, y: Any, *, documents: Any = None, **target: Any) -> Self:
+    def of(cls, model: BaseRanker, X: Any, y: Any, *, documents: Any = None, **target: Any) -> Self:
         """Check everything once."""
         if not isinstance(model, BaseRanker):
             raise ValueError(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Integers
 from precede.explain.contributions import explain_pair
 from precede.metrics import Evaluation, metric
 from precede.report.subject import Subject, plain_value
 
 __all__ = ["wrong_facts"]
 
-Integers = NDArray[np.int64]
 _PLACES = 10
 _FEATURES = 6  # of a pair; the others are added up
 _PAIRS = {True: 5, False: 2}  # of a single list, of each of several queries

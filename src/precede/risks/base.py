@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
-from precede.engine.pull import Pull
+from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
 
@@ -36,7 +36,6 @@ __all__ = [
     "pair_totals",
 ]
 
-Floats = NDArray[np.float64]
 
 # A line search doubles its reach so many times before it gives up: no change of sign is found
 # where mistakes weigh less than rounding.
@@ -150,7 +149,7 @@ class BoundRisk:
         """What else the history should hold of a round; nothing by default."""
         return {}
 
-    def factors(self, state: State) -> Any:  # noqa: ARG002
+    def factors(self, state: State) -> Factors | None:  # noqa: ARG002
         """What a search by largest decrease needs; None where there is no such search."""
         return None
 
@@ -169,7 +168,7 @@ class BoundRisk:
         query_start = places.level_start[places.query_start]
         return Pull(state.pull, places.weight, curvature, self.terms, query_start, self.workers)
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+    def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
         raise NotImplementedError(f"{type(self).__name__} must define masses(state, values)")
 
@@ -181,7 +180,7 @@ class BoundRisk:
         """Logarithm of the risk on the scale that `history_` shows; as it is if none is known."""
         return log_value
 
-    def edge(self, state: State, values: NDArray) -> float:
+    def edge(self, state: State, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
         return exact_sum(state.pull * values, self.workers)
 
@@ -190,11 +189,11 @@ class BoundRisk:
         """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
         return ghost_mass(self.arrangement)
 
-    def least_margin(self, values: NDArray) -> float:
+    def least_margin(self, values: Array) -> float:
         """Least margin that the values alone give to any term of the risk: O(n)."""
         return least_margin(self.arrangement, values, self.workers)
 
-    def falls_for_ever(self, values: NDArray) -> bool:  # noqa: ARG002
+    def falls_for_ever(self, values: Array) -> bool:  # noqa: ARG002
         """Whether the risk is known to keep falling along the values, however long the step."""
         return False
 
@@ -224,19 +223,19 @@ class BoundRisk:
             size / width if abs(size) < LARGEST_STEP * width else math.copysign(LARGEST_STEP, size)
         )
 
-    def exact_step(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """Step along `values` at which the risk is least, and whether it was smoothed.
 
         A closed form where a risk has one; otherwise `search_line`.
         """
         return self.search_line(state, values)
 
-    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
         """As `line_search`, on fewer points where a risk knows how."""
         return self.line_search(state, values)
 
     def line_search(
-        self, state: State, values: NDArray, *, ghost: float | None = None
+        self, state: State, values: Array, *, ghost: float | None = None
     ) -> tuple[float, bool]:
         """Find the step along `values` at which the risk is least, and whether it was smoothed.
 
@@ -271,7 +270,7 @@ class BoundRisk:
             step /= 2
         return 0.0, False
 
-    def width(self, values: NDArray) -> float:
+    def width(self, values: Array) -> float:
         """Greatest less least of the values of a ranker."""
         ends = greatest_of(
             lambda: np.array([values.max(), -float(values.min())], np.float64), self.workers
@@ -303,7 +302,7 @@ class BoundLossRisk(BoundRisk):
         self.decay, self.flattens = decay_rate(loss)
         self._scale: tuple[float, float] | None = None
 
-    def falls_for_ever(self, values: NDArray) -> bool:
+    def falls_for_ever(self, values: Array) -> bool:
         """Whether the risk keeps falling along the values, which reverse no pair: O(n).
 
         Decided by comparing the values of every pair, never by a slope that vanishes. Losses
@@ -397,9 +396,7 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
     return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
 
 
-def least_margin(
-    arrangement: Arrangement, scores: NDArray, workers: Workers | None = None
-) -> float:
+def least_margin(arrangement: Arrangement, scores: Array, workers: Workers | None = None) -> float:
     """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
 
     >>> import numpy as np
@@ -416,7 +413,7 @@ def least_margin(
 
 
 def ends_of_levels(
-    arrangement: Arrangement, values: NDArray, workers: Workers
+    arrangement: Arrangement, values: Array, workers: Workers
 ) -> tuple[Floats, Floats]:
     """Least and greatest value of every level that several machines share.
 
@@ -459,7 +456,9 @@ def _zero_beyond(
 
 
 @njit(cache=True, nogil=True)
-def _least_margin(level_start, query_start, winner, loser, scores):
+def _least_margin(
+    level_start: Integers, query_start: Integers, winner: Integers, loser: Integers, scores: Floats
+) -> float:
     """Least difference over crucial pairs: every level against the best of those below."""
     least = np.inf
     for query in range(query_start.size - 1):

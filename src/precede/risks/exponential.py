@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.exact import (
     SCALE,
     all_true,
@@ -31,7 +31,6 @@ from precede.risks.exponential_line import PushLine
 
 __all__ = ["Factors", "SeparableParts", "SeparableRisk"]
 
-Floats = NDArray[np.float64]
 
 # A run of equal grade is cut into pieces of at most this many places, so that one query of
 # a million rows keeps every thread busy.
@@ -58,7 +57,7 @@ class SeparableParts:
 
     terms: Floats
     levels: Floats
-    words: NDArray
+    words: Integers
     pair_mass: Floats
     ends: Floats
 
@@ -153,7 +152,7 @@ class SeparableRisk(BoundLossRisk):
             bend += np.bincount(side, parts.pair_mass, minlength=bend.size)
         return self.rate * bend
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+    def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
         parts = state.parts
         right, wrong = self._query_masses(parts, self.split(state, values))
@@ -165,7 +164,7 @@ class SeparableRisk(BoundLossRisk):
         in_order, reversed_ = exact_sums([right, wrong], self.across, few=True)
         return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
-    def split(self, state: State, values: NDArray[np.uint8]) -> NDArray:
+    def split(self, state: State, values: Bytes) -> Array:
         """Sums of the terms over the places where a ranker is 1, by level, as integers."""
         pieces = self.pieces
         words = np.zeros((pieces.count, 4), np.int64)
@@ -175,7 +174,7 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         return self.sums_of_levels(words)
 
-    def sums_of_levels(self, by_piece: NDArray) -> NDArray:
+    def sums_of_levels(self, by_piece: Array) -> Array:
         """Integers summed over the pieces of every level, whoever holds them."""
         sums = self.pieces.by_level(np.add, by_piece, 0)
         return sum_of(lambda: sums, self.workers) if self.arrangement.shared else sums
@@ -189,7 +188,7 @@ class SeparableRisk(BoundLossRisk):
         """The masses behind the pull; with a push there is no search by largest decrease."""
         return Factors(self, state) if self.power == 1 else None
 
-    def exact_step(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """For values 0 and 1 a closed form, or a search on the masses of levels."""
         if values.dtype != np.uint8:
             return self.search_line(state, values)
@@ -204,7 +203,7 @@ class SeparableRisk(BoundLossRisk):
             return float(np.log(right / wrong)) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, right, wrong), True
 
-    def _query_masses(self, parts: SeparableParts, words: NDArray) -> tuple[Floats, Floats]:
+    def _query_masses(self, parts: SeparableParts, words: Integers) -> tuple[Floats, Floats]:
         queries = self.arrangement.query_start.size - 1
         right, wrong = np.zeros(queries), np.zeros(queries)
         self.workers.run(
@@ -251,7 +250,7 @@ class SeparableRisk(BoundLossRisk):
 
     def _fill(  # the arguments are what one thread reads and writes
         self, first: int, last: int, margin: Floats, low: Floats, high: Floats, terms: Floats,
-        words: NDArray,
+        words: Integers,
     ) -> None:  # fmt: skip
         """Terms of the pieces first..last and their sums.
 
@@ -292,7 +291,7 @@ class Factors:
         self.pair_mass = state.parts.pair_mass
         self.ghost = risk.ghost
 
-    def decrease(self, values: NDArray) -> tuple[float, float]:
+    def decrease(self, values: Array) -> tuple[float, float]:
         """Edge of a ranker, and the share by which its step (`ExactStep`) lowers the risk."""
         if values.dtype == np.uint8:
             masses = self._risk.masses(self._state, values)
@@ -309,9 +308,9 @@ class Factors:
 class _Pieces:
     """Levels cut into short runs: ``first[l]`` is the first piece of level l."""
 
-    start: NDArray
-    level: NDArray
-    first: NDArray
+    start: Integers
+    level: Integers
+    first: Integers
     single: bool  # whether every level is one piece
 
     @property
@@ -329,7 +328,7 @@ class _Pieces:
         single = bool((per_level == 1).all())
         return cls(start.astype(np.int64), level.astype(np.int64), first, single)
 
-    def by_level(self, combine: np.ufunc, by_piece: NDArray, nothing: float) -> NDArray:
+    def by_level(self, combine: np.ufunc, by_piece: Array, nothing: float) -> Array:
         """Rows of an array combined over the pieces of every level; `nothing` for no piece."""
         if self.single:  # the usual case
             return by_piece
@@ -347,7 +346,10 @@ class _Pieces:
 
 
 @njit(cache=True, nogil=True)
-def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
+def _ends_of_pieces(
+    low: int, high: int, start: Integers, margin: Floats, log_weight: Floats, power: float,
+    ends: Floats,
+) -> None:  # fmt: skip
     """Greatest of log(weight·exp(-s)) and of log(weight·exp(p·s)) in every piece."""
     weighted = log_weight.size > 0
     for piece in range(low, high):
@@ -366,7 +368,10 @@ def _ends_of_pieces(low, high, start, margin, log_weight, power, ends):
 
 
 @njit(cache=True, nogil=True)
-def _exponents(first, last, start, level, margin, log_weight, factor, ends, out):
+def _exponents(
+    first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
+    factor: float, ends: Floats, out: Floats,
+) -> None:  # fmt: skip
     """factor·s + log(weight) of every place, relative to the greatest of its level."""
     weighted = log_weight.size > 0
     for piece in range(first, last):
@@ -379,7 +384,10 @@ def _exponents(first, last, start, level, margin, log_weight, factor, ends, out)
 
 
 @njit(cache=True, nogil=True)
-def _complements(first, last, start, level, margin, low, high, terms):
+def _complements(
+    first: int, last: int, start: Integers, level: Integers, margin: Floats, low: Floats,
+    high: Floats, terms: Floats,
+) -> None:  # fmt: skip
     """Loser terms from winner terms: their product is the same for a whole level.
 
     That saves half of the exponentials, unless the product is too small to divide by. The
@@ -397,7 +405,7 @@ def _complements(first, last, start, level, margin, low, high, terms):
 
 
 @njit(cache=True, nogil=True)
-def _sums_of_pieces(first, last, start, terms, words):
+def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words: Integers) -> None:
     """Sums of winner and loser terms, as integers.
 
     Adding and subtracting 1.5·2^21 rounds a term to a multiple of 2^-31, 1.5·2^-10 what is
@@ -417,12 +425,12 @@ def _sums_of_pieces(first, last, start, terms, words):
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_level(words, level, column):
+def _sum_of_level(words: Integers, level: int, column: int) -> float:
     return words[level, column] * 2.0**-31 + words[level, column + 1] * 2.0**-62
 
 
 @njit(cache=True, nogil=True)
-def _log_add(a, b):
+def _log_add(a: float, b: float) -> float:
     if a < b:
         a, b = b, a
     if b == -np.inf:
@@ -432,8 +440,9 @@ def _log_add(a, b):
 
 @njit(cache=True, nogil=True)
 def _levels_of_queries(
-    begin, end, query_start, words, low, high, power, log_balance, by_level, log_query
-):
+    begin: int, end: int, query_start: Integers, words: Integers, low: Floats, high: Floats,
+    power: float, log_balance: Floats, by_level: Floats, log_query: Floats,
+) -> None:  # fmt: skip
     """Masses of the levels as shares of their query, whose logarithm goes to log_query.
 
     Rows of by_level: winner_sum, loser_sum, winner_mass, loser_mass, carry, fresh.
@@ -472,7 +481,10 @@ def _levels_of_queries(
 
 
 @njit(cache=True, nogil=True)
-def _pull_of_pieces(first, last, start, level, terms, levels, pull):
+def _pull_of_pieces(
+    first: int, last: int, start: Integers, level: Integers, terms: Floats, levels: Floats,
+    pull: Floats,
+) -> None:  # fmt: skip
     for piece in range(first, last):
         here = level[piece]
         up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
@@ -482,8 +494,9 @@ def _pull_of_pieces(first, last, start, level, terms, levels, pull):
 
 @njit(cache=True, nogil=True)
 def _bows_of_queries(
-    begin, end, query_start, by_level, low, high, power, log_balance, log_value, bow
-):
+    begin: int, end: int, query_start: Integers, by_level: Floats, low: Floats, high: Floats,
+    power: float, log_balance: Floats, log_value: float, bow: Floats,
+) -> None:  # fmt: skip
     """``(p - 1) a² C / R`` of every level: a and C summed over it and over the losers below.
 
     What its winners add to the second derivative because the price bends. Never above p - 1:
@@ -506,7 +519,10 @@ def _bows_of_queries(
 
 
 @njit(cache=True, nogil=True)
-def _bend_of_pieces(first, last, start, level, terms, levels, bow, power, bend):
+def _bend_of_pieces(
+    first: int, last: int, start: Integers, level: Integers, terms: Floats, levels: Floats,
+    bow: Floats, power: float, bend: Floats,
+) -> None:  # fmt: skip
     for piece in range(first, last):
         here = level[piece]
         up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
@@ -518,7 +534,9 @@ def _bend_of_pieces(first, last, start, level, terms, levels, bow, power, bend):
 
 
 @njit(cache=True, nogil=True)
-def _split_of_pieces(first, last, start, terms, values, words):
+def _split_of_pieces(
+    first: int, last: int, start: Integers, terms: Floats, values: Bytes, words: Integers
+) -> None:
     """The same sums over the places where the ranker is 1; see `_sums_of_pieces`."""
     for piece in range(first, last):
         for side in range(2):
@@ -533,7 +551,10 @@ def _split_of_pieces(first, last, start, terms, values, words):
 
 
 @njit(cache=True, nogil=True)
-def _masses_of_queries(begin, end, query_start, ones, words, levels, right, wrong):
+def _masses_of_queries(
+    begin: int, end: int, query_start: Integers, ones: Integers, words: Integers, levels: Floats,
+    right: Floats, wrong: Floats,
+) -> None:  # fmt: skip
     """Masses of the pairs (ranker 1 above 0) and (0 above 1) in every query.
 
     The part where the ranker is 0 is the difference of integers: no digit is lost when

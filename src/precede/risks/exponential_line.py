@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import exact_sum, exact_sums, from_words, greatest_of
 from precede.risks.base import Masses, State
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PushLine"]
 
-Floats = NDArray[np.float64]
 
 # Sums are kept as multiples of 2^-62 of the largest term of a level. Where a side of the
 # ranker has less than this share, they are taken anew relative to their own largest term.
@@ -50,9 +49,7 @@ class PushLine:
     of the rows or of the queries.
     """
 
-    def __init__(
-        self, risk: SeparableRisk, state: State, values: NDArray[np.uint8], masses: Masses
-    ):
+    def __init__(self, risk: SeparableRisk, state: State, values: Bytes, masses: Masses):
         self._risk = risk
         self._query_start = risk.arrangement.query_start
         faint = min(masses.right, masses.wrong) < FAINT
@@ -111,7 +108,7 @@ class PushLine:
         return mean, bent / total
 
 
-def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Floats:
+def _shared(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
     """Logarithms of A0, A1, B0, B1 (rows) by level, from the terms of the state."""
     ones = risk.split(state, values)
     parts = state.parts
@@ -123,7 +120,7 @@ def _shared(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Flo
     return _relative_to(risk, logs, parts.ends[[0, 0, 1, 1]])
 
 
-def _own_scale(risk: SeparableRisk, state: State, values: NDArray[np.uint8]) -> Floats:
+def _own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
     """The same, each of the four relative to the largest of its own terms."""
     pieces, margin = risk.pieces, risk.rate * state.scores
     ends = np.empty((pieces.count, 4))
@@ -153,7 +150,10 @@ def _relative_to(risk: SeparableRisk, logs: Floats, ends: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _split_ends(begin, end, start, margin, log_weight, values, power, ends):
+def _split_ends(
+    begin: int, end: int, start: Integers, margin: Floats, log_weight: Floats, values: Bytes,
+    power: float, ends: Floats,
+) -> None:  # fmt: skip
     """Largest exponents in every piece: -s where h is 0 and 1, p·s where h is 0 and 1."""
     weighted = log_weight.size > 0
     for piece in range(begin, end):
@@ -167,7 +167,10 @@ def _split_ends(begin, end, start, margin, log_weight, values, power, ends):
 
 
 @njit(cache=True, nogil=True)
-def _split_sums(begin, end, start, margin, log_weight, values, power, level, ends, words):
+def _split_sums(
+    begin: int, end: int, start: Integers, margin: Floats, log_weight: Floats, values: Bytes,
+    power: float, level: Integers, ends: Floats, words: Integers,
+) -> None:  # fmt: skip
     """Sums of the four kinds of terms as integers, multiples of 2^-31 and 2^-62."""
     weighted = log_weight.size > 0
     for piece in range(begin, end):
@@ -186,7 +189,7 @@ def _split_sums(begin, end, start, margin, log_weight, values, power, level, end
 
 
 @njit(cache=True, nogil=True)
-def _log_sum_of_two(a, b):
+def _log_sum_of_two(a: float, b: float) -> float:
     if a < b:
         a, b = b, a
     if b == -np.inf:
@@ -195,7 +198,10 @@ def _log_sum_of_two(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _along(logs, query_start, step, power, log_term, slope, bend):
+def _along(
+    logs: Floats, query_start: Integers, step: float, power: float, log_term: Floats, slope: Floats,
+    bend: Floats,
+) -> None:  # fmt: skip
     """Terms of log F by level, and the derivatives of their logarithms over p."""
     for query in range(query_start.size - 1):
         above0, above1 = -np.inf, -np.inf
@@ -215,7 +221,7 @@ def _along(logs, query_start, step, power, log_term, slope, bend):
 
 
 @njit(cache=True, nogil=True)
-def _any_pair(logs, query_start):
+def _any_pair(logs: Floats, query_start: Integers) -> tuple[bool, bool]:
     """Whether any pair is in order (h 1 above 0), and whether any is reversed."""
     right, wrong = False, False
     for query in range(query_start.size - 1):

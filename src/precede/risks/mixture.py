@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
@@ -20,7 +20,6 @@ from precede.risks.pair_risk import PairRisk
 
 __all__ = ["MixtureRisk", "QuadraticMixture"]
 
-Floats = NDArray[np.float64]
 
 # A row that only pairs of weight 0 know has no terms at all.
 LEAST_TERMS = 1e-300
@@ -108,6 +107,6 @@ class MixtureRisk(BoundLossRisk):
             return 0.0
         return exact_sum(self._of_labels * (self._label - state.scores)) / total
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:  # noqa: ARG002
+    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: labels have no order."""
         raise ValueError("QBRank knows no masses; use rankers='trees'")

@@ -8,9 +8,10 @@ the search for weak rankers needs the pull and nothing else.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Floats
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
@@ -20,8 +21,6 @@ from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
 
 __all__ = ["PairRisk"]
-
-Floats = NDArray[np.float64]
 
 
 class PairRisk(Risk):

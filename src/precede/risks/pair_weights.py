@@ -16,16 +16,14 @@ from pathlib import Path
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
 
-Floats = NDArray[np.float64]
-Bytes = NDArray[np.uint8]
 
 # A query is cut into pieces of about so many pairs, so that one query of millions of pairs
 # keeps every thread busy. Pieces do not depend on the number of threads.
@@ -202,7 +200,7 @@ def _log_cosh(x: Floats) -> Floats:
     return np.logaddexp(x, -x) - np.log(2.0)
 
 
-def _rows(arrangement: Arrangement) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _rows(arrangement: Arrangement) -> tuple[Integers, Integers]:
     """How many losers every place has below it, and where its row of weights starts."""
     level_start, query_start = arrangement.level_start, arrangement.query_start
     first_level = np.repeat(query_start[:-1], np.diff(query_start))
@@ -213,8 +211,8 @@ def _rows(arrangement: Arrangement) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _pieces(
-    arrangement: Arrangement, count: NDArray[np.int64], start: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    arrangement: Arrangement, count: Integers, start: Integers
+) -> tuple[Integers, Integers]:
     """Cut queries into pieces: first place of the query, winners from and to, most losers.
 
     Gives also the first piece of every query, and the end.
@@ -269,7 +267,7 @@ class DroppedWeights:
     def __init__(
         self,
         arrangement: Arrangement,
-        codes: NDArray[np.uint8],
+        codes: Bytes,
         workers: Workers,
         *,
         masks: int,
@@ -326,7 +324,7 @@ class DroppedWeights:
         down = np.concatenate([total - kept, kept])
         self._sum_up(up, down)
 
-    def _coins(self) -> NDArray[np.int64]:
+    def _coins(self) -> Integers:
         """Whether a mask keeps a ranker: rankers, groups of queries, masks."""
         generator = np.random.default_rng([self._seed, self._round])
         return generator.integers(0, 2, (len(self._eta), self._groups, self._masks // 2))
@@ -397,7 +395,10 @@ class DroppedWeights:
 
 
 @njit(cache=True, nogil=True)
-def _fill(low, high, pieces, count, start, weight, outer, share, weights):
+def _fill(
+    low: int, high: int, pieces: Integers, count: Integers, start: Integers, weight: Floats,
+    outer: Floats, share: float, weights: Floats,
+) -> None:  # fmt: skip
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
         for place in range(begin, end):
@@ -408,9 +409,10 @@ def _fill(low, high, pieces, count, start, weight, outer, share, weights):
 
 @njit(cache=True, nogil=True)
 def _advance(
-    low, high, pieces, column_start, count, start, values, one, by_loser, weights, row_sums,
-    columns, sums,
-):  # fmt: skip
+    low: int, high: int, pieces: Integers, column_start: Integers, count: Integers, start: Integers,
+    values: Bytes, one: Floats, by_loser: Floats, weights: Floats, row_sums: Floats,
+    columns: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Multiply the weights of the pieces and take the sums of rows, columns and ties."""
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
@@ -435,7 +437,7 @@ def _advance(
 
 
 @njit(cache=True, nogil=True)
-def _sum(row):
+def _sum(row: Floats) -> float:
     """Four sums side by side: additions to one of them would wait for each other."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
@@ -450,7 +452,7 @@ def _sum(row):
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_products(row, other):
+def _sum_of_products(row: Floats, other: Floats) -> float:
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
     for k in range(0, whole, 4):
@@ -464,7 +466,10 @@ def _sum_of_products(row, other):
 
 
 @njit(cache=True, nogil=True)
-def _add_columns(low, high, first_piece, pieces, column_start, columns, column_sums):
+def _add_columns(
+    low: int, high: int, first_piece: Integers, pieces: Integers, column_start: Integers,
+    columns: Floats, column_sums: Floats,
+) -> None:  # fmt: skip
     """Add up the columns of the pieces of each query, in their order."""
     for query in range(low, high):
         for piece in range(first_piece[query], first_piece[query + 1]):
@@ -475,7 +480,7 @@ def _add_columns(low, high, first_piece, pieces, column_start, columns, column_s
 
 
 @njit(cache=True, nogil=True)
-def _add_listed(winner, loser, mass, integers):
+def _add_listed(winner: Integers, loser: Integers, mass: Floats, integers: Integers) -> None:
     """Sums of listed pairs as integers: no order of the list changes a bit."""
     for pair in range(winner.size):
         whole = np.int64(np.rint(mass[pair] * 2305843009213693952.0))
@@ -484,7 +489,10 @@ def _add_listed(winner, loser, mass, integers):
 
 
 @njit(cache=True, nogil=True)
-def _ties(low, high, pieces, count, start, one, weights, sums):
+def _ties(
+    low: int, high: int, pieces: Integers, count: Integers, start: Integers, one: Floats,
+    weights: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Weights of the tied pairs of eight rankers: a block of weights times eight columns."""
     above = np.empty(8)
     for piece in range(low, high):
@@ -508,7 +516,7 @@ def _ties(low, high, pieces, count, start, one, weights, sums):
 
 
 @njit(cache=True, nogil=True)
-def _line_of_pair(above, below, table):
+def _line_of_pair(above: Bytes, below: Bytes, table: Floats) -> tuple[float, float]:
     """Exponent and slope of one pair along a direction; table: see `PairWeights.along`."""
     exponent, slope = 0.0, 0.0
     for s in range(table.shape[1]):
@@ -525,7 +533,10 @@ def _line_of_pair(above, below, table):
 
 
 @njit(cache=True, nogil=True)
-def _line(low, high, pieces, count, start, values, table, weights, sums):
+def _line(
+    low: int, high: int, pieces: Integers, count: Integers, start: Integers, values: Bytes,
+    table: Floats, weights: Floats, sums: Floats,
+) -> None:  # fmt: skip
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
         total, falling = 0.0, 0.0
@@ -541,7 +552,9 @@ def _line(low, high, pieces, count, start, values, table, weights, sums):
 
 
 @njit(cache=True, nogil=True)
-def _line_of_listed(winner, loser, values, table, weights, sums):
+def _line_of_listed(
+    winner: Integers, loser: Integers, values: Bytes, table: Floats, weights: Floats, sums: Floats
+) -> None:
     for pair in range(winner.size):
         exponent, slope = _line_of_pair(values[winner[pair]], values[loser[pair]], table)
         sums[0, pair] = weights[pair] * np.exp(exponent)
@@ -549,7 +562,10 @@ def _line_of_listed(winner, loser, values, table, weights, sums):
 
 
 @njit(cache=True, nogil=True)
-def _kept_scores(low, high, codes, used, group, tables, totals, kept, total):
+def _kept_scores(
+    low: int, high: int, codes: Bytes, used: Integers, group: Integers, tables: Floats,
+    totals: Floats, kept: Floats, total: Floats,
+) -> None:  # fmt: skip
     """Add up what the masks keep of every feature, and all of it."""
     for j in range(used.size):
         column = codes[used[j]]
@@ -562,7 +578,10 @@ def _kept_scores(low, high, codes, used, group, tables, totals, kept, total):
 
 
 @njit(cache=True, nogil=True)
-def _scale_terms(low, high, places, weight, outer, up, down, scale):
+def _scale_terms(
+    low: int, high: int, places: Integers, weight: Floats, outer: Floats, up: Floats, down: Floats,
+    scale: Floats,
+) -> None:  # fmt: skip
     """Exponentials relative to the largest of each query, times the weights of the places."""
     for mask in range(up.shape[0]):
         for query in range(low, high):
@@ -576,7 +595,10 @@ def _scale_terms(low, high, places, weight, outer, up, down, scale):
 
 
 @njit(cache=True, nogil=True)
-def _dropped_sums(low, high, query_start, level_start, up, down, factor, row, column, mass):
+def _dropped_sums(
+    low: int, high: int, query_start: Integers, level_start: Integers, up: Floats, down: Floats,
+    factor: Floats, row: Floats, column: Floats, mass: Floats,
+) -> None:  # fmt: skip
     for query in range(low, high):
         bottom, top = query_start[query], query_start[query + 1]
         for mask in range(up.shape[0]):
@@ -600,7 +622,10 @@ def _dropped_sums(low, high, query_start, level_start, up, down, factor, row, co
 
 
 @njit(cache=True, nogil=True)
-def _dropped_ties(low, high, query_start, level_start, one, up, down, factor, sums):
+def _dropped_ties(
+    low: int, high: int, query_start: Integers, level_start: Integers, one: Floats, up: Floats,
+    down: Floats, factor: Floats, sums: Floats,
+) -> None:  # fmt: skip
     above, below, fresh_above, fresh_below = np.empty(8), np.empty(8), np.empty(8), np.empty(8)
     for query in range(low, high):
         bottom, top = query_start[query], query_start[query + 1]

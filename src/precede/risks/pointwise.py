@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.exact import exact_sum, log_total
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
@@ -21,8 +22,6 @@ from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["BoundPointRisk", "PointRisk"]
-
-Floats = NDArray[np.float64]
 
 
 class PointRisk(PairRisk):
@@ -104,7 +103,7 @@ class BoundPointRisk(BoundLossRisk):
         """Share of the risk that each row has."""
         return np.abs(state.pull)
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+    def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the risk where a ranker is 1 and right, 1 and wrong, and 0 (no opinion)."""
         voted = state.pull[values == 1]
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
@@ -116,11 +115,11 @@ class BoundPointRisk(BoundLossRisk):
         weight = self.arrangement.weight
         return 0.5 / max(exact_sum(weight), weight.size)
 
-    def least_margin(self, values: NDArray) -> float:
+    def least_margin(self, values: Array) -> float:
         """Least margin ``y_i h(x_i)`` of a row: O(n)."""
         return float((self._sign * values).min())
 
-    def width(self, values: NDArray) -> float:
+    def width(self, values: Array) -> float:
         """Greatest absolute value: by so much a step of 1 moves a margin at most."""
         return float(np.abs(values).max())
 

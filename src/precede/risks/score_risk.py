@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
@@ -14,8 +14,6 @@ from precede.risks.base import BoundRisk, Masses, Risk, State
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["BoundScoreRisk", "ScoreRisk", "places_of", "risk_of"]
-
-Floats = NDArray[np.float64]
 
 
 class ScoreRisk(Risk):
@@ -90,7 +88,7 @@ class BoundScoreRisk(BoundRisk):
         bend = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
         return bend * np.exp(-state.log_mass)
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:  # noqa: ARG002
+    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: a risk written by hand says nothing about pairs."""
         raise ValueError(f"{type(self.risk).__name__} knows no masses; use rankers='trees'")
 

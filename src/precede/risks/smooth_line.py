@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.optimize
 from numba import njit
-from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Bytes, Floats
 from precede.losses import Smooth
 from precede.risks.base import State
 from precede.risks.sweeps import chebyshev, finer
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SmoothLine"]
 
-Floats = NDArray[np.float64]
 
 BLOCK = 1 << 15  # rows whose moments are added in order, whatever the number of threads
 MOST_POINTS = 6000  # beyond, the points of the losers cost more than they save
@@ -57,7 +56,7 @@ class SmoothLine:
     O(points²) for a step. The points stand for the rows to about ten digits.
     """
 
-    def __init__(self, risk: GeneralRisk, state: State, values: NDArray[np.uint8]):
+    def __init__(self, risk: GeneralRisk, state: State, values: Bytes):
         self._risk, self._values = risk, values
         arrangement, cost, form = risk.arrangement, risk.price, risk.loss.form
         assert cost.power is not None
@@ -135,7 +134,7 @@ class SmoothLine:
                 total += float((below[side] * tax * bend[side]).sum())
         return total
 
-    def _kernels(self, shift: float) -> tuple[NDArray, NDArray]:
+    def _kernels(self, shift: float) -> tuple[Array, Array]:
         """Loss and its slope between cells, for margins enlarged by a shift.
 
         Entry ``[c - parts·c' + offset, i, j]`` is for point j of the losers' cell c and point i
@@ -153,7 +152,7 @@ class SmoothLine:
             _windows(loss.slope(margin), winners.cells, losers.cells, self._parts),
         )
 
-    def _weights(self, scores: Floats, mass: Floats, grid: _Grid, run: tuple) -> Floats:
+    def _weights(self, scores: Floats, mass: Floats, grid: _Grid, run: tuple[int, int]) -> Floats:
         """Weights of the points that stand for a level: (ranker 0 and 1, cells, nodes)."""
         first, last = run
         blocks = -(-(last - first) // BLOCK)
@@ -171,7 +170,7 @@ def _halved(form: Smooth) -> Smooth:
     return finer(form, parts=2)
 
 
-def _windows(values: NDArray, winners: int, losers: int, parts: int) -> NDArray:
+def _windows(values: Array, winners: int, losers: int, parts: int) -> Array:
     """View by (losers' cell, winners' cell, i, j) of entries that depend on how far apart."""
     step = values.strides[0]
     return np.lib.stride_tricks.as_strided(
@@ -182,7 +181,7 @@ def _windows(values: NDArray, winners: int, losers: int, parts: int) -> NDArray:
     )
 
 
-def _meet(kernel: NDArray, weights: Floats) -> Floats:
+def _meet(kernel: Array, weights: Floats) -> Floats:
     """Sum over the winners' points, for every point of the losers."""
     return np.einsum("lwij,wi->lj", kernel, weights)
 
@@ -191,7 +190,10 @@ def _meet(kernel: NDArray, weights: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _moments(begin, end, scores, mass, values, origin, width, moments):
+def _moments(
+    begin: int, end: int, scores: Floats, mass: Floats, values: Bytes, origin: float, width: float,
+    moments: Floats,
+) -> None:  # fmt: skip
     """Sums of mass times Chebyshev polynomials, by block, value of the ranker and cell."""
     nodes = moments.shape[3]
     cells = moments.shape[2]

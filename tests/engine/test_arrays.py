@@ -1,0 +1,49 @@
+"""Names of array types: each says what it holds, and no module defines its own."""
+
+import ast
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from precede.engine import arrays
+
+SOURCE = Path(__file__).parents[2] / "src" / "precede"
+# `losses` imports nothing of the package.
+OWN = {
+    "losses.py", "rankers/growers.py", "rankers/trees.py", "engine/table.py",
+    "engine/histogram.py", "risks/sweeps.py", "risks/pair_sums.py", "risks/short_queries.py",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Array", Any),
+        ("Bytes", np.uint8),
+        ("Flags", np.bool_),
+        ("Floats", np.float64),
+        ("Integers", np.int64),
+        ("Objects", np.object_),
+    ],
+)
+def test_a_name_says_what_an_array_holds(name, kind):
+    (dtype,) = get_args(get_args(getattr(arrays, name))[1])
+    assert dtype is kind
+    assert name in arrays.__all__
+
+
+def defined(path):
+    """Names that a module gives to types of arrays."""
+    return [
+        ast.unparse(node.targets[0])
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("NDArray[")
+    ]
+
+
+def test_no_other_module_names_a_type_of_arrays():
+    assert {*defined(SOURCE / "engine" / "arrays.py"), "Integer"} == set(arrays.__all__)
+    found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if defined(path)}
+    assert found - OWN == {"engine/arrays.py"}

@@ -79,8 +79,9 @@ def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
     best = np.zeros((table.n_features, 3), np.int64)
     slack = np.full(table.n_features, 1 << 62)
     most, count = search_in_turn(
-        table.codes, integers, bins, missing, slack.copy(), best, slack, rising
-    )
+        table.codes, integers, bins, missing, slack.copy(), rng.permutation(table.n_features), best,
+        slack, rising,
+    )  # fmt: skip
     assert count == table.n_features
     assert not slack.any()
     assert_array_equal(best, expected)

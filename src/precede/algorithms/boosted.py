@@ -8,8 +8,9 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Stop
+from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
+from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
@@ -51,7 +52,7 @@ class TreeLearner:
     random_state: Any
     n_features_in_: int
     categories_: Mapping[str, list[Any]]
-    feature_draw: Callable
+    feature_draw: Callable[[], Callable[[], Flags | None]]
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
@@ -274,7 +275,7 @@ min_split_gain
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Integers
+from precede.engine.arrays import Bytes, Flags, Integer, Integers
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 
@@ -230,7 +230,7 @@ assert (BINS, ABREAST) == (256, 4), "the kernels below write 255 and fill four h
 
 
 @njit(cache=True, nogil=True)
-def _fill(codes, features, integers, histogram):
+def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integers) -> None:
     """Histograms of the integers over the bins of up to four features."""
     histogram[:] = 0
     if features.size == 4:
@@ -251,7 +251,9 @@ def _fill(codes, features, integers, histogram):
 
 
 @njit(cache=True, nogil=True)
-def _fill_groups(low, high, features, codes, integers, histograms):
+def _fill_groups(
+    low: int, high: int, features: Integers, codes: Bytes, integers: Integers, histograms: Integers
+) -> None:
     """Histograms of the features, four abreast: groups low..high."""
     for group in range(low, high):
         here = slice(4 * group, 4 * (group + 1))
@@ -259,7 +261,9 @@ def _fill_groups(low, high, features, codes, integers, histograms):
 
 
 @njit(cache=True, nogil=True)
-def _fill_many(low, high, features, codes, integers, histograms):
+def _fill_many(
+    low: int, high: int, features: Integers, codes: Bytes, integers: Integers, histograms: Integers
+) -> None:
     """Histograms of several integers for each row; features low..high."""
     for j in range(low, high):
         column, sums = codes[features[j]], histograms[j]
@@ -270,19 +274,21 @@ def _fill_many(low, high, features, codes, integers, histograms):
 
 
 @njit(cache=True, nogil=True)
-def _least_tied(most):
+def _least_tied(most: Integer) -> Integer:
     """See `precede.engine.ties.least_tied`."""
     return most - (most >> 40) - 256
 
 
 @njit(cache=True, nogil=True)
-def _worth(edge, rising):
+def _worth(edge: Integer, rising: bool) -> Integer:
     """What the search compares: the edge itself if rising, else its size."""
     return edge if rising else abs(edge)
 
 
 @njit(cache=True, nogil=True)
-def _pick(sums, bins, missing, rising, least, best):
+def _pick(
+    sums: Integers, bins: int, missing: bool, rising: bool, least: Integer, best: Integers
+) -> None:
     """Best cut of one feature from its histogram.
 
     ::
@@ -320,7 +326,9 @@ def _pick(sums, bins, missing, rising, least, best):
 
 
 @njit(cache=True, nogil=True)
-def best_cuts(sums, n_bins, missing, rising, least):
+def best_cuts(
+    sums: Integers, n_bins: Integers, missing: Flags, rising: bool, least: int
+) -> Integers:
     """Edge, first code above the cut and side of the missing of each feature's best: `_pick`."""
     best = np.zeros((sums.shape[0], 3), np.int64)
     for j in range(sums.shape[0]):
@@ -329,18 +337,19 @@ def best_cuts(sums, n_bins, missing, rising, least):
 
 
 @njit(cache=True, nogil=True)
-def search_in_turn(codes, integers, n_bins, missing, bound, best, slack, rising):
-    """Look at features by falling bound while one that is left could win or tie.
+def search_in_turn(
+    codes: Bytes, integers: Integers, n_bins: Integers, missing: Flags, bound: Integers,
+    order: Integers, best: Integers, slack: Integers, rising: bool,
+) -> tuple[Integer, int]:  # fmt: skip
+    """Look at features in order, by falling bound, while one that is left could win or tie.
 
     Leaves what was found in `best` and a slack of 0; returns the largest edge, and how many
     features were looked at.
     """
     most, count = np.int64(0), 0
-    order = np.argsort(-bound)
     histogram = np.empty((4, 256), np.int64)
-    while count < order.size and bound[order[count]] >= max(_least_tied(most), 0):
+    while count < order.size and bound[order[count]] >= _least_tied(most):
         batch = order[count : count + 4]
-        batch = batch[bound[batch] >= 0]
         _fill(codes, batch, integers, histogram)
         for j in range(batch.size):
             feature = batch[j]

@@ -166,15 +166,14 @@ class StumpSearch(Search):
 
     def _look(self, bound: Integers) -> int:
         """Look at features by falling bound while one that is left could win or tie."""
-        streamed = self._table.streamed
+        streamed, order = self._table.streamed, _by_bound(bound)
         if not streamed and (self._small or self._workers.jobs == 1):
             most, count = search_in_turn(
-                self._table.codes, self._integers, self._n_bins, self._missing, bound,
+                self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
                 self._best, self._slack, self._rising,
             )  # fmt: skip
             self.evaluated += count
             return int(most)
-        order = _by_bound(bound)
         most, looked = 0, 0
         # The best edge seldom grows, so whatever could beat the last one is looked at in one
         # go; the rest, a few at a time. (From disk all of them are read a few at a time.)

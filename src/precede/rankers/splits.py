@@ -195,11 +195,11 @@ def _pair_worth(
     left: float, left_weight: float, right: float, right_weight: float, alpha: float,
     least: float, most: float, sign: int,
 ) -> float:  # fmt: skip
-    """Worth of two children; -1 if they are against the direction of the feature."""
+    """Worth of two children; -inf if they are against the direction of the feature."""
     one = _value(left, left_weight, alpha, least, most)
     other = _value(right, right_weight, alpha, least, most)
     if (sign > 0 and one > other) or (sign < 0 and one < other):
-        return -1.0
+        return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
 
 
@@ -209,8 +209,9 @@ def _scores(
     plain: bool, alpha: float, penalty: float, least: float, most: float, sign: int,
     scores: Floats,
 ) -> float:  # fmt: skip
-    """Worth of the children of the cuts low..high; gives the greatest.
+    """Worth of the children of the cuts low..high; gives the greatest, -inf if there is none.
 
+    A worth may be negative: bounds can keep a leaf far from its mean.
     `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added.
     """
     pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
@@ -228,7 +229,7 @@ def _scores(
                 left, weight + penalty, pull - left, total - weight + penalty, alpha, least, most,
                 sign,
             )  # fmt: skip
-    a, b, c, d = -1.0, -1.0, -1.0, -1.0
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
     whole = scores.size - scores.size % 4
     for i in range(0, whole, 4):
         a = scores[i] if scores[i] > a else a
@@ -393,7 +394,7 @@ def _best_split(
                 if with_right[i] == top:
                     cut, way = last[i], np.int64(2.0 * counts[i] < parent[2])
                     break
-    if chosen < 0 or not best - own > rounding * best:
+    if chosen < 0 or not best - own > rounding * abs(best):
         return 0.0, -1, -1, 0, 0, 0
     first, bins = start[chosen], n_bins[chosen]
     left, left_count = np.int64(0), np.int64(0)

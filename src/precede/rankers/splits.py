@@ -117,7 +117,7 @@ class SplitSearch:
         categorical: NDArray[np.bool_],
     ):
         self._start, self._n_bins = start, n_bins
-        self.monotone, self.categorical = monotone, categorical
+        self._monotone, self.categorical = monotone, categorical
         self._all = np.ones(n_bins.size, np.bool_)
         self._constrained = bool(monotone.any())
 
@@ -130,7 +130,7 @@ class SplitSearch:
         features = self._all if node.features is None else node.features
         plain = rules.reg_alpha == 0 and not self._constrained
         gain, feature, cut, way, pull, weight_count = _best_split(
-            node.histogram, self._start, self._n_bins, features, self.monotone, self.categorical,
+            node.histogram, self._start, self._n_bins, features, self._monotone, self.categorical,
             plain, node.sums[0], node.sums[1], node.least, node.most, rules.pull_unit,
             rules.weight_unit, rules.count_bits, rules.reg_lambda, rules.reg_alpha,
             rules.min_count, rules.min_weight, rules.cat_smooth, ROUNDING,
@@ -157,6 +157,11 @@ class SplitSearch:
         codes = CODES <= split.cut
         codes[255] = split.way == 0
         return codes
+
+    def direction_of(self, split: Split) -> int:
+        """Direction of a split: that of its feature, or 0 if it tells missing values from others."""
+        missing_alone = split.cut + 1 == self._n_bins[split.feature]
+        return 0 if missing_alone else int(self._monotone[split.feature])
 
     def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
         """Value of a leaf with these sums."""
@@ -205,7 +210,7 @@ def _pair_worth(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scores(
-    low: int, high: int, pulls: Floats, weights: Floats, parent: Floats, shift: Floats,
+    low: int, high: int, kept: int, pulls: Floats, weights: Floats, parent: Floats, shift: Floats,
     plain: bool, alpha: float, penalty: float, least: float, most: float, sign: int,
     scores: Floats,
 ) -> float:  # fmt: skip
@@ -225,9 +230,10 @@ def _scores(
     else:
         for i in range(pulls.size):
             left, weight = pulls[i] + more, weights[i] + heavier
+            direction = sign if low + i + 1 < kept else 0  # missing values alone have none
             scores[i] = _pair_worth(
                 left, weight + penalty, pull - left, total - weight + penalty, alpha, least, most,
-                sign,
+                direction,
             )  # fmt: skip
     a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
     whole = scores.size - scores.size % 4
@@ -269,7 +275,10 @@ def _cumulate(
     histogram: Integers, pull_unit: float, weight_unit: float, count_bits: int, pulls: Floats,
     weights: Floats, counts: Integers, last: Integers,
 ) -> int:  # fmt: skip
-    """Sums up to every bin that is not empty; gives their number."""
+    """Sums up to every bin that is not empty; gives their number.
+
+    The last cut, which leaves missing values alone, is after the last bin of all.
+    """
     pull, weight_count, kept = np.int64(0), np.int64(0), 0
     mask = (np.int64(1) << count_bits) - 1
     for i in range(histogram.shape[0]):
@@ -282,6 +291,8 @@ def _cumulate(
             counts[kept] = weight_count & mask
             last[kept] = i
             kept += 1
+    if kept > 0:
+        last[kept - 1] = histogram.shape[0] - 1
     return kept
 
 
@@ -371,15 +382,15 @@ def _best_split(
             pull_unit, weight_unit, count_bits, pulls, weights, counts, last,
         )  # fmt: skip
         low, high = _range(kept, weights, counts, parent, nothing, more, fewest, min_weight)
-        top = _scores(low, high, pulls, weights, parent, nothing, plain, alpha, more, least, most,
-                      monotone[j], with_right)  # fmt: skip
+        top = _scores(low, high, kept, pulls, weights, parent, nothing, plain, alpha, more, least,
+                      most, monotone[j], with_right)  # fmt: skip
         if missing[2] > 0:
             start_left, end_left = _range(
                 kept, weights, counts, parent, missing, more, fewest, min_weight
             )
             top = max(top, _scores(
-                start_left, end_left, pulls, weights, parent, missing, plain, alpha, more, least,
-                most, monotone[j], with_left,
+                start_left, end_left, kept, pulls, weights, parent, missing, plain, alpha, more,
+                least, most, monotone[j], with_left,
             ))  # fmt: skip
             if top > best:
                 best, chosen = top, j

@@ -128,7 +128,7 @@ class SplitSearch:
         categorical: Flags,
     ):
         self._start, self._n_bins = start, n_bins
-        self.monotone, self.categorical = monotone, categorical
+        self._monotone, self.categorical = monotone, categorical
         self._all = np.ones(n_bins.size, np.bool_)
         self._constrained = bool(monotone.any())
 
@@ -141,7 +141,7 @@ class SplitSearch:
         features = self._all if node.features is None else node.features
         plain = rules.reg_alpha == 0 and not self._constrained
         gain, feature, cut, way, pull, weight_count = _best_split(
-            node.histogram, self._start, self._n_bins, features, self.monotone, self.categorical,
+            node.histogram, self._start, self._n_bins, features, self._monotone, self.categorical,
             plain, node.sums, (node.least, node.most), rules.units, rules.penalties,
             rules.min_count, rules.min_weight,
         )  # fmt: skip
@@ -166,6 +166,11 @@ class SplitSearch:
         codes = split.cut >= CODES
         codes[255] = split.way == 0
         return codes
+
+    def direction_of(self, split: Split) -> int:
+        """Direction of a split: that of its feature, or 0 if only missing values go right."""
+        missing_alone = split.cut + 1 == self._n_bins[split.feature]
+        return 0 if missing_alone else int(self._monotone[split.feature])
 
     def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
         """Value of a leaf with these sums."""
@@ -206,22 +211,25 @@ def _pair_worth(
     left: float, left_weight: float, right: float, right_weight: float, alpha: float,
     bounds: tuple[float, float], sign: int,
 ) -> float:  # fmt: skip
-    """Worth of two children; -1 if they are against the direction of the feature."""
+    """Worth of two children; -inf if they are against the direction of the feature."""
     one = _value(left, left_weight, alpha, bounds[0], bounds[1])
     other = _value(right, right_weight, alpha, bounds[0], bounds[1])
     if (sign > 0 and one > other) or (sign < 0 and one < other):
-        return -1.0
+        return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scores(
     pulls: Floats, weights: Floats, parent: Floats, shift: Floats, plain: bool, penalty: float,
-    alpha: float, bounds: tuple[float, float], sign: int, scores: Floats,
+    alpha: float, bounds: tuple[float, float], sign: int, ordered: int, scores: Floats,
 ) -> float:  # fmt: skip
-    """Worth of the children of some cuts; gives the greatest, -1 if there is none.
+    """Worth of the children of some cuts; gives the greatest, -inf if there is none.
 
-    `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added.
+    A worth may be negative: bounds can keep a leaf far from its mean.
+    `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added. The
+    first `ordered` cuts have values on both sides; beyond them missing values are alone on the
+    right, and have no direction.
     """
     pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
     if plain:  # the processor takes several cuts at a time
@@ -233,10 +241,11 @@ def _scores(
         for i in range(pulls.size):
             left, weight = pulls[i] + more, weights[i] + heavier
             scores[i] = _pair_worth(
-                left, weight + penalty, pull - left, total - weight + penalty, alpha, bounds, sign
-            )
+                left, weight + penalty, pull - left, total - weight + penalty, alpha, bounds,
+                sign if i < ordered else 0,
+            )  # fmt: skip
     # In four strands, which do not wait for each other.
-    a, b, c, d = -1.0, -1.0, -1.0, -1.0
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
     whole = pulls.size - pulls.size % 4
     for i in range(0, whole, 4):
         a = scores[i] if scores[i] > a else a
@@ -286,7 +295,10 @@ def _cumulate(
     bins: Integers, units: tuple[float, float, int], pulls: Floats, weights: Floats,
     counts: Integers, last: Integers,
 ) -> int:  # fmt: skip
-    """Sums up to every bin that is not empty; gives their number."""
+    """Sums up to every bin that is not empty; gives their number.
+
+    The last cut, which leaves missing values alone, is after the last bin of all.
+    """
     pull, weight_count, kept = np.int64(0), np.int64(0), 0
     pull_unit, weight_unit, count_bits = units
     mask = (np.int64(1) << count_bits) - 1
@@ -300,6 +312,8 @@ def _cumulate(
             counts[kept] = weight_count & mask
             last[kept] = i
             kept += 1
+    if kept > 0:
+        last[kept - 1] = bins.shape[0] - 1
     return kept
 
 
@@ -350,7 +364,7 @@ def _best_cut(
     left, right = work[2], work[3]
     low, high = _range(weights, counts, parent, nothing, penalty, min_count, min_weight)
     top = _scores(pulls[low:high], weights[low:high], parent, nothing, plain, penalty, alpha,
-                  bounds, sign, right[low:high])  # fmt: skip
+                  bounds, sign, kept - 1 - low, right[low:high])  # fmt: skip
     if missing[2] == 0:  # missing values go where more rows go
         if top > best:
             for i in range(low, high):
@@ -359,7 +373,7 @@ def _best_cut(
         return best, -1, 0
     begin, end = _range(weights, counts, parent, missing, penalty, min_count, min_weight)
     top = max(top, _scores(pulls[begin:end], weights[begin:end], parent, missing, plain, penalty,
-                           alpha, bounds, sign, left[begin:end]))  # fmt: skip
+                           alpha, bounds, sign, kept - 1 - begin, left[begin:end]))  # fmt: skip
     if top > best:
         for i in range(min(low, begin), max(high, end)):
             if begin <= i < end and left[i] == top:
@@ -401,7 +415,7 @@ def _best_split(
             )  # fmt: skip
             if at >= 0:
                 best, chosen, cut, way = top, j, at, side
-    if chosen < 0 or not best - own > 2.0**-36 * best:
+    if chosen < 0 or not best - own > 2.0**-36 * abs(best):
         return 0.0, -1, -1, 0, 0, 0
     bins = histogram[start[chosen] : start[chosen] + n_bins[chosen]]
     if categorical[chosen]:

@@ -206,11 +206,11 @@ def _pair_worth(
     left: float, left_weight: float, right: float, right_weight: float, alpha: float,
     bounds: tuple[float, float], sign: int,
 ) -> float:  # fmt: skip
-    """Worth of two children; -1 if they are against the direction of the feature."""
+    """Worth of two children; -inf if they are against the direction of the feature."""
     one = _value(left, left_weight, alpha, bounds[0], bounds[1])
     other = _value(right, right_weight, alpha, bounds[0], bounds[1])
     if (sign > 0 and one > other) or (sign < 0 and one < other):
-        return -1.0
+        return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
 
 
@@ -219,8 +219,9 @@ def _scores(
     pulls: Floats, weights: Floats, parent: Floats, shift: Floats, plain: bool, penalty: float,
     alpha: float, bounds: tuple[float, float], sign: int, scores: Floats,
 ) -> float:  # fmt: skip
-    """Worth of the children of some cuts; gives the greatest, -1 if there is none.
+    """Worth of the children of some cuts; gives the greatest, -inf if there is none.
 
+    A worth may be negative: bounds can keep a leaf far from its mean.
     `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added.
     """
     pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
@@ -236,7 +237,7 @@ def _scores(
                 left, weight + penalty, pull - left, total - weight + penalty, alpha, bounds, sign
             )
     # In four strands, which do not wait for each other.
-    a, b, c, d = -1.0, -1.0, -1.0, -1.0
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
     whole = pulls.size - pulls.size % 4
     for i in range(0, whole, 4):
         a = scores[i] if scores[i] > a else a
@@ -401,7 +402,7 @@ def _best_split(
             )  # fmt: skip
             if at >= 0:
                 best, chosen, cut, way = top, j, at, side
-    if chosen < 0 or not best - own > 2.0**-36 * best:
+    if chosen < 0 or not best - own > 2.0**-36 * abs(best):
         return 0.0, -1, -1, 0, 0, 0
     bins = histogram[start[chosen] : start[chosen] + n_bins[chosen]]
     if categorical[chosen]:

@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 import naive_trees
 from precede import BoostedRanker, Judgments, Trees, load
 from precede.engine.table import Table
-from precede.rankers.growers import Regressors
+from precede.rankers.regressors import Regressors
 from rankers.test_trees import SAMPLE
 
 

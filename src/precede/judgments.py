@@ -26,7 +26,7 @@ from precede.engine.frames import is_missing
 
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
-    "column_numbers", "feature_names", "grades_of", "judgments_to_fit", "number_queries",
+    "column_numbers", "columns_in_order", "feature_names", "grades_of", "judgments_to_fit", "number_queries",
     "numeric_grades", "qid_of_groups", "read_sample", "read_target", "refuse_weights",
     "sample_weights", "to_numbers", "two_grades",
 ]  # fmt: skip
@@ -767,41 +767,50 @@ def feature_names(given: Any, count: int) -> list[str]:
 
 
 def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
-    """Numbers of the columns in `categorical_features`, which gives numbers or names.
+    """Numbers of the columns in `categorical_features`, in rising order and each once.
 
     >>> column_numbers(["colour", 0], ["size", "colour"], 2)
     [0, 1]
     """
-    found = set()
-    for each in _listed_columns(given):
+    return sorted(set(columns_in_order(given, names, n_features, "categorical_features")))
+
+
+def columns_in_order(given: Any, names: Any, n_features: int, parameter: str) -> list[int]:
+    """Numbers of columns that are given by number or name, in the order given.
+
+    `parameter` is where they were given, for messages.
+
+    >>> columns_in_order(["colour", 0], ["size", "colour"], 2, "monotone_constraints")
+    [1, 0]
+    """
+    found = []
+    for each in _listed_columns(given, parameter):
         if isinstance(each, str):
             if names is None:
                 raise ValueError(
-                    f"categorical_features names column {each!r}, but X has no column names; give "
+                    f"{parameter} names column {each!r}, but X has no column names; give "
                     "the number of the column, or a data frame"
                 )
             known = [str(name) for name in names]
             if each not in known:
                 raise ValueError(
-                    f"categorical_features names column {each!r}; the columns are "
+                    f"{parameter} names column {each!r}; the columns are "
                     f"{', '.join(map(repr, known[:5]))}{', ...' if len(known) > 5 else ''}"
                 )
-            found.add(known.index(each))
+            found.append(known.index(each))
         elif not 0 <= each < n_features:
-            raise ValueError(
-                f"categorical_features names column {each}, but there are {n_features}"
-            )
+            raise ValueError(f"{parameter} names column {each}, but there are {n_features}")
         else:
-            found.add(int(each))
-    return sorted(found)
+            found.append(int(each))
+    return found
 
 
-def _listed_columns(given: Any) -> list[Any]:
+def _listed_columns(given: Any, parameter: str) -> list[Any]:
     listed = given.tolist() if isinstance(given, np.ndarray) else given
     if listed is None:
         return []
     if not isinstance(listed, list | tuple | set | range) or not all(
         isinstance(each, str | int | np.integer) and not isinstance(each, bool) for each in listed
     ):
-        raise ValueError(f"categorical_features={given!r}: give a list of column numbers or names")
+        raise ValueError(f"{parameter}={given!r}: give a list of column numbers or names")
     return list(listed)

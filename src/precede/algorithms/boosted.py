@@ -12,7 +12,7 @@ from precede.boosting.history import Stop
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.frames import category_codes, category_columns
 from precede.estimator import BaseRanker
-from precede.judgments import column_numbers
+from precede.judgments import column_numbers, columns_in_order
 from precede.losses import PairLoss, Price
 from precede.rankers.base import Family
 from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
@@ -52,6 +52,7 @@ class TreeLearner:
     n_features_in_: int
     categories_: Mapping[str, list[Any]]
     feature_draw: Callable
+    drawn_shares: tuple[str, ...] = ("subsample", "max_features", "max_features_by_split")
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
@@ -121,24 +122,32 @@ class TreeLearner:
     def _directions(self) -> Any:
         """`monotone_constraints` with columns instead of names."""
         given = self.monotone_constraints
-        return self._by_number(given) if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping):
+            return given
+        columns = self._columns([*given], "monotone_constraints")
+        if len(set(columns)) < len(columns):
+            raise ValueError(
+                f"monotone_constraints={given!r} gives a column twice, by number and by name; "
+                "give it once"
+            )
+        return dict(zip(columns, given.values(), strict=True))
 
     def _interactions(self) -> Any:
         """`interaction_constraints` with columns instead of names."""
         given = self.interaction_constraints
-        if isinstance(given, str) or not isinstance(given, Sequence):
+        groups = Sequence | set | frozenset
+        if isinstance(given, str) or not isinstance(given, groups):
             return given
         return [
-            [*self._by_number(dict.fromkeys(group))]
-            if isinstance(group, Sequence) and not isinstance(group, str)
+            self._columns([*group], "interaction_constraints")
+            if isinstance(group, groups) and not isinstance(group, str)
             else group
             for group in given
         ]
 
-    def _by_number(self, given: Mapping[Any, Any]) -> dict[int, Any]:
+    def _columns(self, given: list[Any], parameter: str) -> list[int]:
         names = getattr(self, "feature_names_in_", None)
-        columns = column_numbers([*given], names, self.n_features_in_)
-        return dict(zip(columns, given.values(), strict=True))
+        return columns_in_order(given, names, self.n_features_in_, parameter)
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         rankers, quadratic = self._learner()

@@ -8,7 +8,7 @@ and the values of its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from inspect import signature
 from typing import Any
@@ -25,7 +25,7 @@ from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS, Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers, is_small
-from precede.judgments import column_numbers
+from precede.judgments import column_numbers, columns_in_order
 from precede.rankers.base import Family, Found
 from precede.rankers.growth import Allowed, Grown, Growth, Rows
 from precede.rankers.regressors import RegressionSearch, check_targets
@@ -228,12 +228,12 @@ def _directions(given: Any, n_features: int) -> NDArray[np.int8]:
     if given is None:
         return np.zeros(n_features, np.int8)
     if isinstance(given, Mapping):
-        columns = column_numbers([*given], None, n_features)
+        columns = columns_in_order([*given], None, n_features, "monotone_constraints")
         signs = [0] * n_features
         for column, sign in zip(columns, given.values(), strict=True):
             signs[column] = sign
     else:
-        signs = [int(sign) for sign in given]
+        signs = [*given] if isinstance(given, Iterable) else []
     if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
         raise ValueError(
             f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} "
@@ -246,7 +246,7 @@ def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
     """Groups of features that may meet on a path; those that are in no group are one more."""
     if given is None:
         return []
-    if isinstance(given, str) or not all(
+    if not isinstance(given, Sequence | set | frozenset) or not all(
         isinstance(group, Sequence | set | frozenset) and not isinstance(group, str)
         for group in given
     ):
@@ -254,7 +254,8 @@ def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
             f"interaction_constraints={given!r}: give a list of lists of columns, for example "
             "[[0, 1], [2, 3, 4]]"
         )
-    groups = [frozenset(column_numbers([*group], None, n_features)) for group in given]
+    parameter = "interaction_constraints"
+    groups = [frozenset(columns_in_order([*each], None, n_features, parameter)) for each in given]
     rest = frozenset(range(n_features)) - frozenset().union(*groups)
     return [group for group in [*groups, rest] if group]
 
@@ -498,7 +499,7 @@ def _mixed(keys: Keys, *more: int) -> Keys:
     """Keys mixed with some numbers, as if at random (splitmix64)."""
     mixed = keys.copy()
     for number in more:
-        mixed += np.uint64(number * 0x9E3779B97F4A7C15 % 2**64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed ^= mixed >> np.uint64(shift)
             mixed *= np.uint64(factor)

@@ -138,8 +138,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
     and defines `plan`. The other hooks have defaults: `check_parameters` refuses values that
     make no sense, `feature_draw` says which features a round may use, `judgments_to_learn`
-    changes what is learnt from, `learns_labels` lets `Judgments.label` in, and `resumable` and
-    `resumes_from` say whether and from which columns of the history a fit can be resumed.
+    changes what is learnt from, `learns_labels` lets `Judgments.label` in, `resumable` and
+    `resumes_from` say whether and from which columns of the history a fit can be resumed, and
+    `drawn_shares` which parameters make a fit depend on `random_state`.
 
     Attributes
     ----------
@@ -196,6 +197,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
     resumable: bool = True
+    # Parameters that are shares of something that is drawn at random, 1 being all of it.
+    drawn_shares: tuple[str, ...] = ("max_features",)
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
@@ -337,8 +340,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     @property
     def can_resume(self) -> bool:
         """Whether a fit with these parameters takes a `checkpoint`."""
-        drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
-        return self.resumable and not self.warm_start and not drawn
+        return self.resumable and not self.warm_start and self._drawn_anew() is None
+
+    def _drawn_anew(self) -> str | None:
+        """Name of a share that is drawn differently in every fit, if there is one."""
+        if isinstance(self.random_state, int | np.integer):
+            return None
+        return next((name for name in self.drawn_shares if getattr(self, name) < 1), None)
 
     def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
@@ -348,9 +356,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
         if self.warm_start:
             raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
-        if self.max_features < 1 and not isinstance(self.random_state, int | np.integer):
+        if drawn := self._drawn_anew():
             raise ValueError(
-                f"random_state={self.random_state!r}: with max_features below 1 only a number "
+                f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
                 "lets a fit be resumed to an equal model"
             )
         return given if isinstance(given, Checkpoint) else Checkpoint(given)

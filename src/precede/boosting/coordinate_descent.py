@@ -81,7 +81,6 @@ class CoordinateDescent(Method):
         for ranker, weight in zip(*_parts(ensemble), strict=True):
             plan.step.again(self.risk, self.scores, ranker, weight)
             self._add(ranker, weight, ranker.on(training.table))
-        self.search.begin(len(self.ensemble))
         self.state = self.risk.state(self.scores)
 
     def advance(self) -> Round | None:
@@ -142,6 +141,7 @@ class CoordinateDescent(Method):
         allowed = self.plan.draw()
         if (offset := self._offset()) is not None:
             return offset
+        self.search.begin(len(self.ensemble))
         found = self._best(allowed)
         if found is None and allowed is not None:  # none of those drawn is of any use
             found = self._best(None)

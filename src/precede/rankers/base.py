@@ -153,7 +153,7 @@ class Search:
     """A search of one family over one table, round after round."""
 
     def begin(self, rounds: int) -> None:
-        """Go on after so many rounds of an earlier fit; what is drawn at random depends on it."""
+        """Say how many rounds were done; what is drawn at random depends on it alone."""
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the ranker of the largest absolute edge; None if every edge is 0.

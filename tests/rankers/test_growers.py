@@ -1,16 +1,35 @@
-"""Growing trees: leaves, penalties, splits, and any regressor."""
+"""Trees as a family: the tree of every pull, what is drawn, constraints, equal bits."""
+
+import dataclasses
+import warnings
+from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
-from sklearn.linear_model import LinearRegression
-from sklearn.tree import DecisionTreeRegressor
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import naive_trees
-from precede import BoostedRanker, Judgments, Trees, load
+from precede import BoostedRanker, Judgments, QBRank, RankBoost, Trees
+from precede.engine.exact import exact_sum
 from precede.engine.table import Table
-from precede.rankers.regressors import Regressors
+from precede.engine.workers import Workers
+from precede.rankers import growers
+from precede.rankers.splits import Rules
+from rankers.test_growth import Problem, integers, problems
 from rankers.test_trees import SAMPLE
+
+DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
+
+
+@pytest.fixture(params=["wide", "packed"])
+def form(request, monkeypatch):
+    """Both forms of the integers, however small the table is."""
+    if request.param == "packed":
+        monkeypatch.setattr(growers, "WIDE_CELLS", -1)
+    return request.param
 
 
 def training_table(seed=0, n=300):
@@ -24,7 +43,7 @@ def training_table(seed=0, n=300):
 def test_the_output_read_from_the_scores_is_that_of_the_tree():
     table, pull = training_table()
     search = Trees(min_child_samples=3).start(table)
-    for _ in range(40):  # scores of LightGBM's own pile up meanwhile
+    for _ in range(40):
         found = search.best(pull)
         np.testing.assert_array_equal(found.values, found.ranker.on(table))
         pull = pull - 0.02 * pull.std() * found.values / found.values.std()
@@ -36,7 +55,7 @@ def test_leaves_hold_weighted_means_of_the_targets():
     found = Trees(num_leaves=6, reg_lambda=0.0).start(table).fit(pull, weight)
     for value in set(found.ranker.value):
         inside = found.values == value
-        assert value == pytest.approx(pull[inside].sum() / weight[inside].sum(), rel=1e-5)
+        assert value == pytest.approx(pull[inside].sum() / weight[inside].sum(), rel=1e-12)
     assert sum(found.ranker.count) == len(pull)
 
 
@@ -68,7 +87,7 @@ def test_the_penalty_counts_rows_of_mean_weight(balance, reg_lambda):
             inside = np.flatnonzero(values == value)
             assert inside.size
             expected = naive_trees.leaf_value(inside, pull, weight, rows, reg_lambda)
-            assert value == pytest.approx(expected, rel=1e-5)
+            assert value == pytest.approx(expected, rel=1e-10)
         scores = scores + values
     assert model.n_estimators_ == 4
 
@@ -99,7 +118,7 @@ def test_an_item_of_weight_two_is_two_items_under_a_penalty(balance, hessian):
     }  # fmt: skip
     weighted = BoostedRanker(**options).fit(X, grade, qid=qid, sample_weight=item)
     repeated = BoostedRanker(**options).fit(X[rows], grade[rows], qid=qid[rows])
-    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-9, atol=1e-9)
 
 
 def test_the_first_split_is_the_best_by_brute_force():
@@ -119,19 +138,132 @@ def test_the_first_split_is_the_best_by_brute_force():
     assert gain(*best) == pytest.approx(gain(found.split_feature[0], found.threshold[0]), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"subsample": 0.6, "max_features": 0.5, "random_state": 3}]
-)
-def test_threads_and_the_order_of_rows_leave_no_trace(options):
-    models = []
-    for jobs, seed in ((1, None), (2, 0), (3, 1)):
-        order = np.arange(len(SAMPLE.y))
-        if seed is not None:
-            order = np.random.default_rng(seed).permutation(order)
-        model = BoostedRanker(n_estimators=15, min_child_samples=5, n_jobs=jobs, **options)
-        models.append(model.fit(SAMPLE.X[order], SAMPLE.y[order], qid=SAMPLE.qid[order]))
-    assert models[0].ensemble_.rankers == models[1].ensemble_.rankers == models[2].ensemble_.rankers
-    assert models[0].ensemble_.weights == models[1].ensemble_.weights == models[2].ensemble_.weights
+# -- the twin --------------------------------------------------------------------------------
+
+
+def twin_of(problem, family, rows=None):
+    """The tree that the twin grows for a pull and a weight, with the exact values of its leaves."""
+    n = len(problem.pull)
+    mean = exact_sum(problem.weight) / n
+    wide = growers.WIDE_CELLS > 0
+    pulls, weights, units = integers(problem, wide=wide)
+    rules = Rules(
+        pull_unit=units.pull_unit,
+        weight_unit=units.weight_unit / mean,
+        count_bits=units.count_bits,
+        reg_lambda=family.reg_lambda,
+        reg_alpha=family.reg_alpha * exact_sum(np.abs(problem.pull)) / n,
+        min_gain=2 * mean * family.min_split_gain,
+        min_count=family.min_child_samples,
+        min_weight=family.min_child_weight,
+        cat_smooth=family.cat_smooth,
+    )
+    grower = naive_trees.Grower(
+        problem.table().codes.T.tolist(), pulls, weights, rules, monotone=problem.monotone,
+        categorical=problem.categorical, groups=problem.groups,
+    )  # fmt: skip
+    grown = grower.grow(family.num_leaves, family.max_depth, rows)
+    values = []
+    for leaf in grown.leaves:
+        pull = sum(map(Fraction, problem.pull[leaf.rows].tolist()), Fraction(0))
+        weight = sum(map(Fraction, problem.weight[leaf.rows].tolist()), Fraction(0))
+        curvature = float(weight / Fraction(mean)) + family.reg_lambda
+        values.append(grower.value(float(pull), curvature, leaf) / mean)
+    return grown, values
+
+
+def family_of(problem, **options):
+    return Trees(
+        num_leaves=problem.num_leaves, max_depth=problem.max_depth,
+        min_child_samples=problem.rules["min_count"], min_child_weight=problem.rules["min_weight"],
+        reg_lambda=problem.rules["reg_lambda"], reg_alpha=problem.rules["reg_alpha"],
+        min_split_gain=problem.rules["min_gain"] / 10, cat_smooth=problem.rules["cat_smooth"],
+        monotone_constraints=problem.monotone, interaction_constraints=problem.groups,
+        categorical_features=sorted(problem.categorical), **options,
+    )  # fmt: skip
+
+
+def assert_same_as_twin(problem, family, rows=None, search=None):
+    table = problem.table()
+    search = search or family.start(table)
+    found = search.fit(problem.pull, problem.weight)
+    grown, values = twin_of(problem, family, rows)
+    leaf = walk(grown, table.codes.T)
+    edge = sum(Fraction(p) * Fraction(values[k]) for p, k in zip(problem.pull, leaf, strict=True))
+    if found is None:
+        scale = np.abs(problem.pull).sum() * max(map(abs, values))
+        assert not grown.splits or edge <= 1e-12 * scale
+        return
+    tree = found.ranker
+    assert list(tree.split_feature) == [split.feature for split in grown.splits]
+    assert (list(tree.left), list(tree.right)) == (grown.left, grown.right)
+    assert list(tree.count) == [len(each.rows) for each in grown.leaves]
+    for j, split in enumerate(grown.splits):
+        feature, bins = split.feature, table.bins
+        if feature in problem.categorical:
+            expected = {int(bins.categories[feature][code]) for code in split.left_codes}
+            assert set(tree.categories[j]) == expected
+        else:
+            ends = [*bins.cuts[feature], np.inf]
+            assert tree.threshold[j] == ends[split.cut]
+            assert tree.missing_left[j] == (naive_trees.MISSING in split.left_codes)
+    scale = max(map(abs, values))
+    np.testing.assert_allclose(tree.value, values, rtol=1e-11, atol=1e-11 * scale)
+    np.testing.assert_array_equal(found.values, np.array(tree.value)[leaf])
+    np.testing.assert_array_equal(found.values, tree(problem.X))
+    assert found.edge == pytest.approx(float(edge), rel=1e-9, abs=1e-12 * scale)
+
+
+def walk(grown, codes):
+    """Number of the leaf of every row, by its codes."""
+    leaves = []
+    for row in codes.tolist():
+        node = 0 if grown.splits else -1
+        while node >= 0:
+            split = grown.splits[node]
+            side = grown.left if row[split.feature] in split.left_codes else grown.right
+            node = side[node]
+        leaves.append(-1 - node)
+    return leaves
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(problem=problems())
+def test_every_tree_is_that_of_the_twin(problem, form):
+    problem = dataclasses.replace(problem, groups=with_the_rest(problem), rows=None)
+    assert_same_as_twin(problem, family_of(problem))
+
+
+def with_the_rest(problem):
+    """Groups as the family sees them: features that are in none form one more."""
+    if problem.groups is None:
+        return None
+    rest = frozenset(range(problem.X.shape[1])) - frozenset().union(*problem.groups)
+    return [*problem.groups, *([rest] if rest else [])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tree_grown_on_a_sample_is_that_of_the_twin(seed, form):
+    """Values come from the rows drawn; all rows have one."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, (80, 4)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    problem = Problem(
+        X, rng.normal(size=80), rng.random(80) + 0.1, num_leaves=9, categorical=frozenset({3}),
+        monotone=[1, 0, -1, 0],
+    )  # fmt: skip
+    family = Trees(
+        num_leaves=9, min_child_samples=2, subsample=0.6, categorical_features=[3], cat_smooth=1.0,
+        monotone_constraints=[1, 0, -1, 0], random_state=seed,
+    )  # fmt: skip
+    search = family.start(problem.table())
+    search._prepare_draws(None)
+    rows = search._draw_rows(0)
+    assert 0 < rows.size < 80
+    assert_same_as_twin(problem, family, rows.tolist(), search)
+
+
+# -- draws -----------------------------------------------------------------------------------
 
 
 def test_monotone_constraints_and_categories_reach_the_learner():
@@ -150,14 +282,31 @@ def test_monotone_constraints_and_categories_reach_the_learner():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"categorical_features": [9]}, "column 9"),
+        ({"categorical_features": [9]}, "categorical_features names column 9"),
         ({"categorical_features": [0]}, "number its categories"),
+        ({"categorical_features": [0], "monotone_constraints": {0: 1}}, "column 0"),
         ({"monotone_constraints": [1]}, "for each of the 8 features"),
         ({"monotone_constraints": [2] * 8}, "-1, 0 or 1"),
+        ({"monotone_constraints": [0.5] * 8}, r"0\.5.*give -1, 0 or 1"),
+        ({"monotone_constraints": 1}, "monotone_constraints=1: give -1, 0 or 1"),
+        ({"monotone_constraints": {0: 2}}, r"\{0: 2\}: give -1, 0 or 1"),
+        ({"monotone_constraints": {8: 1}}, "monotone_constraints names column 8, but there are 8"),
+        ({"monotone_constraints": {"x": 1}}, "names column 'x', but X has no column names"),
+        ({"interaction_constraints": 3}, "interaction_constraints=3: give a list of lists"),
+        ({"interaction_constraints": [0, 1]}, r"=\[0, 1\]: give a list of lists"),
+        ({"interaction_constraints": "ab"}, "='ab': give a list of lists"),
+        ({"interaction_constraints": [[8]]}, "interaction_constraints names column 8"),
+        ({"interaction_constraints": [["x"]]}, "interaction_constraints names column 'x'"),
         ({"num_leaves": 1}, "num_leaves=1"),
+        ({"max_depth": 0}, "max_depth=0"),
         ({"hessian": "gauss"}, "hessian='gauss'"),
         ({"subsample": 0.0}, "subsample=0.0"),
+        ({"subsample_by": "item"}, r"subsample_by='item' is unknown; use one of \('row', 'query'\)"),
+        ({"max_features_by_split": 1.5}, "max_features_by_split=1.5"),
         ({"reg_lambda": -1.0}, "reg_lambda=-1.0"),
+        ({"reg_alpha": float("nan")}, "reg_alpha=nan"),
+        ({"min_split_gain": -1}, "min_split_gain=-1"),
+        ({"cat_smooth": -0.5}, "cat_smooth=-0.5"),
         ({"rankers": 3}, "rankers=3"),
         ({"loss": "huber"}, "loss='huber'"),
     ],
@@ -183,20 +332,3 @@ def test_sparse_rows_grow_the_same_trees():
     )  # fmt: skip
     assert dense.ensemble_.rankers == sparse.ensemble_.rankers
     np.testing.assert_array_equal(sparse.predict(scipy.sparse.csr_array(X)), dense.predict(X))
-
-
-def test_any_regressor_is_a_black_box(tmp_path):
-    model = BoostedRanker(rankers=LinearRegression(), n_estimators=4).fit(
-        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid
-    )
-    assert (np.diff(model.history_["log_risk"]) < 0).all()
-    with pytest.raises(ValueError, match="LinearRegression is not plain numbers"):
-        model.save(tmp_path / "model.json")
-    tree = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0)
-    model = BoostedRanker(rankers=tree, n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    model.save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="rankers"):
-        again = load(tmp_path / "model.json")
-    np.testing.assert_array_equal(again.predict(SAMPLE.X), model.predict(SAMPLE.X))
-    with pytest.raises(ValueError, match="lacks fit or predict"):
-        Regressors(3)

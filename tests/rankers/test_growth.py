@@ -37,7 +37,7 @@ class Problem:
     rows: np.ndarray | None = None
 
     def table(self):
-        return Table.build(self.X)
+        return Table.build(self.X, categorical=sorted(self.categorical))
 
 
 def rules_of(problem, numbers):

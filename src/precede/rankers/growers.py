@@ -306,10 +306,7 @@ class TreeSearch(RegressionSearch):
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
         """Grow a tree for the quadratic model of the risk."""
-        if self._family.subsample < 1 and self._keys is None:
-            self._keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
-            if self._family.subsample_by == "query":
-                self._keys = _query_keys(self._keys, pull.query_start)
+        self._prepare_draws(pull.query_start)
         return super().best_for(pull, allowed)
 
     def fit(
@@ -321,6 +318,7 @@ class TreeSearch(RegressionSearch):
         rows: float | None = None,
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
+        self._prepare_draws(None)
         count = sum_of(lambda: weight.size, self._workers)
         mean = exact_sum(weight, self._workers) / (rows or max(count, 1))
         if not mean > 0 or not self._features.size:
@@ -364,6 +362,20 @@ class TreeSearch(RegressionSearch):
         return self._table.codes[self._features[feature]]
 
     # -- draws -----------------------------------------------------------------------------
+
+    def _prepare_draws(self, query_start: Integers | None) -> None:
+        """Give every row, or all rows of a query, a number to draw by."""
+        if self._family.subsample == 1 or self._keys is not None:
+            return
+        keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
+        if self._family.subsample_by == "query":
+            if query_start is None:
+                raise ValueError(
+                    "subsample_by='query': a pull by itself has no queries; use "
+                    "subsample_by='row', or an estimator"
+                )
+            keys = _query_keys(keys, query_start)
+        self._keys = keys
 
     def _draw_rows(self, attempt: int) -> Rows | None:
         """Rows of this round: of each a number follows from its bins, the seed and the round."""

@@ -126,6 +126,7 @@ class Candidate:
     left_codes: frozenset
     left_rows: list
     right_rows: list
+    sign: int
     gain: float = math.nan
 
 
@@ -150,6 +151,8 @@ class Grower:
     def __init__(self, codes, pulls, weights, rules, *, monotone=None, categorical=(), groups=None):
         self.codes, self.pulls, self.weights, self.rules = codes, pulls, weights, rules
         self.features = range(len(codes[0]))
+        self.n_bins = [1 + max((row[j] for row in codes if row[j] != MISSING), default=0)
+                       for j in self.features]  # fmt: skip
         self.monotone = monotone or [0] * len(codes[0])
         self.categorical, self.groups = categorical, groups
 
@@ -178,7 +181,7 @@ class Grower:
 
     # -- splits ------------------------------------------------------------------------------
 
-    def score(self, leaf, known, missing, feature):
+    def score(self, leaf, known, missing, feature, sign):
         """Worth of two children, `known` and `missing` being the rows of the one; None: forbidden.
 
         The amounts of the one child are those of its known rows plus those of the missing ones,
@@ -193,7 +196,6 @@ class Grower:
             return None
         if lighter < rules.min_weight or not lighter + penalty > 0:
             return None
-        sign = self.monotone[feature]
         if sign:
             values = [self.value(each[0], each[1] + penalty, leaf) for each in (one, other)]
             if sign * values[0] > sign * values[1]:
@@ -213,7 +215,9 @@ class Grower:
             known = [row for row in leaf.rows if code[row] in chosen]
             joined = [True, False] if missing else [2 * len(known) >= len(leaf.rows)]
             for with_missing in joined:
-                score = self.score(leaf, known, missing if with_missing else [], feature)
+                alone = last == occurring[-1] and not with_missing
+                sign = 0 if alone else self.monotone[feature]
+                score = self.score(leaf, known, missing if with_missing else [], feature, sign)
                 if score is None:
                     continue
                 if feature in self.categorical:
@@ -221,11 +225,12 @@ class Grower:
                     left = frozenset(occurring) - chosen if with_missing else chosen
                     cut = -1
                 else:
-                    left = frozenset(range(last + 1)) | ({MISSING} if with_missing else set())
-                    cut = last
+                    # Where missing values are alone, all others go left, those not here too.
+                    cut = self.n_bins[feature] - 1 if alone else last
+                    left = frozenset(range(cut + 1)) | ({MISSING} if with_missing else set())
                 left_rows = [row for row in leaf.rows if code[row] in left]
                 right_rows = [row for row in leaf.rows if code[row] not in left]
-                yield score, Candidate(feature, cut, left, left_rows, right_rows)
+                yield score, Candidate(feature, cut, left, left_rows, right_rows, sign)
 
     def sorted_categories(self, leaf, feature, occurring):
         """Categories by rising mean pull, with `cat_smooth` rows that have none; ties by number."""
@@ -267,11 +272,10 @@ class Grower:
     def children(self, leaf, split):
         """Two leaves, with bounds halfway between their values if the feature has a direction."""
         bounds = [(leaf.least, leaf.most), (leaf.least, leaf.most)]
-        sign = self.monotone[split.feature]
-        if sign:
+        if split.sign:
             values = [self.value_of(rows, leaf) for rows in (split.left_rows, split.right_rows)]
             between = 0.5 * (values[0] + values[1])
-            bounds = [(leaf.least, between), (between, leaf.most)][::sign]
+            bounds = [(leaf.least, between), (between, leaf.most)][:: split.sign]
         used = leaf.used | {split.feature}
         sides = zip((split.left_rows, split.right_rows), bounds, strict=True)
         return [Leaf(rows, leaf.depth + 1, *limits, used) for rows, limits in sides]

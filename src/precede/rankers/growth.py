@@ -218,7 +218,7 @@ class Growth:
         children, which all leaves on either side respect: whatever else is split below, no leaf
         on the left can pass one on the right.
         """
-        sign = self._search.monotone[split.feature]
+        sign = self._search.direction_of(split)
         if sign == 0:
             return (node.least, node.most), (node.least, node.most)
         between = 0.5 * sum(

@@ -128,7 +128,7 @@ class SplitSearch:
         categorical: Flags,
     ):
         self._start, self._n_bins = start, n_bins
-        self.monotone, self.categorical = monotone, categorical
+        self._monotone, self.categorical = monotone, categorical
         self._all = np.ones(n_bins.size, np.bool_)
         self._constrained = bool(monotone.any())
 
@@ -141,7 +141,7 @@ class SplitSearch:
         features = self._all if node.features is None else node.features
         plain = rules.reg_alpha == 0 and not self._constrained
         gain, feature, cut, way, pull, weight_count = _best_split(
-            node.histogram, self._start, self._n_bins, features, self.monotone, self.categorical,
+            node.histogram, self._start, self._n_bins, features, self._monotone, self.categorical,
             plain, node.sums, (node.least, node.most), rules.units, rules.penalties,
             rules.min_count, rules.min_weight,
         )  # fmt: skip
@@ -166,6 +166,11 @@ class SplitSearch:
         codes = split.cut >= CODES
         codes[255] = split.way == 0
         return codes
+
+    def direction_of(self, split: Split) -> int:
+        """Direction of a split: that of its feature, or 0 if it tells missing values from others."""
+        missing_alone = split.cut + 1 == self._n_bins[split.feature]
+        return 0 if missing_alone else int(self._monotone[split.feature])
 
     def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
         """Value of a leaf with these sums."""
@@ -301,6 +306,8 @@ def _cumulate(
             counts[kept] = weight_count & mask
             last[kept] = i
             kept += 1
+    if kept > 0:  # the last cut leaves missing values alone, and all others left
+        last[kept - 1] = bins.shape[0] - 1
     return kept
 
 
@@ -358,6 +365,9 @@ def _best_cut(
                 if right[i] == top:
                     return top, last[i], 1 if 2.0 * counts[i] < parent[2] else 0
         return best, -1, 0
+    if sign != 0 and low < high == kept:  # missing values alone have no direction
+        top = max(top, _scores(pulls[kept - 1 :], weights[kept - 1 :], parent, nothing, plain,
+                               penalty, alpha, bounds, 0, right[kept - 1 : kept]))  # fmt: skip
     begin, end = _range(weights, counts, parent, missing, penalty, min_count, min_weight)
     top = max(top, _scores(pulls[begin:end], weights[begin:end], parent, missing, plain, penalty,
                            alpha, bounds, sign, left[begin:end]))  # fmt: skip

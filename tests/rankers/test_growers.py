@@ -1,8 +1,8 @@
 """Trees as a family: the tree of every pull, what is drawn, constraints, equal bits."""
 
 import dataclasses
-import warnings
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ import naive_trees
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, Trees
 from precede.engine.exact import exact_sum
 from precede.engine.table import Table
-from precede.engine.workers import Workers
 from precede.rankers import growers
 from precede.rankers.splits import Rules
 from rankers.test_growth import Problem, integers, problems
@@ -266,6 +265,317 @@ def test_a_tree_grown_on_a_sample_is_that_of_the_twin(seed, form):
 # -- draws -----------------------------------------------------------------------------------
 
 
+DRAWS = [
+    {},
+    {"subsample": 0.6},
+    {"subsample": 0.5, "subsample_by": "query"},
+    {"max_features": 0.5},
+    {"max_features_by_split": 0.4},
+    {"subsample": 0.7, "max_features": 0.6, "max_features_by_split": 0.5},
+]
+
+
+def same(*models):
+    for model in models[1:]:
+        assert model.ensemble_.rankers == models[0].ensemble_.rankers
+        assert model.ensemble_.weights == models[0].ensemble_.weights
+    return models[0]
+
+
+@pytest.mark.parametrize("options", DRAWS, ids=str)
+def test_threads_and_the_order_of_rows_leave_no_trace(options, form, tiny_thresholds):
+    models = []
+    for jobs, seed in ((1, None), (2, 0), (4, 1)):
+        order = np.arange(len(SAMPLE.y))
+        if seed is not None:
+            order = np.random.default_rng(seed).permutation(order)
+        model = BoostedRanker(
+            n_estimators=6, min_child_samples=5, n_jobs=jobs, random_state=3, **options
+        )
+        models.append(model.fit(SAMPLE.X[order], SAMPLE.y[order], qid=SAMPLE.qid[order]))
+    assert same(*models).n_estimators_ == 6
+
+
+@pytest.mark.parametrize("options", DRAWS[1:], ids=str)
+def test_every_round_and_every_seed_draws_anew(options):
+    models = [
+        BoostedRanker(n_estimators=3, random_state=seed, **options).fit(**DATA) for seed in (0, 1)
+    ]
+    whole = BoostedRanker(n_estimators=3).fit(**DATA)
+    firsts = [model.ensemble_.rankers[0] for model in [*models, whole]]
+    assert len(set(firsts)) == 3
+
+
+def test_a_share_of_the_rows_is_drawn_equal_rows_together():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 40, (4000, 2)).astype(float)
+    table = Table.build(X)
+    search = Trees(subsample=0.3, min_child_samples=1, random_state=5).start(table)
+    pull = rng.normal(size=4000)
+    drawn = []
+    for _ in range(12):
+        search._prepare_draws(None)
+        rows = search._draw_rows(0)
+        assert sum(search.best(pull).ranker.count) == rows.size
+        inside = np.zeros(4000, bool)
+        inside[rows] = True
+        drawn.append(inside)
+        _, number = np.unique(X, axis=0, return_inverse=True)
+        assert all(len(set(inside[number == k])) == 1 for k in range(0, number.max(), 50))
+    # 1600 different rows: a share has a deviation of 0.012.
+    shares = [each.mean() for each in drawn]
+    assert all(abs(share - 0.3) < 0.06 for share in shares)
+    assert abs(np.mean(shares) - 0.3) < 0.02
+    both = np.mean([(one & other).mean() for one, other in pairwise(drawn)])
+    assert abs(both - 0.09) < 0.02  # rounds are independent
+
+
+def test_whole_queries_are_drawn():
+    """The rows of a tree are those of some queries, however many rows they have."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(3, 30, 60)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    table = Table.build(rng.normal(size=(start[-1] + 5, 3)))  # five rows are in no query
+    search = Trees(subsample=0.4, subsample_by="query").start(table)
+    with pytest.raises(ValueError, match="subsample_by='query': a pull by itself"):
+        search.best(rng.normal(size=table.n_places))
+    search._prepare_draws(start)
+    counts = []
+    for rounds in range(20):
+        search.begin(rounds)
+        inside = np.zeros(table.n_places, bool)
+        inside[search._draw_rows(0)] = True
+        assert all(len(set(inside[a:b])) == 1 for a, b in pairwise(start))
+        counts.append(inside[start[:-1]].mean())
+    assert abs(np.mean(counts) - 0.4) < 0.06
+
+
+def test_features_are_drawn_for_a_tree_and_for_a_split():
+    X = np.random.default_rng(0).normal(size=(600, 10))
+    y = X.sum(axis=1).round()
+    for model in (
+        BoostedRanker(n_estimators=12, max_features=0.3, random_state=0, min_child_samples=5),
+        BoostedRanker(n_estimators=12, rankers=Trees(max_features=0.3, min_child_samples=5)),
+    ):
+        used = [set(tree.split_feature) for tree in model.fit(X, y).ensemble_.rankers]
+        assert all(len(each) <= 3 for each in used)
+        assert set().union(*used) == set(range(10))
+    model = BoostedRanker(n_estimators=4, max_features_by_split=0.1, min_child_samples=5)
+    model.set_params(random_state=1).fit(X, y)
+    used = [set(tree.split_feature) for tree in model.ensemble_.rankers]
+    assert all(len(each) > 3 for each in used)  # another one for every split
+
+
+def test_a_draw_that_allows_no_split_is_drawn_again():
+    """One of twenty features is of use; a tree that is given another one has no split."""
+    X = np.zeros((60, 20))
+    X[:, 7] = np.arange(60)
+    X[0] = 1.0 - X[0]  # no feature is constant
+    search = Trees(max_features=0.05, min_child_samples=5).start(Table.build(X))
+    pull = np.where(np.arange(60) < 30, 1.0, -1.0)
+    found = [search.best(pull) for _ in range(20)]
+    grown = [each for each in found if each is not None]
+    assert all(each.ranker.split_feature[0] == 7 for each in grown)
+    assert 3 <= len(grown) <= 17  # 1 - 0.95^8 = 34 percent
+
+
+# -- fits that go on -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", DRAWS[1:], ids=str)
+@pytest.mark.parametrize("estimator", [BoostedRanker, QBRank])
+def test_a_fit_that_draws_is_resumed_to_an_equal_model(options, estimator, tmp_path):
+    label = SAMPLE.y + 1.0  # QBRank begins with a constant
+    data = {"X": SAMPLE.X, "y": Judgments(SAMPLE.y, SAMPLE.qid, label=label)}
+    if estimator is BoostedRanker:
+        data = DATA
+    shape = {"n_estimators": 6, "num_leaves": 6, "random_state": 4, **options}
+    whole = estimator(**shape).fit(**data)
+    for rounds in (1, 4):
+        path = tmp_path / f"{rounds}.json"
+        stopped = estimator(**shape, callbacks=[lambda done, last=rounds: done.round == last])
+        assert stopped.fit(**data, checkpoint=path).n_estimators_ == rounds
+        same(whole, estimator(**shape).fit(**data, checkpoint=path))
+        warm = estimator(**{**shape, "n_estimators": rounds}, warm_start=True).fit(**data)
+        same(whole, warm.set_params(n_estimators=6).fit(**data))
+
+
+def test_trees_that_other_algorithms_draw_are_resumed(tmp_path):
+    trees = Trees(num_leaves=4, subsample=0.5, max_features_by_split=0.5, random_state=2)
+    shape = {"rankers": trees, "n_estimators": 5, "learning_rate": 0.3}
+    stopped = RankBoost(**shape, callbacks=[lambda done: done.round == 2])
+    stopped.fit(**DATA, checkpoint=tmp_path / "fit.json")
+    whole = RankBoost(**shape).fit(**DATA)
+    same(whole, RankBoost(**shape).fit(**DATA, checkpoint=tmp_path / "fit.json"))
+    assert len({tree.count for tree in whole.ensemble_.rankers}) == 5
+
+
+@pytest.mark.parametrize("share", ["subsample", "max_features", "max_features_by_split"])
+@pytest.mark.parametrize("seed", [None, np.random.RandomState(0)])
+def test_a_fit_that_draws_by_chance_has_no_checkpoint(share, seed, tmp_path):
+    for estimator in (BoostedRanker, QBRank):
+        model = estimator(n_estimators=2, random_state=seed, **{share: 0.5})
+        assert not model.can_resume
+        with pytest.raises(ValueError, match=f"with {share} below 1 only a number"):
+            model.fit(**DATA, checkpoint=tmp_path / "fit.json")
+        assert model.set_params(random_state=0).can_resume
+
+
+# -- constraints -----------------------------------------------------------------------------
+
+
+def violations(score, X, monotone):
+    """Where a score moves against the direction of a feature, all others being as in a row."""
+    found = []
+    for feature, sign in enumerate(monotone):
+        if not sign:
+            continue
+        known = np.unique(X[~np.isnan(X[:, feature]), feature])
+        line = np.sort(np.concatenate([[-1e6], known, (known[1:] + known[:-1]) / 2, [1e6]]))
+        for row in X[:25]:
+            rows = np.tile(row, (line.size, 1))
+            rows[:, feature] = line
+            if (np.diff(sign * score(rows)) < 0).any():
+                found.append((feature, row.tolist()))
+    return found
+
+
+def adversarial(seed, n=250):
+    """Pulls that go against the directions, missing values, interactions, heavy rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4)).round(1)
+    X[:, 3] = rng.integers(0, 5, n)
+    monotone = [int(sign) for sign in rng.permutation([1, -1, rng.integers(-1, 2), 0])]
+    pull = rng.normal(size=n) * 10 ** rng.uniform(-2, 2, n)
+    pull += rng.choice([-3, 3]) * np.sin(3 * X[:, 0]) * X[:, 1] - 2 * X @ np.array(monotone)
+    X[rng.random(X.shape) < rng.choice([0.0, 0.2])] = np.nan
+    pull[np.isnan(X[:, 0])] += rng.choice([-9, 0, 9])
+    return X, pull, rng.random(n) ** 4 + 1e-3, monotone
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_tree_violates_a_direction(seed):
+    X, pull, weight, monotone = adversarial(seed)
+    shape = {"num_leaves": 60, "min_child_samples": 1, "min_child_weight": 0.0}
+    table = Table.build(X)
+    found = Trees(**shape, monotone_constraints=monotone).start(table).fit(pull, weight)
+    if found is not None:
+        assert violations(found.ranker, X, monotone) == []
+    free = Trees(**shape).start(table).fit(pull, weight)
+    assert violations(free.ranker, X, monotone) != []  # this data would show it
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"reg_alpha": 0.01, "max_features_by_split": 0.5, "subsample": 0.7},
+        {"loss": "exponential"},
+    ],
+    ids=["plain", "drawn", "exponential"],
+)
+def test_no_model_violates_a_direction(seed, options):
+    X, pull, _, monotone = adversarial(seed)
+    y, qid = (pull > 0) + (pull > 3), np.arange(len(X)) // 25
+    shape = {"n_estimators": 12, "min_child_samples": 1, "learning_rate": 0.7, "random_state": 0}
+    model = BoostedRanker(**shape, **options, monotone_constraints=monotone).fit(X, y, qid=qid)
+    assert model.n_estimators_ == 12
+    assert violations(model.predict, X, monotone) == []
+    free = BoostedRanker(**shape, **options).fit(X, y, qid=qid)
+    assert violations(free.predict, X, monotone) != []
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("worth", [-5.0, 5.0])
+def test_a_missing_value_has_no_direction(sign, worth):
+    """It may be the worst or the best, whatever the direction of the others."""
+    X = np.linspace(0, 1, 200)[:, None]
+    X[::4] = np.nan
+    y = np.where(np.isnan(X[:, 0]), worth, sign * X[:, 0])
+    model = BoostedRanker(n_estimators=20, monotone_constraints=[sign], min_child_samples=5)
+    scores = model.fit(X, y).predict(X)
+    missing = np.isnan(X[:, 0])
+    assert (np.diff(sign * scores[~missing]) >= 0).all()
+    if worth > 0:
+        assert scores[missing].min() > scores[~missing].max()
+    else:
+        assert scores[missing].max() < scores[~missing].min()
+
+
+def test_values_beyond_those_of_a_node_are_not_taken_for_missing():
+    """The node of the second feature's 1 has seen 0 and missing values of the first alone."""
+    X = np.array([[0, 1], [0, 1], [np.nan, 1], [np.nan, 1], [0, 0], [1, 0], [2, 0], [2, 0]])
+    pull = np.array([5.0, 5.0, 9.0, 9.0, -6.0, -6.0, -6.0, -6.0])
+    for signs in ([0, 0], [1, 0], [-1, 0]):
+        family = Trees(num_leaves=3, min_child_samples=1, monotone_constraints=signs)
+        tree = family.search(Table.build(X), pull).ranker
+        assert tree.split_feature == (1, 0)
+        assert tree.threshold[1] == np.inf
+        low, high, missing = tree(np.array([[0.0, 1.0], [2.0, 1.0], [np.nan, 1.0]]))
+        assert low == high < missing
+
+
+def test_directions_by_number_and_by_name():
+    """In any order; the directions of a dict are those of its own columns."""
+    frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
+    shape = {"n_estimators": 4, "min_child_samples": 5}
+    signs = [0, -1, 0, 0, 1, 0, 1, 0]
+    given_ways = [signs, {6: 1, 1: -1, 4: 1}, {"e": 1, "g": 1, "b": -1}, {"g": 1, 1: -1, "e": 1},
+                  np.array(signs)]  # fmt: skip
+    models = [
+        BoostedRanker(**shape, monotone_constraints=given).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+        for given in given_ways
+    ]
+    model = same(*models)
+    assert violations(model.ensemble_.predict, frame.to_numpy(), signs) == []
+    free = BoostedRanker(**shape).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+    assert free.ensemble_.rankers != model.ensemble_.rankers
+    family = Trees(min_child_samples=5, reg_lambda=5.0, monotone_constraints={6: 1, 1: -1, 4: 1})
+    by_family = BoostedRanker(rankers=family, n_estimators=4).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+    same(model, by_family)
+    with pytest.raises(ValueError, match="gives a column twice, by number and by name"):
+        BoostedRanker(monotone_constraints={"b": 1, 1: 1}).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+    with pytest.raises(ValueError, match="monotone_constraints names column 'z'; the columns are"):
+        BoostedRanker(monotone_constraints={"z": 1}).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+
+
+def paths(tree):
+    """Features on the way to every leaf."""
+    waiting, found = [(0, frozenset())], []
+    while waiting:
+        node, used = waiting.pop()
+        if node < 0:
+            found.append(used)
+        else:
+            used |= {tree.split_feature[node]}
+            waiting += [(tree.left[node], used), (tree.right[node], used)]
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"max_features_by_split": 0.5, "random_state": 0}])
+def test_features_of_different_groups_never_meet(options):
+    frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
+    shape = {"n_estimators": 15, "min_child_samples": 3, **options}
+    groups = [{0, 1, 2}, {2, 3}, {4, 5, 6, 7}]  # those that are in none are the last
+    models = [
+        BoostedRanker(**shape, interaction_constraints=given).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+        for given in ([[0, 1, 2], [2, 3]], [["a", "b", "c"], ("d", "c")], [{"a", 1, 2}, {3, "c"}])
+    ]
+    found = [path for tree in same(*models).ensemble_.rankers for path in paths(tree)]
+    assert all(any(path <= group for group in groups) for path in found)
+    assert any(len(path) > 1 for path in found)
+    free = BoostedRanker(**shape).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+    assert not all(
+        any(path <= group for group in groups)
+        for tree in free.ensemble_.rankers
+        for path in paths(tree)
+    )
+
+
+# -- what else reaches the trees -------------------------------------------------------------
+
+
 def test_monotone_constraints_and_categories_reach_the_learner():
     generator = np.random.default_rng(0)
     X = np.column_stack([generator.normal(0, 1, 2000), generator.integers(0, 9, 2000)])
@@ -301,7 +611,7 @@ def test_monotone_constraints_and_categories_reach_the_learner():
         ({"max_depth": 0}, "max_depth=0"),
         ({"hessian": "gauss"}, "hessian='gauss'"),
         ({"subsample": 0.0}, "subsample=0.0"),
-        ({"subsample_by": "item"}, r"subsample_by='item' is unknown; use one of \('row', 'query'\)"),
+        ({"subsample_by": "item"}, "subsample_by='item' is unknown; use one of .*'query'"),
         ({"max_features_by_split": 1.5}, "max_features_by_split=1.5"),
         ({"reg_lambda": -1.0}, "reg_lambda=-1.0"),
         ({"reg_alpha": float("nan")}, "reg_alpha=nan"),

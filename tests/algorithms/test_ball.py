@@ -269,7 +269,7 @@ def test_a_family_that_declares_an_exhaustive_search_is_certified():
 def test_the_families_say_whether_their_search_is_exhaustive():
     from sklearn.linear_model import LinearRegression
 
-    from precede.rankers.growers import Regressors
+    from precede.rankers.regressors import Regressors
     from precede.rankers.votes import Votes
 
     searched = [Stumps(), Stumps(lazy=False), Features(), Columns(), Constants(), Votes()]

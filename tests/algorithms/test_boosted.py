@@ -151,7 +151,7 @@ def half_labelled():
 
 
 def test_an_item_of_weight_two_is_two_items():
-    """Up to LightGBM's bins, which count rows: so few values that each has its own."""
+    """So few values that each has a bin of its own."""
     both, X = half_labelled(), np.clip(SAMPLE.X.round(1), -4, 4)
     weight = np.random.default_rng(0).integers(0, 3, len(both))
     rows = np.repeat(np.arange(len(both)), weight)
@@ -159,7 +159,7 @@ def test_an_item_of_weight_two_is_two_items():
         options = {"n_estimators": 8, "num_leaves": 4, "targets": targets, "min_child_samples": 0}
         by_weight = QBRank(**options).fit(X, both, sample_weight=weight)
         repeated = QBRank(**options).fit(X[rows], both[rows])
-        np.testing.assert_allclose(by_weight.predict(X), repeated.predict(X), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(by_weight.predict(X), repeated.predict(X), rtol=1e-9, atol=1e-9)
 
 
 # -- what the theory promises --------------------------------------------------------------------
@@ -465,17 +465,6 @@ def test_callbacks_and_progress(capsys):
     assert "BoostedRanker" in capsys.readouterr().err
 
 
-def test_a_drawn_fit_cannot_be_resumed(tmp_path):
-    model = BoostedRanker(n_estimators=4, subsample=0.5, random_state=0)
-    with pytest.raises(ValueError, match="cannot be resumed"):
-        model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "rounds")
-    whole = BoostedRanker(n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    kept = BoostedRanker(n_estimators=4).fit(
-        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "other"
-    )
-    assert kept.ensemble_.rankers == whole.ensemble_.rankers
-
-
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge"])
 def test_separable_data_stay_finite_for_a_thousand_rounds(loss):
     X = np.arange(40.0)[:, None]
@@ -512,9 +501,9 @@ def test_labels_have_places_of_their_own():
 @pytest.mark.parametrize("estimator", [BoostedRanker, QBRank])
 def test_estimators_that_grow_trees_declare_the_parameters_of_trees(estimator):
     ours, theirs = (inspect.signature(each).parameters for each in (estimator, Trees))
-    assert len(TREE_PARAMETERS) == 12
+    assert len(TREE_PARAMETERS) == 17
     assert set(TREE_PARAMETERS) <= set(ours)
-    assert set(theirs) - set(TREE_PARAMETERS) == {"random_state", "lightgbm"}
+    assert set(theirs) - set(TREE_PARAMETERS) == {"random_state"}
     assert "`Trees`" in estimator.__doc__
     model = estimator(num_leaves=7, subsample=0.5, reg_lambda=2.0)
     model.n_features_in_ = 3

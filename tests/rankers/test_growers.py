@@ -382,9 +382,9 @@ def test_a_draw_that_allows_no_split_is_drawn_again():
 # -- fits that go on -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", DRAWS[1:], ids=str)
+@pytest.mark.parametrize("options", DRAWS, ids=str)
 @pytest.mark.parametrize("estimator", [BoostedRanker, QBRank])
-def test_a_fit_that_draws_is_resumed_to_an_equal_model(options, estimator, tmp_path):
+def test_a_fit_is_resumed_to_an_equal_model_whatever_it_draws(options, estimator, tmp_path):
     label = SAMPLE.y + 1.0  # QBRank begins with a constant
     data = {"X": SAMPLE.X, "y": Judgments(SAMPLE.y, SAMPLE.qid, label=label)}
     if estimator is BoostedRanker:

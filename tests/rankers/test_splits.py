@@ -110,7 +110,7 @@ def test_smoothing_keeps_rare_categories_from_the_ends():
     ("options", "found"),
     [
         ({"min_gain": 19.9}, True),
-        ({"min_gain": 20.0}, False),  # 10²/5 twice less 0: not above
+        ({"min_gain": 20.0}, False),  # 10²/10 twice, less 0: not above
         ({"min_count": 5}, True),
         ({"min_count": 6}, False),
         ({"min_weight": 2.5}, True),
@@ -123,7 +123,6 @@ def test_rules_of_a_split(options, found):
     X = np.repeat([0.0, 1.0], 5)[:, None]
     pull = np.repeat([1.0, -1.0], 5) * (2.0 if "min_gain" in options else 1.0)
     weight = np.full(10, 2.0) if "min_gain" in options else np.ones(10)
-    # Pulls of 10 against weights of 10, or of 5 against 5.
     problem = Problem(X, pull, weight, options)
     for wide in (True, False):
         assert bool(assert_same_tree(problem, wide=wide).splits) is found

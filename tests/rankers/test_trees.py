@@ -422,7 +422,9 @@ def test_other_algorithms_boost_trees_too():
     model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
     assert all(isinstance(ranker, Tree) for ranker in model.ensemble_.rankers)
     assert (np.diff(model.history_["log_risk"]) < 0).all()
-    with pytest.raises(ValueError, match=r"Trees\(max_features"):
-        model.set_params(max_features=0.5).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    model.set_params(max_features=0.3, random_state=0).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    used = [set(tree.split_feature) for tree in model.ensemble_.rankers]
+    assert all(len(each) <= 2 for each in used)  # of 8
+    assert len(set().union(*used)) > 2
     with pytest.raises(ValueError, match="no common scale"):
         Trees() | Trees()

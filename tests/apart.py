@@ -132,7 +132,6 @@ def settings():
 
 def around_fits():
     """Settings before and after; limits that the caller has set must stay as well."""
-    import lightgbm  # noqa: F401  (so that its library is there from the beginning)
     from threadpoolctl import threadpool_limits
 
     found = []
@@ -148,8 +147,6 @@ def around_fits():
 
 def threads_of_one_job():
     """How many threads the process has before, during and after fits with n_jobs=1."""
-    import lightgbm  # noqa: F401
-
     tasks = Path("/proc/self/task")
     before = len(list(tasks.iterdir()))
     seen = []

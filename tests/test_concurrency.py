@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import apart
 from precede import AdaBoostRanker, BoostedRanker, PushRanker, RankBoost, load
-from precede.engine.workers import MOST_JOBS, Workers, count_jobs, threads_for_openmp
+from precede.engine.workers import MOST_JOBS, Workers, count_jobs
 
 THREADS = 8
 HERE = Path(__file__).parent
@@ -98,18 +98,12 @@ def test_fits_at_once_are_those_made_alone(tiny_thresholds, n_jobs):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork")
 @pytest.mark.parametrize("mode", ["fork", "others"])
 def test_other_processes_fit_and_predict_the_same_bits(mode):
-    """After a fork too, although OpenMP's threads do not survive one."""
+    """After a fork too, which only the thread that forks survives."""
     expected = apart.work()
     found = in_a_process(mode)
     assert len(found) >= 3
     for each in found:
         assert each == expected
-
-
-def test_a_process_that_was_forked_gives_openmp_one_thread(monkeypatch):
-    assert threads_for_openmp(5) == 5
-    monkeypatch.setattr("precede.engine.workers._LOADED_BY", os.getpid() + 1)
-    assert threads_for_openmp(5) == 1
 
 
 # -- limits ----------------------------------------------------------------------------------

@@ -6,9 +6,7 @@ be slower to compile, is not safe to enter from two threads at once with every l
 thread count belongs to the caller.
 
 How many threads there are is said by `count_jobs`. They live as long as the fit or prediction
-they serve, so that no thread is there when a process forks. Only trees are grown by threads that
-are not ours: those of OpenMP, which a fork breaks. A process that was forked grows its trees with
-one thread (`threads_for_openmp`), to the same model.
+they serve, so that no thread is there when a process forks.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "threads_for_openmp"]
+__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small"]
 
 Answer = TypeVar("Answer")
 
@@ -36,7 +34,6 @@ Answer = TypeVar("Answer")
 # unit costs more in one than in another. (Results never depend on these numbers.)
 LEAST_SHARED = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
-    "grown cells": 1 << 18,  # cells of a table that trees are grown on
     "rows": 1 << 16,  # rows that are copied, added or compared
     "pairs": 1 << 15,  # weights of pairs, each multiplied and added
     "exponentials": 1 << 14,  # rows with an exponential or a logarithm each
@@ -47,8 +44,6 @@ LEAST_SHARED = {
 OURS = ("precede", "sklearn")
 # More threads than this are taken for a mistake, or for a model file that means harm.
 MOST_JOBS = 4096
-# The process that loaded this module; another one is a fork of it.
-_LOADED_BY = os.getpid()
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -83,17 +78,6 @@ def is_small(kind: str, amount: int) -> bool:
     (True, False)
     """
     return amount < LEAST_SHARED[kind]
-
-
-def threads_for_openmp(jobs: int) -> int:
-    """How many threads of OpenMP may be started where there are `jobs` of ours.
-
-    The threads of GNU's OpenMP do not survive a fork, and who waits for them waits for ever.
-
-    >>> threads_for_openmp(3)
-    3
-    """
-    return jobs if os.getpid() == _LOADED_BY else 1
 
 
 def _available() -> int:

@@ -18,7 +18,7 @@ __all__ = ["data_facts", "making_facts"]
 
 _MOST_NAMES = 10  # shown of a long list; its length is told
 _MOST_GRADES = 12
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "lightgbm")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def data_facts(subject: Subject) -> dict[str, Any]:

@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import lightgbm
 import numpy as np
+
 from measure import about, in_a_process, middle, write_page
+from precede import BoostedRanker
 from problems.real import credit, mq2008
 from problems.synthetic import one_query, web10k
-
-from precede import BoostedRanker
 
 HERE = Path(__file__).resolve().parents[1]
 THREADS = 2

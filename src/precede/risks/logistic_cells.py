@@ -1,0 +1,486 @@
+"""Logistic risk of long lists: value, gradient and Hessian in one pass, in O(n).
+
+The score axis is cut into cells. In a cell the rows of a group of grades become moments
+``M_a = sum_i w_i x_i^a``, where x runs from -1 to 1 over the cell. A kernel K (the loss, its
+slope or its curvature) between two cells is a polynomial in both positions,
+
+    K(s_i - s_k) = sum_ab C_ab x_i^a x_k^b,
+
+so moments times C are a polynomial in the other cell, from which its rows read their sums:
+
+* *Near* cells are met one by one. C depends only on how many cells they are apart.
+* *Far* cells, with margins of at least `FAR`, are met all at once. There
+  ``log(1 + exp(-m)) = exp(-m) - exp(-2m)/2 + exp(-3m)/3 - ...`` needs `TERMS` terms, each the
+  product of an exponential of the winner and one of the loser; their sums over all cells
+  further on are carried from cell to cell. For pairs far in the wrong order,
+  ``log(1 + exp(-m)) = -m + log(1 + exp(m))``.
+
+Only the series alternates, and its terms shrink by ``exp(-FAR)``; nothing else cancels, so that
+small sums keep their digits. Relative errors are some 1e-14.
+
+A query of several grades is a tree: a node divides its levels into groups, and every pair of two
+groups is summed there. Groups of several levels are nodes again, or few enough to enumerate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.workers import Workers, is_small
+from precede.losses import Logistic, PairLoss, Price
+from precede.risks.base import State
+from precede.risks.short_queries import EnumeratedRisk
+from precede.risks.smooth_line import least_on_points
+from precede.risks.sweeps import chebyshev
+
+__all__ = ["LogisticRisk"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Cells for each unit of the score, a power of two: the position of a score in its cell is exact.
+DENSITY = 4.0
+NODES = 9  # coefficients of a polynomial: errors of some 1e-15 on cells of this width
+# Margin from which on the loss is a sum of exponentials, and how many: the next one would be
+# less than 1e-15 of the sum, of the curvature too.
+FAR, TERMS = 3.0, 13
+NEAR = 12  # cells up to the margin FAR
+# What a cell is told of all far cells: the terms from the right and from the left, the weight on
+# the left, its distance, and the weight on the right.
+TOLD = 2 * TERMS + 3
+# With more cells than this, memory for moments would exceed that for the rows by far.
+MOST_CELLS = 1 << 16
+BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
+MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
+LARGE = 1 << 15  # rows of a node that all threads work on together
+# Up to so many pairs for each row enumeration is quicker (measured).
+MOST_PAIRS = 100
+# A node with many levels has one group for so many rows, but no more than MOST_GROUPS.
+ROWS_OF_GROUP = 2048
+MOST_GROUPS = 32
+
+
+class LogisticRisk(EnumeratedRisk):
+    """Logistic loss with a linear price: long lists by cells, what is left by enumeration.
+
+    With L grades in a list of n rows O(n log L) time; O(n²) only if scores of a list are more
+    than ``MOST_CELLS / DENSITY`` apart. As in all arrangements, `outer` must be `weight` times a
+    factor of the query.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        self._runs, self._depths = _plan(arrangement)
+
+    def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
+        start = self.arrangement.level_start
+        sums = [self._enumerate(self._runs, start, scores, pull, bend)]
+        for nodes in self._depths:  # no row is twice in the nodes of one depth
+            found, wide = nodes.add_to(scores, self.arrangement.weight, pull, bend, self.workers)
+            sums.append(found)
+            if wide.any():
+                runs = np.column_stack([nodes.start[:-1], nodes.start[1:] - 1])[wide]
+                sums.append(self._enumerate(runs, nodes.bounds, scores, pull, bend))
+        return np.concatenate(sums)
+
+    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """On a few points that stand for many rows where that is possible and worth it."""
+        least = least_on_points(self, state, values)
+        return self.line_search(state, values) if least is None else (least, False)
+
+
+# -- which pairs are summed where ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes that have no row in common.
+
+    Groups of node j begin at ``bounds[start[j]]``, ``bounds[start[j] + 1]``, ..., and the last
+    one ends at ``bounds[start[j + 1] - 1]``. `factor` is `outer` over `weight`.
+    """
+
+    start: Integers
+    bounds: Integers
+    factor: Floats
+
+    def add_to(
+        self, scores: Floats, weight: Floats, pull: Floats, bend: Floats, workers: Workers
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Add gradient and Hessian; gives value and mass of every node, and which are too wide."""
+        count = self.factor.size
+        rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
+        sums, wide = np.zeros((count, 2)), np.zeros(count, bool)
+        small, tables = np.flatnonzero(rows < LARGE), _tables()
+        workers.run(
+            _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
+            tables.powers, tables.above, tables.below, pull, bend, sums, wide,
+            small=is_small("heavy rows", int(rows[small].sum())),
+        )  # fmt: skip
+        for node in np.flatnonzero(rows >= LARGE):
+            bounds = self.bounds[self.start[node] : self.start[node + 1]]
+            found = _sum_large_node(bounds, self.factor[node], scores, weight, pull, bend, workers)
+            wide[node] = found is None
+            sums[node] = 0.0 if found is None else found
+        return sums, wide
+
+
+def _sum_large_node(
+    bounds: Integers, factor: float, scores: Floats, weight: Floats, pull: Floats, bend: Floats,
+    workers: Workers,
+) -> Floats | None:  # fmt: skip
+    """One node by all threads: its value and mass, or None where it is too wide."""
+    first, last = int(bounds[0]), int(bounds[-1])
+    here = scores[first:last]
+    ends = workers.run(lambda low, high: (here[low:high].min(), here[low:high].max()), here.size)
+    origin = np.floor(min(low for low, _ in ends) * DENSITY)
+    cells = np.floor(max(high for _, high in ends) * DENSITY) - origin + 1
+    if not cells <= MOST_CELLS:
+        return None
+    tables = _tables()
+    blocks, block_start, moments, sides, told, local, sums = _room(bounds, int(cells))
+    workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, origin, moments)
+    _gather(moments, block_start, tables.powers, sides, told)
+    workers.run(
+        _meet, len(sums), tables.above, tables.below, sides, told, local, sums
+    )  # fmt: skip
+    workers.run(
+        _read_blocks, len(blocks), blocks, block_start, scores, weight, origin, factor, local,
+        pull, bend,
+    )  # fmt: skip
+    return factor * _in_order(sums)
+
+
+def _plan(arrangement: Arrangement) -> tuple[Integers, list[_Nodes]]:
+    """Runs of levels to enumerate, and the nodes by depth."""
+    level_start, query_start = arrangement.level_start, arrangement.query_start
+    sizes = np.diff(level_start).astype(np.float64)
+    first = np.repeat(query_start[:-1], np.diff(query_start))
+    below = (level_start[:-1] - level_start[first]) * sizes
+    totals = np.concatenate([[0.0], np.cumsum(below)])
+    pairs = totals[query_start[1:]] - totals[query_start[:-1]]
+    rows = np.diff(level_start[query_start])
+    queries = np.column_stack([query_start[:-1], query_start[1:]])
+    long = pairs > MOST_PAIRS * rows
+    runs, open_, depths = [queries[~long]], queries[long], []
+    while len(open_):
+        nodes, inner = [], []
+        for bottom, top in open_:
+            cuts = _groups(level_start, int(bottom), int(top))
+            nodes.append(level_start[cuts])
+            inner += [pair for pair in pairwise(cuts) if pair[1] - pair[0] > 1]
+        depths.append(_nodes(nodes, arrangement))
+        many = [_count_pairs(level_start, *pair) > MOST_PAIRS
+                * (level_start[pair[1]] - level_start[pair[0]]) for pair in inner]  # fmt: skip
+        cut = np.array(inner, np.int64).reshape(-1, 2)
+        runs.append(cut[~np.array(many, bool)])
+        open_ = cut[np.array(many, bool)]
+    return np.concatenate(runs), depths
+
+
+def _nodes(bounds: list[Integers], arrangement: Arrangement) -> _Nodes:
+    heaviest = [b[0] + int(np.argmax(arrangement.weight[b[0] : b[-1]])) for b in bounds]
+    return _Nodes(
+        start=np.cumsum([0, *map(len, bounds)]),
+        bounds=np.concatenate(bounds),
+        factor=arrangement.outer[heaviest] / arrangement.weight[heaviest],
+    )
+
+
+def _count_pairs(level_start: Integers, bottom: int, top: int) -> float:
+    start = level_start[bottom : top + 1].astype(np.float64)
+    return float((np.diff(start) * (start[:-1] - start[0])).sum())
+
+
+def _groups(level_start: Integers, bottom: int, top: int) -> Integers:
+    """Levels at which the groups of a node begin, and its end: groups of about equal size."""
+    start = level_start[bottom : top + 1]
+    rows = start[-1] - start[0]
+    most = max(2, min(MOST_GROUPS, int(rows) // ROWS_OF_GROUP))
+    if top - bottom <= most:
+        return np.arange(bottom, top + 1)
+    middle = start[:-1] + start[1:] - 2 * start[0]
+    group = middle * most // (2 * rows)
+    cuts = bottom + 1 + np.flatnonzero(np.diff(group))
+    return np.concatenate([[bottom], cuts, [top]])
+
+
+# -- polynomials between cells ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What the polynomials of the cells have to do with each other.
+
+    A row of `above` or `below` belongs to one number that a cell knows of the others: the moments
+    of the cells at most `NEAR` away, then what it is `TOLD` of the far ones. The columns are
+    the coefficients of the sums over the winners above a row, or the losers below it: of the value,
+    then by turns of pull and curvature. `powers` are the coefficients of
+    ``exp(-j h x / 2)`` for the cell width h and j = 1 .. `TERMS`.
+    """
+
+    powers: Floats
+    above: Floats
+    below: Floats
+
+
+@lru_cache(maxsize=1)
+def _tables() -> _Tables:
+    points, to_coefficients = chebyshev(NODES)
+    to_powers = _powers_of_chebyshev().T @ to_coefficients
+    half = 0.5 / DENSITY
+    powers = np.exp(-half * np.outer(np.arange(1.0, TERMS + 1), points)) @ to_powers.T
+    apart = np.arange(-NEAR, NEAR + 1) / DENSITY
+    # By cells apart, point of the source and point of the target; sources on the right are above.
+    ahead = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
+    above = np.concatenate([_near_rows(ahead, 1.0, to_powers), _far_rows(powers, above=True)])
+    below = np.concatenate([_near_rows(ahead, -1.0, to_powers), _far_rows(powers, above=False)])
+    return _Tables(powers, above, below)
+
+
+def _powers_of_chebyshev() -> Floats:
+    """Coefficients of the Chebyshev polynomials, one polynomial in each row."""
+    found = np.eye(NODES)
+    for a in range(2, NODES):
+        found[a] = 2.0 * np.roll(found[a - 1], 1) - found[a - 2]
+    return found
+
+
+def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
+    """Rows of the near cells; the margin is `sign` times how far the source is ahead."""
+    loss, margin = Logistic(), sign * ahead
+    kernels = loss.value(margin), sign * loss.slope(margin), loss.curvature(margin)
+    value, pull, bend = (to_powers @ each @ to_powers.T for each in kernels)
+    return np.concatenate([value, _by_turns(pull, bend)], axis=-1).reshape(-1, 3 * NODES)
+
+
+def _far_rows(powers: Floats, *, above: bool) -> Floats:
+    """Rows of what a cell is told of the far ones."""
+    number = np.arange(1.0, TERMS + 1)[:, None]
+    from_left = np.where(number % 2 == 1, 1.0, -1.0) * powers
+    from_right = from_left * (-1.0) ** np.arange(NODES)
+    rows = [
+        np.concatenate([each / number, _by_turns(sign * each, number * each)], axis=1)
+        for each, sign in ((from_right, -1.0), (from_left, 1.0))
+    ]
+    weight_left, distance, weight_right = np.zeros((3, 1, 3 * NODES))
+    if above:  # winners far on the left: a loss of -m, a slope of 1
+        weight_left[0, 1], weight_left[0, NODES] = 0.5 / DENSITY, -1.0
+        distance[0, 0] = 1.0
+    else:
+        weight_right[0, NODES] = 1.0
+    return np.concatenate([*rows, weight_left, distance, weight_right])
+
+
+def _by_turns(pull: Floats, bend: Floats) -> Floats:
+    return np.stack([pull, bend], axis=-1).reshape(*pull.shape[:-1], -1)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sum_nodes(
+    begin, end, numbers, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
+    sums, wide,
+):  # fmt: skip
+    """Nodes one by one, each as `_sum_large_node` does it."""
+    for at in range(begin, end):
+        node = numbers[at]
+        groups = bounds[start[node] : start[node + 1]]
+        low, high = np.inf, -np.inf
+        for place in range(groups[0], groups[-1]):
+            low = min(low, scores[place])
+            high = max(high, scores[place])
+        origin = np.floor(low * DENSITY)
+        cells = np.floor(high * DENSITY) - origin + 1
+        if not cells <= MOST_CELLS:
+            wide[node] = True
+            continue
+        blocks, block_start, moments, sides, told, local, parts = _room(groups, np.int64(cells))
+        _moments_of_blocks(0, len(blocks), blocks, scores, weight, origin, moments)
+        _gather(moments, block_start, powers, sides, told)
+        _meet(0, len(parts), above, below, sides, told, local, parts)
+        _read_blocks(0, len(blocks), blocks, block_start, scores, weight, origin, factor[node],
+                     local, pull, bend)  # fmt: skip
+        sums[node] = factor[node] * _in_order(parts)
+
+
+@njit(cache=True, nogil=True)
+def _room(bounds, cells):
+    """Blocks of rows, group by group, and arrays for what is known of the cells.
+
+    `sides` has the moments of the groups above each group, of those below, and of its own.
+    """
+    groups = bounds.size - 1
+    rows = bounds[-1] - bounds[0]
+    most = max(1, MOST_MOMENTS // (cells * NODES))
+    size = max(BLOCK, -(-rows // most))
+    block_start = np.zeros(groups + 1, np.int64)
+    for group in range(groups):
+        rows = bounds[group + 1] - bounds[group]
+        block_start[group + 1] = block_start[group] + -(-rows // size)
+    blocks = np.empty((block_start[-1], 2), np.int64)
+    for group in range(groups):
+        for block in range(block_start[group], block_start[group + 1]):
+            low = bounds[group] + (block - block_start[group]) * size
+            blocks[block, 0], blocks[block, 1] = low, min(low + size, bounds[group + 1])
+    moments = np.zeros((len(blocks), cells, NODES))
+    sides = np.zeros((3, groups, cells + 2 * NEAR, NODES))
+    told = np.zeros((2, groups, cells, TOLD))
+    local = np.zeros((groups, cells, 2 * NODES))
+    return blocks, block_start, moments, sides, told, local, np.zeros((groups * cells, 2))
+
+
+@njit(cache=True, nogil=True)
+def _moments_of_blocks(begin, end, blocks, scores, weight, origin, moments):
+    """Moments of every block; `origin` is the number of the first cell."""
+    for block in range(begin, end):
+        of_cells = moments[block]
+        for place in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[place] * DENSITY
+            number = np.floor(position)
+            x = 2.0 * (position - number) - 1.0
+            row = of_cells[np.int64(number - origin)]
+            power = weight[place]
+            for a in range(NODES):
+                row[a] += power
+                power *= x
+
+
+@njit(cache=True, nogil=True)
+def _gather(moments, block_start, powers, sides, told):
+    """Moments of the groups above and below each group, and what far cells tell of them."""
+    groups, cells = block_start.size - 1, moments.shape[1]
+    for group in range(groups):
+        own = sides[2, group, NEAR : NEAR + cells]
+        for block in range(block_start[group], block_start[group + 1]):
+            own += moments[block]
+    for group in range(1, groups):
+        sides[1, group] = sides[1, group - 1] + sides[2, group - 1]
+        _carry(sides[1, group], powers, told[1, group])
+    for group in range(groups - 2, -1, -1):
+        sides[0, group] = sides[0, group + 1] + sides[2, group + 1]
+        _carry(sides[0, group], powers, told[0, group])
+
+
+@njit(cache=True, nogil=True)
+def _carry(moments, powers, told):
+    """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
+    cells, width = told.shape[0], 1.0 / DENSITY
+    decay, entry, back = np.empty(TERMS), np.empty(powers.shape), np.empty(powers.shape)
+    for j in range(TERMS):
+        decay[j] = np.exp(-(j + 1.0) * width)
+        for a in range(NODES):
+            entry[j, a] = powers[j, a] * np.exp(-(j + 1.0) * width * (NEAR + 1))
+            back[j, a] = entry[j, a] * (1.0 - 2.0 * (a % 2))
+    for cell in range(cells - NEAR - 2, -1, -1):
+        here, before, row = told[cell], told[cell + 1], moments[cell + 2 * NEAR + 1]
+        for j in range(TERMS):
+            here[j] = before[j] * decay[j]
+        _add_terms(row, entry, here[:TERMS])
+        here[TOLD - 1] = before[TOLD - 1] + row[0]
+    for cell in range(NEAR + 1, cells):
+        here, before, row = told[cell], told[cell - 1], moments[cell - 1]
+        for j in range(TERMS):
+            here[TERMS + j] = before[TERMS + j] * decay[j]
+        _add_terms(row, back, here[TERMS : 2 * TERMS])
+        here[TOLD - 3] = before[TOLD - 3] + row[0]
+        here[TOLD - 2] = (
+            before[TOLD - 2] + width * before[TOLD - 3]
+            + width * ((NEAR + 1) * row[0] - 0.5 * row[1])
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _add_terms(row, entry, terms):
+    if row[0] != 0.0:
+        for j in range(TERMS):
+            total = 0.0
+            for a in range(NODES):
+                total += entry[j, a] * row[a]
+            terms[j] += total
+
+
+@njit(cache=True, nogil=True)
+def _meet(begin, end, above, below, sides, told, local, sums):
+    """Polynomials of the cells, counted group by group; value and mass of their losers."""
+    groups, cells = local.shape[0], local.shape[1]
+    window = (2 * NEAR + 1) * NODES
+    found = np.empty(3 * NODES)
+    for number in range(begin, end):
+        group, cell = number // cells, number % cells
+        own = sides[2, group, NEAR + cell]
+        if own[0] == 0.0:  # no row is here
+            continue
+        first, last = cell * NODES, cell * NODES + window
+        found[:] = 0.0
+        if group < groups - 1:
+            _add_rows(sides[0, group].reshape(-1)[first:last], above[:window], found)
+            _add_rows(told[0, group, cell], above[window:], found)
+            for a in range(NODES):
+                sums[number, 0] += own[a] * found[a]
+                sums[number, 1] -= own[a] * found[NODES + 2 * a]
+        if group > 0:
+            _add_rows(sides[1, group].reshape(-1)[first:last], below[:window], found)
+            _add_rows(told[1, group, cell], below[window:], found)
+        local[group, cell] = found[NODES:]
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(known, table, found):
+    for row in range(known.size):
+        if known[row] != 0.0:
+            for column in range(3 * NODES):
+                found[column] += known[row] * table[row, column]
+
+
+@njit(cache=True, nogil=True)
+def _read_blocks(
+    begin, end, blocks, block_start, scores, weight, origin, factor, local, pull, bend
+):
+    """Add to pull and curvature of every row the polynomials of its cell.
+
+    Even and odd powers apart: the two sums do not wait for each other.
+    """
+    group = 0
+    for block in range(begin, end):
+        while block >= block_start[group + 1]:
+            group += 1
+        of_cells = local[group]
+        for place in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[place] * DENSITY
+            number = np.floor(position)
+            x = 2.0 * (position - number) - 1.0
+            square = x * x
+            row = of_cells[np.int64(number - origin)]
+            up, bent = row[2 * NODES - 2], row[2 * NODES - 1]
+            odd_up, odd_bent = row[2 * NODES - 4], row[2 * NODES - 3]
+            for a in range(NODES - 3, 0, -2):
+                up = up * square + row[2 * a]
+                bent = bent * square + row[2 * a + 1]
+                odd_up = odd_up * square + row[2 * a - 2]
+                odd_bent = odd_bent * square + row[2 * a - 1]
+            up = up * square + row[0]
+            bent = bent * square + row[1]
+            own = weight[place] * factor
+            pull[place] += own * (up + x * odd_up)
+            bend[place] += own * (bent + x * odd_bent)
+
+
+@njit(cache=True, nogil=True)
+def _in_order(sums):
+    total = np.zeros(2)
+    for row in range(sums.shape[0]):
+        total[0] += sums[row, 0]
+        total[1] += sums[row, 1]
+    return total

@@ -55,13 +55,15 @@ NEAR = 12  # cells up to the margin FAR
 # What a cell is told of all far cells: the terms from the right and from the left, the weight on
 # the left, its distance, and the weight on the right.
 TOLD = 2 * TERMS + 3
-# With more cells than this, memory for moments would exceed that for the rows by far.
-MOST_CELLS = 1 << 16
+# Cells are counted from the lowest score, empty ones too, unless there would be more than this
+# and more than one for so many rows; then only cells with a row are kept, by their number.
+MANY_CELLS, ROWS_OF_CELL = 1024, 4
 BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
 MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
 LARGE = 1 << 15  # rows of a node that all threads work on together
-# Up to so many pairs for each row enumeration is quicker (measured).
-MOST_PAIRS = 100
+# What a node costs, in pairs that are enumerated meanwhile (measured, scores some 10 apart): for
+# each row, and for each group that is met from above or below.
+PAIRS_OF_ROW, PAIRS_OF_SIDE = 6, 10_000
 # A node with many levels has one group for so many rows, but no more than MOST_GROUPS.
 ROWS_OF_GROUP = 2048
 MOST_GROUPS = 32
@@ -70,9 +72,8 @@ MOST_GROUPS = 32
 class LogisticRisk(EnumeratedRisk):
     """Logistic loss with a linear price: long lists by cells, what is left by enumeration.
 
-    With L grades in a list of n rows O(n log L) time; O(n²) only if scores of a list are more
-    than ``MOST_CELLS / DENSITY`` apart. As in all arrangements, `outer` must be `weight` times a
-    factor of the query.
+    With L grades in a list of n rows O(n log L) time, and O(n log n) where scores are far apart.
+    As in all arrangements, `outer` must be `weight` times a factor of the query.
     """
 
     def __init__(
@@ -85,11 +86,7 @@ class LogisticRisk(EnumeratedRisk):
         start = self.arrangement.level_start
         sums = [self._enumerate(self._runs, start, scores, pull, bend)]
         for nodes in self._depths:  # no row is twice in the nodes of one depth
-            found, wide = nodes.add_to(scores, self.arrangement.weight, pull, bend, self.workers)
-            sums.append(found)
-            if wide.any():
-                runs = np.column_stack([nodes.start[:-1], nodes.start[1:] - 1])[wide]
-                sums.append(self._enumerate(runs, nodes.bounds, scores, pull, bend))
+            sums.append(nodes.add_to(scores, self.arrangement.weight, pull, bend, self.workers))
         return np.concatenate(sums)
 
     def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
@@ -115,46 +112,41 @@ class _Nodes:
 
     def add_to(
         self, scores: Floats, weight: Floats, pull: Floats, bend: Floats, workers: Workers
-    ) -> tuple[Floats, NDArray[np.bool_]]:
-        """Add gradient and Hessian; gives value and mass of every node, and which are too wide."""
-        count = self.factor.size
+    ) -> Floats:
+        """Add gradient and Hessian of all rows; gives value and mass of every node."""
+        sums = np.zeros((self.factor.size, 2))
         rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
-        sums, wide = np.zeros((count, 2)), np.zeros(count, bool)
         small, tables = np.flatnonzero(rows < LARGE), _tables()
         workers.run(
             _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
-            tables.powers, tables.above, tables.below, pull, bend, sums, wide,
+            tables.powers, tables.above, tables.below, pull, bend, sums,
             small=is_small("heavy rows", int(rows[small].sum())),
         )  # fmt: skip
         for node in np.flatnonzero(rows >= LARGE):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
-            found = _sum_large_node(bounds, self.factor[node], scores, weight, pull, bend, workers)
-            wide[node] = found is None
-            sums[node] = 0.0 if found is None else found
-        return sums, wide
+            found = _sum_large_node(bounds, scores, weight, self.factor[node], pull, bend, workers)
+            sums[node] = found
+        return sums
 
 
 def _sum_large_node(
-    bounds: Integers, factor: float, scores: Floats, weight: Floats, pull: Floats, bend: Floats,
+    bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, bend: Floats,
     workers: Workers,
-) -> Floats | None:  # fmt: skip
-    """One node by all threads: its value and mass, or None where it is too wide."""
-    first, last = int(bounds[0]), int(bounds[-1])
-    here = scores[first:last]
+) -> Floats:  # fmt: skip
+    """One node by all threads: its value and mass."""
+    here = scores[bounds[0] : bounds[-1]]
     ends = workers.run(lambda low, high: (here[low:high].min(), here[low:high].max()), here.size)
-    origin = np.floor(min(low for low, _ in ends) * DENSITY)
-    cells = np.floor(max(high for _, high in ends) * DENSITY) - origin + 1
-    if not cells <= MOST_CELLS:
-        return None
+    numbers = _numbers(here, min(low for low, _ in ends), max(high for _, high in ends))
+    blocks, block_start, moments, sides, told, local, sums = _room(bounds, numbers.size)
     tables = _tables()
-    blocks, block_start, moments, sides, told, local, sums = _room(bounds, int(cells))
-    workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, origin, moments)
-    _gather(moments, block_start, tables.powers, sides, told)
+    workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
+    _gather(moments, block_start, numbers, tables.powers, sides, told)
     workers.run(
-        _meet, len(sums), tables.above, tables.below, sides, told, local, sums
+        _meet, len(sums), numbers, tables.above, tables.below, sides, told, local, sums,
+        small=is_small("heavy rows", 64 * len(sums)),
     )  # fmt: skip
     workers.run(
-        _read_blocks, len(blocks), blocks, block_start, scores, weight, origin, factor, local,
+        _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
         pull, bend,
     )  # fmt: skip
     return factor * _in_order(sums)
@@ -163,28 +155,19 @@ def _sum_large_node(
 def _plan(arrangement: Arrangement) -> tuple[Integers, list[_Nodes]]:
     """Runs of levels to enumerate, and the nodes by depth."""
     level_start, query_start = arrangement.level_start, arrangement.query_start
-    sizes = np.diff(level_start).astype(np.float64)
-    first = np.repeat(query_start[:-1], np.diff(query_start))
-    below = (level_start[:-1] - level_start[first]) * sizes
-    totals = np.concatenate([[0.0], np.cumsum(below)])
-    pairs = totals[query_start[1:]] - totals[query_start[:-1]]
-    rows = np.diff(level_start[query_start])
-    queries = np.column_stack([query_start[:-1], query_start[1:]])
-    long = pairs > MOST_PAIRS * rows
-    runs, open_, depths = [queries[~long]], queries[long], []
+    open_ = np.column_stack([query_start[:-1], query_start[1:]])
+    runs, depths = [], []
     while len(open_):
-        nodes, inner = [], []
-        for bottom, top in open_:
-            cuts = _groups(level_start, int(bottom), int(top))
-            nodes.append(level_start[cuts])
-            inner += [pair for pair in pairwise(cuts) if pair[1] - pair[0] > 1]
-        depths.append(_nodes(nodes, arrangement))
-        many = [_count_pairs(level_start, *pair) > MOST_PAIRS
-                * (level_start[pair[1]] - level_start[pair[0]]) for pair in inner]  # fmt: skip
-        cut = np.array(inner, np.int64).reshape(-1, 2)
-        runs.append(cut[~np.array(many, bool)])
-        open_ = cut[np.array(many, bool)]
-    return np.concatenate(runs), depths
+        rows, pairs = _sizes(level_start, open_)
+        # The fewest sides are two: more groups than two are for many rows.
+        long = pairs > PAIRS_OF_ROW * rows + 2 * PAIRS_OF_SIDE
+        cuts = [_groups(level_start, int(bottom), int(top)) for bottom, top in open_[long]]
+        runs.append(open_[~long])
+        if cuts:
+            depths.append(_nodes([level_start[each] for each in cuts], arrangement))
+        inner = [pair for each in cuts for pair in pairwise(each) if pair[1] - pair[0] > 1]
+        open_ = np.array(inner, np.int64).reshape(-1, 2)
+    return np.concatenate([np.zeros((0, 2), np.int64), *runs]), depths
 
 
 def _nodes(bounds: list[Integers], arrangement: Arrangement) -> _Nodes:
@@ -196,9 +179,14 @@ def _nodes(bounds: list[Integers], arrangement: Arrangement) -> _Nodes:
     )
 
 
-def _count_pairs(level_start: Integers, bottom: int, top: int) -> float:
-    start = level_start[bottom : top + 1].astype(np.float64)
-    return float((np.diff(start) * (start[:-1] - start[0])).sum())
+def _sizes(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
+    """Rows and pairs of runs of levels (first, end) that do not overlap, by rising level."""
+    start = level_start.astype(np.float64)
+    first, end = start[runs[:, 0]], start[runs[:, 1]]
+    # Of n rows in levels of n_l there are (n² - sum n_l²) / 2 pairs.
+    squares = np.concatenate([[0.0], np.cumsum(np.diff(start) ** 2)])
+    within = squares[runs[:, 1]] - squares[runs[:, 0]]
+    return end - first, ((end - first) ** 2 - within) / 2
 
 
 def _groups(level_start: Integers, bottom: int, top: int) -> Integers:
@@ -223,8 +211,9 @@ class _Tables:
 
     A row of `above` or `below` belongs to one number that a cell knows of the others: the moments
     of the cells at most `NEAR` away, then what it is `TOLD` of the far ones. The columns are
-    the coefficients of the sums over the winners above a row, or the losers below it: of the value,
-    then by turns of pull and curvature. `powers` are the coefficients of
+    the coefficients of the sums over the winners above a row, or the losers below it: of the value
+    (in `above` only), then by turns of pull and curvature. Rows of zeros make their number a
+    multiple of eight. `powers` are the coefficients of
     ``exp(-j h x / 2)`` for the cell width h and j = 1 .. `TERMS`.
     """
 
@@ -242,9 +231,11 @@ def _tables() -> _Tables:
     apart = np.arange(-NEAR, NEAR + 1) / DENSITY
     # By cells apart, point of the source and point of the target; sources on the right are above.
     ahead = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
-    above = np.concatenate([_near_rows(ahead, 1.0, to_powers), _far_rows(powers, above=True)])
-    below = np.concatenate([_near_rows(ahead, -1.0, to_powers), _far_rows(powers, above=False)])
-    return _Tables(powers, above, below)
+    tables = []
+    for sign in (1.0, -1.0):
+        known = np.concatenate([_near_rows(ahead, sign, to_powers), _far_rows(powers, sign > 0)])
+        tables.append(np.concatenate([known, np.zeros((-len(known) % 8, 3 * NODES))]))
+    return _Tables(powers, tables[0], np.ascontiguousarray(tables[1][:, NODES:]))
 
 
 def _powers_of_chebyshev() -> Floats:
@@ -263,7 +254,7 @@ def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
     return np.concatenate([value, _by_turns(pull, bend)], axis=-1).reshape(-1, 3 * NODES)
 
 
-def _far_rows(powers: Floats, *, above: bool) -> Floats:
+def _far_rows(powers: Floats, above: bool) -> Floats:
     """Rows of what a cell is told of the far ones."""
     number = np.arange(1.0, TERMS + 1)[:, None]
     from_left = np.where(number % 2 == 1, 1.0, -1.0) * powers
@@ -290,29 +281,33 @@ def _by_turns(pull: Floats, bend: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _sum_nodes(
-    begin, end, numbers, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
-    sums, wide,
+    begin, end, chosen, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
+    sums,
 ):  # fmt: skip
     """Nodes one by one, each as `_sum_large_node` does it."""
     for at in range(begin, end):
-        node = numbers[at]
+        node = chosen[at]
         groups = bounds[start[node] : start[node + 1]]
-        low, high = np.inf, -np.inf
-        for place in range(groups[0], groups[-1]):
-            low = min(low, scores[place])
-            high = max(high, scores[place])
-        origin = np.floor(low * DENSITY)
-        cells = np.floor(high * DENSITY) - origin + 1
-        if not cells <= MOST_CELLS:
-            wide[node] = True
-            continue
-        blocks, block_start, moments, sides, told, local, parts = _room(groups, np.int64(cells))
-        _moments_of_blocks(0, len(blocks), blocks, scores, weight, origin, moments)
-        _gather(moments, block_start, powers, sides, told)
-        _meet(0, len(parts), above, below, sides, told, local, parts)
-        _read_blocks(0, len(blocks), blocks, block_start, scores, weight, origin, factor[node],
+        here = scores[groups[0] : groups[-1]]
+        numbers = _numbers(here, here.min(), here.max())
+        blocks, block_start, moments, sides, told, local, parts = _room(groups, numbers.size)
+        _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
+        _gather(moments, block_start, numbers, powers, sides, told)
+        _meet(0, len(parts), numbers, above, below, sides, told, local, parts)
+        _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor[node],
                      local, pull, bend)  # fmt: skip
         sums[node] = factor[node] * _in_order(parts)
+
+
+@njit(cache=True, nogil=True)
+def _numbers(scores, least, greatest):
+    """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
+    first = np.floor(least * DENSITY)
+    cells = np.floor(greatest * DENSITY) - first + 1.0
+    # A score that is no number is greater than nothing, and must find no place out of bounds.
+    if cells <= max(MANY_CELLS, scores.size // ROWS_OF_CELL):
+        return first + np.arange(np.int64(cells))
+    return np.unique(np.floor(scores * DENSITY))
 
 
 @njit(cache=True, nogil=True)
@@ -322,9 +317,8 @@ def _room(bounds, cells):
     `sides` has the moments of the groups above each group, of those below, and of its own.
     """
     groups = bounds.size - 1
-    rows = bounds[-1] - bounds[0]
     most = max(1, MOST_MOMENTS // (cells * NODES))
-    size = max(BLOCK, -(-rows // most))
+    size = max(BLOCK, -(-(bounds[-1] - bounds[0]) // most))
     block_start = np.zeros(groups + 1, np.int64)
     for group in range(groups):
         rows = bounds[group + 1] - bounds[group]
@@ -335,22 +329,43 @@ def _room(bounds, cells):
             low = bounds[group] + (block - block_start[group]) * size
             blocks[block, 0], blocks[block, 1] = low, min(low + size, bounds[group + 1])
     moments = np.zeros((len(blocks), cells, NODES))
-    sides = np.zeros((3, groups, cells + 2 * NEAR, NODES))
+    sides = np.zeros((3, groups, cells, NODES))
     told = np.zeros((2, groups, cells, TOLD))
     local = np.zeros((groups, cells, 2 * NODES))
     return blocks, block_start, moments, sides, told, local, np.zeros((groups * cells, 2))
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(begin, end, blocks, scores, weight, origin, moments):
-    """Moments of every block; `origin` is the number of the first cell."""
+def _cell_of(number, numbers, without_gap):
+    """Where a cell stands among `numbers`."""
+    if without_gap:
+        return np.int64(number - numbers[0])
+    low, high = 0, numbers.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _have_no_gap(numbers):
+    return numbers[-1] - numbers[0] == numbers.size - 1
+
+
+@njit(cache=True, nogil=True)
+def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
+    """Moments of every block."""
+    without_gap = _have_no_gap(numbers)
     for block in range(begin, end):
         of_cells = moments[block]
         for place in range(blocks[block, 0], blocks[block, 1]):
             position = scores[place] * DENSITY
             number = np.floor(position)
             x = 2.0 * (position - number) - 1.0
-            row = of_cells[np.int64(number - origin)]
+            row = of_cells[_cell_of(number, numbers, without_gap)]
             power = weight[place]
             for a in range(NODES):
                 row[a] += power
@@ -358,101 +373,142 @@ def _moments_of_blocks(begin, end, blocks, scores, weight, origin, moments):
 
 
 @njit(cache=True, nogil=True)
-def _gather(moments, block_start, powers, sides, told):
+def _gather(moments, block_start, numbers, powers, sides, told):
     """Moments of the groups above and below each group, and what far cells tell of them."""
-    groups, cells = block_start.size - 1, moments.shape[1]
+    groups = block_start.size - 1
     for group in range(groups):
-        own = sides[2, group, NEAR : NEAR + cells]
         for block in range(block_start[group], block_start[group + 1]):
-            own += moments[block]
+            sides[2, group] += moments[block]
     for group in range(1, groups):
         sides[1, group] = sides[1, group - 1] + sides[2, group - 1]
-        _carry(sides[1, group], powers, told[1, group])
+        _carry(sides[1, group], numbers, powers, told[1, group])
     for group in range(groups - 2, -1, -1):
         sides[0, group] = sides[0, group + 1] + sides[2, group + 1]
-        _carry(sides[0, group], powers, told[0, group])
+        _carry(sides[0, group], numbers, powers, told[0, group])
 
 
 @njit(cache=True, nogil=True)
-def _carry(moments, powers, told):
+def _carry(moments, numbers, powers, told):
     """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
-    cells, width = told.shape[0], 1.0 / DENSITY
-    decay, entry, back = np.empty(TERMS), np.empty(powers.shape), np.empty(powers.shape)
+    cells = numbers.size
+    other = np.empty(powers.shape)
+    for a in range(NODES):
+        other[:, a] = powers[:, a] * (1.0 - 2.0 * (a % 2))
+    enters = cells - 1
+    for cell in range(cells - 1, -1, -1):
+        here = told[cell]
+        if cell < cells - 1:
+            _decay(told[cell + 1, :TERMS], numbers[cell + 1] - numbers[cell], here[:TERMS])
+            here[TOLD - 1] = told[cell + 1, TOLD - 1]
+        while numbers[enters] - numbers[cell] > NEAR:
+            _enter(moments[enters], powers, numbers[enters] - numbers[cell], here[:TERMS])
+            here[TOLD - 1] += moments[enters, 0]
+            enters -= 1
+    enters = 0
+    for cell in range(cells):
+        here = told[cell]
+        if cell > 0:
+            before, gap = told[cell - 1], numbers[cell] - numbers[cell - 1]
+            _decay(before[TERMS : 2 * TERMS], gap, here[TERMS : 2 * TERMS])
+            here[TOLD - 3] = before[TOLD - 3]
+            here[TOLD - 2] = before[TOLD - 2] + before[TOLD - 3] * (gap / DENSITY)
+        while numbers[cell] - numbers[enters] > NEAR:
+            row, gap = moments[enters], numbers[cell] - numbers[enters]
+            _enter(row, other, gap, here[TERMS : 2 * TERMS])
+            here[TOLD - 3] += row[0]
+            here[TOLD - 2] += (row[0] * gap - 0.5 * row[1]) / DENSITY
+            enters += 1
+
+
+@njit(cache=True, nogil=True)
+def _decay(before, gap, here):
+    """Exponentials of a cell from those of the cell before, `gap` cells away."""
+    step, factor = np.exp(-gap / DENSITY), 1.0
     for j in range(TERMS):
-        decay[j] = np.exp(-(j + 1.0) * width)
+        factor *= step
+        here[j] = before[j] * factor
+
+
+@njit(cache=True, nogil=True)
+def _enter(row, powers, gap, here):
+    """Add the exponentials of the rows of a cell `gap` cells away."""
+    if row[0] == 0.0:
+        return
+    step, factor = np.exp(-gap / DENSITY), 1.0
+    for j in range(TERMS):
+        factor *= step
+        total = 0.0
         for a in range(NODES):
-            entry[j, a] = powers[j, a] * np.exp(-(j + 1.0) * width * (NEAR + 1))
-            back[j, a] = entry[j, a] * (1.0 - 2.0 * (a % 2))
-    for cell in range(cells - NEAR - 2, -1, -1):
-        here, before, row = told[cell], told[cell + 1], moments[cell + 2 * NEAR + 1]
-        for j in range(TERMS):
-            here[j] = before[j] * decay[j]
-        _add_terms(row, entry, here[:TERMS])
-        here[TOLD - 1] = before[TOLD - 1] + row[0]
-    for cell in range(NEAR + 1, cells):
-        here, before, row = told[cell], told[cell - 1], moments[cell - 1]
-        for j in range(TERMS):
-            here[TERMS + j] = before[TERMS + j] * decay[j]
-        _add_terms(row, back, here[TERMS : 2 * TERMS])
-        here[TOLD - 3] = before[TOLD - 3] + row[0]
-        here[TOLD - 2] = (
-            before[TOLD - 2] + width * before[TOLD - 3]
-            + width * ((NEAR + 1) * row[0] - 0.5 * row[1])
-        )  # fmt: skip
+            total += powers[j, a] * row[a]
+        here[j] += total * factor
 
 
 @njit(cache=True, nogil=True)
-def _add_terms(row, entry, terms):
-    if row[0] != 0.0:
-        for j in range(TERMS):
-            total = 0.0
-            for a in range(NODES):
-                total += entry[j, a] * row[a]
-            terms[j] += total
-
-
-@njit(cache=True, nogil=True)
-def _meet(begin, end, above, below, sides, told, local, sums):
+def _meet(begin, end, numbers, above, below, sides, told, local, sums):
     """Polynomials of the cells, counted group by group; value and mass of their losers."""
     groups, cells = local.shape[0], local.shape[1]
-    window = (2 * NEAR + 1) * NODES
-    found = np.empty(3 * NODES)
-    for number in range(begin, end):
-        group, cell = number // cells, number % cells
-        own = sides[2, group, NEAR + cell]
+    known, found = np.zeros(above.shape[0]), np.empty(3 * NODES)
+    for count in range(begin, end):
+        group, cell = count // cells, count % cells
+        own = sides[2, group, cell]
         if own[0] == 0.0:  # no row is here
             continue
-        first, last = cell * NODES, cell * NODES + window
         found[:] = 0.0
         if group < groups - 1:
-            _add_rows(sides[0, group].reshape(-1)[first:last], above[:window], found)
-            _add_rows(told[0, group, cell], above[window:], found)
+            _know(sides[0, group], told[0, group], numbers, cell, known)
+            _add_rows(known, above, found)
             for a in range(NODES):
-                sums[number, 0] += own[a] * found[a]
-                sums[number, 1] -= own[a] * found[NODES + 2 * a]
+                sums[count, 0] += own[a] * found[a]
+                sums[count, 1] -= own[a] * found[NODES + 2 * a]
         if group > 0:
-            _add_rows(sides[1, group].reshape(-1)[first:last], below[:window], found)
-            _add_rows(told[1, group, cell], below[window:], found)
+            _know(sides[1, group], told[1, group], numbers, cell, known)
+            _add_rows(known, below, found[NODES:])
         local[group, cell] = found[NODES:]
 
 
 @njit(cache=True, nogil=True)
+def _know(moments, told, numbers, cell, known):
+    """What a cell knows of the others, in the order of the rows of `_Tables`."""
+    known[: (2 * NEAR + 1) * NODES] = 0.0
+    first = cell
+    while first > 0 and numbers[cell] - numbers[first - 1] <= NEAR:
+        first -= 1
+    for near in range(first, numbers.size):
+        gap = numbers[near] - numbers[cell]
+        if not gap <= NEAR:
+            break
+        row = np.int64(gap + NEAR) * NODES
+        for a in range(NODES):
+            known[row + a] = moments[near, a]
+    for far in range(TOLD):
+        known[(2 * NEAR + 1) * NODES + far] = told[cell, far]
+
+
+@njit(cache=True, nogil=True)
 def _add_rows(known, table, found):
-    for row in range(known.size):
-        if known[row] != 0.0:
-            for column in range(3 * NODES):
-                found[column] += known[row] * table[row, column]
+    """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
+    for row in range(0, known.size, 8):
+        a, b, c, d = known[row], known[row + 1], known[row + 2], known[row + 3]
+        e, f, g, h = known[row + 4], known[row + 5], known[row + 6], known[row + 7]
+        if a == b == c == d == e == f == g == h == 0.0:
+            continue
+        rows = table[row : row + 8]
+        for j in range(found.size):
+            found[j] += (
+                ((a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j]))
+                + ((e * rows[4, j] + f * rows[5, j]) + (g * rows[6, j] + h * rows[7, j]))
+            )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def _read_blocks(
-    begin, end, blocks, block_start, scores, weight, origin, factor, local, pull, bend
+    begin, end, blocks, block_start, scores, weight, numbers, factor, local, pull, bend
 ):
     """Add to pull and curvature of every row the polynomials of its cell.
 
     Even and odd powers apart: the two sums do not wait for each other.
     """
-    group = 0
+    group, without_gap = 0, _have_no_gap(numbers)
     for block in range(begin, end):
         while block >= block_start[group + 1]:
             group += 1
@@ -462,7 +518,7 @@ def _read_blocks(
             number = np.floor(position)
             x = 2.0 * (position - number) - 1.0
             square = x * x
-            row = of_cells[np.int64(number - origin)]
+            row = of_cells[_cell_of(number, numbers, without_gap)]
             up, bent = row[2 * NODES - 2], row[2 * NODES - 1]
             odd_up, odd_bent = row[2 * NODES - 4], row[2 * NODES - 3]
             for a in range(NODES - 3, 0, -2):

@@ -93,15 +93,15 @@ class GeneralRisk(BoundLossRisk):
         mass, total = exact_sums([slope, costs], self.workers)
         return mass, total
 
-    def _taxes(self, paid: Floats) -> tuple[Floats, float, Floats]:
+    def _taxes(self, paid: Floats | None) -> tuple[Floats, float, Floats]:
         """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere; its greatest; and relative to it.
 
-        With a linear price they are the same at all scores.
+        With a linear price they are the same at all scores, and `paid` is not asked for.
         """
         linear = self.price.power == 1
         if linear and self._linear_taxes is not None:
             return self._linear_taxes
-        log_tax = self._log_outer_of_losers if linear else self._log_taxes(paid)
+        log_tax = self._log_outer_of_losers if linear or paid is None else self._log_taxes(paid)
         most = float(greatest_of(lambda: log_tax.max(initial=-np.inf), self.workers))
         found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
         if linear:
@@ -142,6 +142,8 @@ class GeneralRisk(BoundLossRisk):
         scores, sums, weight = state.scores, self._sums, self._log_weight
         if state.log_mass == -np.inf:  # every pair is beyond its margin
             return np.zeros(scores.size)
+        if self.price.power == 1 and sums.by_levels_only:
+            return self._curvature_of_levels(state)
         log_paid, log_slope, log_bend = sums.over_winners(
             scores, weight, ("value", "slope", "curvature")
         )
@@ -161,6 +163,14 @@ class GeneralRisk(BoundLossRisk):
             won_bow + 2 * weight,
         )
         return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
+
+    def _curvature_of_levels(self, state: State) -> Floats:
+        """The same with a linear price and without listed pairs, in plain numbers."""
+        _, most, tax = self._taxes(None)
+        (lost,) = self._sums.linear(state.scores, self.share, ("curvature",), winners=True)
+        (won,) = self._sums.linear(state.scores, tax, ("curvature",), winners=False)
+        scale = np.exp(most + np.log(self._heaviest) - state.log_mass)
+        return (lost * tax + won * self.share) * scale
 
     def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""

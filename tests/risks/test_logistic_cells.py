@@ -48,7 +48,7 @@ def all_pairs(grade, weight, scores):
 def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, monkeypatch):
     """All kinds of judgments, by the twin in decimals; grades in two groups or one for each."""
     monkeypatch.setattr(logistic_cells, "ROWS_OF_GROUP", 1 if groups == "many" else 2048)
-    monkeypatch.setattr(logistic_cells, "LARGE", 1 if threads == "inside nodes" else 1 << 15)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 if threads == "inside nodes" else 1 << 16)
 
     @given(some.judgments(), st.data())
     @settings(max_examples=60)
@@ -150,8 +150,11 @@ def _count(bounds):
 
 @pytest.mark.parametrize("levels", [2, 6])
 @pytest.mark.parametrize("spread", [2.0, 1e5])
-def test_sums_by_cells_do_not_depend_on_the_number_of_threads(levels, spread, tiny_thresholds):
+def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
+    levels, spread, tiny_thresholds, monkeypatch
+):
     """Blocks of fixed size, cells in order: equal bits, of nodes large and small."""
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 << 15)
     rng = np.random.default_rng(levels)
     n = 80_000
     qid = np.where(np.arange(n) < 60_000, 0, np.arange(n) // 4000)
@@ -167,6 +170,7 @@ def test_a_node_has_the_same_bits_whether_threads_share_it_or_not(monkeypatch):
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 3, 40_000))
     scores = 3 * rng.standard_normal(40_000)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1)
     shared = state_of(made, scores, jobs=2)
     monkeypatch.setattr(logistic_cells, "LARGE", 1 << 20)
     for ours, theirs in zip(state_of(made, scores, jobs=2), shared, strict=True):

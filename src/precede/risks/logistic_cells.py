@@ -60,7 +60,7 @@ TOLD = 2 * TERMS + 3
 MANY_CELLS, ROWS_OF_CELL = 1024, 4
 BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
 MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
-LARGE = 1 << 15  # rows of a node that all threads work on together
+LARGE = 1 << 16  # rows of a node that all threads work on together
 # What a node costs, in pairs that are enumerated meanwhile (measured, scores some 10 apart): for
 # each row, and for each group that is met from above or below.
 PAIRS_OF_ROW, PAIRS_OF_SIDE = 6, 10_000
@@ -80,13 +80,14 @@ class LogisticRisk(EnumeratedRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        self._runs, self._depths = _plan(arrangement)
+        runs, self._depths = _plan(arrangement)
+        self._set_runs(runs)
 
     def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
-        start = self.arrangement.level_start
-        sums = [self._enumerate(self._runs, start, scores, pull, bend)]
-        for nodes in self._depths:  # no row is twice in the nodes of one depth
-            sums.append(nodes.add_to(scores, self.arrangement.weight, pull, bend, self.workers))
+        """Add what is enumerated, then the nodes depth by depth, where no row is in two of them."""
+        weight, sums = self.arrangement.weight, [super()._sum_graded(scores, pull, bend)]
+        for nodes in self._depths:
+            sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
         return np.concatenate(sums)
 
     def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
@@ -143,7 +144,7 @@ def _sum_large_node(
     _gather(moments, block_start, numbers, tables.powers, sides, told)
     workers.run(
         _meet, len(sums), numbers, tables.above, tables.below, sides, told, local, sums,
-        small=is_small("heavy rows", 64 * len(sums)),
+        small=is_small("heavy rows", 8 * len(sums)),
     )  # fmt: skip
     workers.run(
         _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,

@@ -61,6 +61,15 @@ class EnumeratedRisk(BoundLossRisk):
             arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
         )
         self._general: GeneralRisk | None = None
+        query_start = arrangement.query_start
+        self._set_runs(np.column_stack([query_start[:-1], query_start[1:]]))
+
+    def _set_runs(self, runs: NDArray[np.int64]) -> None:
+        """Enumerate the pairs of runs of levels, each from its first level to its end."""
+        ends = self.arrangement.level_start[runs]
+        sizes = ends[:, 1] - ends[:, 0]
+        self._runs, self._longest = runs, int(sizes.max(initial=0))
+        self._small = is_small("heavy rows", int(sizes.sum()))
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
@@ -79,23 +88,13 @@ class EnumeratedRisk(BoundLossRisk):
         return State(scores, log_value, float(np.log(mass)), pull, bend)
 
     def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
-        """Add the pairs of the grades to pull and curvature; gives parts of value and mass."""
+        """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
         places = self.arrangement
-        queries = np.column_stack([places.query_start[:-1], places.query_start[1:]])
-        return self._enumerate(queries, places.level_start, scores, pull, bend)
-
-    def _enumerate(
-        self, runs: NDArray[np.int64], level_start: NDArray[np.int64], scores: Floats,
-        pull: Floats, bend: Floats,
-    ) -> Floats:  # fmt: skip
-        """Add the pairs of runs of levels (first, end); gives value and mass of each."""
-        places = self.arrangement
-        sums = np.zeros((len(runs), 2))
-        rows = level_start[runs[:, 1]] - level_start[runs[:, 0]]
+        sums = np.zeros((len(self._runs), 2))
         self.workers.run(
-            _pairs_of_runs, len(runs), runs, level_start, int(rows.max(initial=0)),
+            _pairs_of_runs, len(self._runs), self._runs, places.level_start, self._longest,
             self._logistic, self._knot, scores, places.weight, places.outer, pull, bend, sums,
-            small=is_small("heavy rows", int(rows.sum())),
+            small=self._small,
         )  # fmt: skip
         return sums
 

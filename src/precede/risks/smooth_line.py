@@ -80,9 +80,7 @@ class SmoothLine:
         self._above = [self._weights(scores, share, self._winners, run) for run in levels[1:]]
         for level in range(len(self._above) - 2, -1, -1):
             self._above[level] = self._above[level] + self._above[level + 1]
-        self._below = [
-            self._weights(scores, outer_share, self._losers, run) for run in levels[:-1]
-        ]
+        self._below = [self._weights(scores, outer_share, self._losers, run) for run in levels[:-1]]
         self._still = self._kernels(0.0)[0]
 
     @staticmethod

@@ -13,6 +13,7 @@ import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.judgments import number_queries
 from precede.risks.exponential import SeparableRisk
+from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk
 
@@ -349,10 +350,11 @@ def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
     made = Judgments([1, 0])
     assert isinstance(PairRisk("exponential", 64).bind(made), SeparableRisk)
     assert isinstance(PairRisk("exponential", Exp()).bind(made), GeneralRisk)
-    assert isinstance(PairRisk("logistic").bind(made), EnumeratedRisk)
+    assert isinstance(PairRisk("logistic").bind(made), LogisticRisk)
     assert isinstance(PairRisk("logistic", 2).bind(made), GeneralRisk)
+    assert isinstance(PairRisk("squared_hinge").bind(made), EnumeratedRisk)
     long = Judgments(np.arange(10_000) % 2)
-    assert isinstance(PairRisk("logistic").bind(long), GeneralRisk)
+    assert isinstance(PairRisk("squared_hinge").bind(long), GeneralRisk)
 
 
 @pytest.mark.parametrize(

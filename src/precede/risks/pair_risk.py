@@ -17,6 +17,7 @@ from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.exponential import SeparableRisk
+from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
 
@@ -82,6 +83,8 @@ class PairRisk(Risk):
         separable = loss.form is not None and loss.form.kind == "separable"
         if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)
+        if loss.pair_kernel == "logistic" and cost.power == 1 and not judgments.shared:
+            return LogisticRisk(judgments, loss, cost, workers)
         if worth_enumerating(judgments, loss, cost, workers):
             return EnumeratedRisk(judgments, loss, cost, workers)
         return GeneralRisk(judgments, loss, cost, workers)

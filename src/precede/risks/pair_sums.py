@@ -11,7 +11,7 @@ from precede.engine.exact import exact_sums, greatest_of, log_total, log_totals
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price, logarithm
 from precede.risks.base import BoundLossRisk, Masses, State
-from precede.risks.smooth_line import SmoothLine
+from precede.risks.smooth_line import least_on_points
 from precede.risks.sweeps import PairSums
 
 __all__ = ["GeneralRisk"]
@@ -41,7 +41,6 @@ class GeneralRisk(BoundLossRisk):
             greatest_of(lambda: arrangement.weight.max(initial=0.0), self.workers)
         )
         self.share = arrangement.weight / self._heaviest
-        self.outer_share = arrangement.outer / arrangement.outer.max(initial=1e-300)
         self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
         self._linear_taxes: tuple[Floats, float, Floats] | None = None
 
@@ -94,15 +93,15 @@ class GeneralRisk(BoundLossRisk):
         mass, total = exact_sums([slope, costs], self.workers)
         return mass, total
 
-    def _taxes(self, paid: Floats) -> tuple[Floats, float, Floats]:
+    def _taxes(self, paid: Floats | None) -> tuple[Floats, float, Floats]:
         """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere; its greatest; and relative to it.
 
-        With a linear price they are the same at all scores.
+        With a linear price they are the same at all scores, and `paid` is not asked for.
         """
         linear = self.price.power == 1
         if linear and self._linear_taxes is not None:
             return self._linear_taxes
-        log_tax = self._log_outer_of_losers if linear else self._log_taxes(paid)
+        log_tax = self._log_outer_of_losers if linear or paid is None else self._log_taxes(paid)
         most = float(greatest_of(lambda: log_tax.max(initial=-np.inf), self.workers))
         found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
         if linear:
@@ -131,13 +130,8 @@ class GeneralRisk(BoundLossRisk):
 
     def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
-        if values.dtype == np.uint8 and SmoothLine.fits(self, state):
-            sign = 1.0 if self.edge(state, values) > 0 else -1.0
-            if not self.falls_for_ever(sign * values):
-                least = SmoothLine(self, state, values).least()
-                if least is not None:
-                    return least, False
-        return self.line_search(state, values)
+        least = least_on_points(self, state, values)
+        return self.line_search(state, values) if least is None else (least, False)
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass, by the same sweeps.
@@ -148,6 +142,8 @@ class GeneralRisk(BoundLossRisk):
         scores, sums, weight = state.scores, self._sums, self._log_weight
         if state.log_mass == -np.inf:  # every pair is beyond its margin
             return np.zeros(scores.size)
+        if self.price.power == 1 and sums.by_levels_only:
+            return self._curvature_of_levels(state)
         log_paid, log_slope, log_bend = sums.over_winners(
             scores, weight, ("value", "slope", "curvature")
         )
@@ -168,11 +164,20 @@ class GeneralRisk(BoundLossRisk):
         )
         return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
 
+    def _curvature_of_levels(self, state: State) -> Floats:
+        """The same with a linear price and without listed pairs, in plain numbers."""
+        _, most, tax = self._taxes(None)
+        (lost,) = self._sums.linear(state.scores, self.share, ("curvature",), winners=True)
+        (won,) = self._sums.linear(state.scores, tax, ("curvature",), winners=False)
+        scale = np.exp(most + np.log(self._heaviest) - state.log_mass)
+        return (lost * tax + won * self.share) * scale
+
     def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        if state.parts is None:
+        if state.log_mass == -np.inf:
             return Masses(0.0, 0.0, 0.0)
-        _, log_tax = state.parts
+        # With a linear price the state of another risk for the same pairs will do.
+        log_tax = self._log_outer_of_losers if self.price.power == 1 else state.parts[1]
         above = np.where(values == 1, self._log_weight, -np.inf)
         below = np.where(values == 0, self._log_weight, -np.inf)
         (up,) = self._sums.over_winners(state.scores, above, ("slope",))

@@ -1,6 +1,6 @@
 """Logistic and squared hinge risk of many short queries: every pair once, nothing twice.
 
-For lists of some hundred items it is quicker to go through the pairs, without storing one,
+For lists of up to some hundred items it is quicker to go through the pairs, without storing one,
 than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
 of a query stand by rising grade, so the losers of a winner are the places before its level:
 the inner loop runs over neighbours and the processor takes several at a time.
@@ -23,27 +23,25 @@ __all__ = ["EnumeratedRisk", "worth_enumerating"]
 
 Floats = NDArray[np.float64]
 
-# Up to so many pairs for each place enumeration is quicker than the sums by the loss's form
-# (measured: the hinge is sorted, the logistic loss interpolated).
-MOST_PAIRS = {"logistic": 2000, "squared_hinge": 300}
+# Up to so many pairs for each place enumeration is quicker than to sort (measured).
+MOST_PAIRS = 300
 
 
 def worth_enumerating(
     arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
 ) -> bool:
-    """Whether `EnumeratedRisk` has the loss, and is quicker than sums by the form of the loss.
+    """Whether to enumerate the pairs of a squared hinge rather than to sort the scores.
 
-    >>> from precede import Judgments, Linear, Logistic
-    >>> worth_enumerating(Judgments.bipartite([1, 0, 0]).arrange(), Logistic(), Linear())
+    >>> from precede import Judgments, Linear, SquaredHinge
+    >>> worth_enumerating(Judgments.bipartite([1, 0, 0]).arrange(), SquaredHinge(), Linear())
     True
     """
-    most = MOST_PAIRS.get(loss.pair_kernel or "", 0)
-    if most == 0 or cost.power != 1 or arrangement.shared:
+    if loss.pair_kernel != "squared_hinge" or cost.power != 1 or arrangement.shared:
         return False
     # All machines must come to the same decision.
     count = np.array([arrangement.count_graded_pairs(), arrangement.n_places], np.float64)
     pairs, rows = sum_of(lambda: count, workers)
-    return bool(pairs <= most * rows)
+    return bool(pairs <= MOST_PAIRS * rows)
 
 
 class EnumeratedRisk(BoundLossRisk):
@@ -56,35 +54,49 @@ class EnumeratedRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        self._queries = arrangement.query_start.size - 1
-        sizes = np.diff(arrangement.level_start[arrangement.query_start])
-        self._longest = int(sizes.max(initial=0))
         self._logistic = loss.pair_kernel == "logistic"
         self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
         winner, loser = arrangement.winner, arrangement.loser
         self._pair_weight = (
             arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
         )
+        self._general: GeneralRisk | None = None
+        query_start = arrangement.query_start
+        self._set_runs(np.column_stack([query_start[:-1], query_start[1:]]))
+
+    def _set_runs(self, runs: NDArray[np.int64]) -> None:
+        """Enumerate the pairs of runs of levels, each from its first level to its end."""
+        ends = self.arrangement.level_start[runs]
+        sizes = ends[:, 1] - ends[:, 0]
+        self._runs, self._longest = runs, int(sizes.max(initial=0))
+        self._small = is_small("heavy rows", int(sizes.sum()))
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
         places = self.arrangement
         pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
-        sums = np.zeros((self._queries, 2))
         at = scores[: places.n_graded]
         if self.loss.gap:
             at = at - places.grade[: places.n_graded]
-        self.workers.run(
-            _pairs_of_queries, self._queries, places.level_start, places.query_start,
-            self._longest, self._logistic, self._knot, at, places.weight, places.outer, pull,
-            bend, sums, small=is_small("heavy rows", places.n_graded),
-        )  # fmt: skip
+        sums = self._sum_graded(at, pull, bend)
         listed = self._listed(scores, pull, bend)
         value, mass = exact_sums([np.append(sums[:, j], listed[j]) for j in range(2)], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(bend))
         log_value = float(np.log(value)) if value > 0 else -np.inf
-        return State(scores, log_value, float(np.log(mass)), pull / mass, bend / mass)
+        self.workers.run(_divide, pull.size, mass, pull, bend, small=is_small("rows", pull.size))
+        return State(scores, log_value, float(np.log(mass)), pull, bend)
+
+    def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
+        """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
+        places = self.arrangement
+        sums = np.zeros((len(self._runs), 2))
+        self.workers.run(
+            _pairs_of_runs, len(self._runs), self._runs, places.level_start, self._longest,
+            self._logistic, self._knot, scores, places.weight, places.outer, pull, bend, sums,
+            small=self._small,
+        )  # fmt: skip
+        return sums
 
     def _listed(self, scores: Floats, pull: Floats, bend: Floats) -> tuple[Floats, Floats]:
         """Add the listed pairs; gives their values and masses."""
@@ -105,8 +117,9 @@ class EnumeratedRisk(BoundLossRisk):
 
     def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)
-        return general.masses(general.state(state.scores), values)
+        if self._general is None:
+            self._general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)
+        return self._general.masses(state, values)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -116,17 +129,23 @@ class EnumeratedRisk(BoundLossRisk):
 
 
 @njit(cache=True, nogil=True)
-def _pairs_of_queries(
-    low, high, level_start, query_start, longest, logistic, knot, scores, weight, outer, pull,
-    bend, sums,
+def _divide(low, high, mass, pull, bend):
+    for place in range(low, high):
+        pull[place] /= mass
+        bend[place] /= mass
+
+
+@njit(cache=True, nogil=True)
+def _pairs_of_runs(
+    low, high, runs, level_start, longest, logistic, knot, scores, weight, outer, pull, bend, sums
 ):  # fmt: skip
-    """Value and mass of every query into `sums`; pull and curvature of its places."""
+    """Value and mass of every run of levels into `sums`; pull and curvature of its places."""
     at = np.empty(longest)
     # What a loser gathers from its winners: slope, curvature and loss.
     gathered = np.empty((3, longest))
     terms = np.empty((2, longest))
-    for query in range(low, high):
-        bottom, top = query_start[query], query_start[query + 1]
+    for run in range(low, high):
+        bottom, top = runs[run, 0], runs[run, 1]
         first, last = level_start[bottom], level_start[top]
         size = last - first
         here, share = scores[first:last], outer[first:last]
@@ -151,7 +170,7 @@ def _pairs_of_queries(
             bend[first + k] += share[k] * gathered[1, k]
         if narrow and value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
             value = _small_losses(at, level_start, bottom, top, weight, share)
-        sums[query, 0], sums[query, 1] = value, mass
+        sums[run, 0], sums[run, 1] = value, mass
 
 
 @njit(cache=True, nogil=True)

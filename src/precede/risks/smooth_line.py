@@ -22,9 +22,9 @@ from precede.risks.base import State
 from precede.risks.sweeps import chebyshev, finer
 
 if TYPE_CHECKING:
-    from precede.risks.pair_sums import GeneralRisk
+    from precede.risks.base import BoundLossRisk
 
-__all__ = ["SmoothLine"]
+__all__ = ["SmoothLine", "least_on_points"]
 
 
 BLOCK = 1 << 15  # rows whose moments are added in order, whatever the number of threads
@@ -56,7 +56,7 @@ class SmoothLine:
     O(points²) for a step. The points stand for the rows to about ten digits.
     """
 
-    def __init__(self, risk: GeneralRisk, state: State, values: Bytes):
+    def __init__(self, risk: BoundLossRisk, state: State, values: Bytes):
         self._risk, self._values = risk, values
         arrangement, cost, form = risk.arrangement, risk.price, risk.loss.form
         assert cost.power is not None
@@ -72,19 +72,18 @@ class SmoothLine:
         fine = coarse.width / self._parts
         self._losers = _Grid(origin, fine, cells * self._parts, coarse.nodes)
         self._power = cost.power
-        start = arrangement.level_start
-        levels = list(pairwise(start))
+        share = arrangement.weight / arrangement.weight.max()
+        outer_share = arrangement.outer / arrangement.outer.max()
+        levels = list(pairwise(arrangement.level_start))
         # Weights of the points that stand for all grades above each level but the top.
-        self._above = [self._weights(scores, risk.share, self._winners, run) for run in levels[1:]]
+        self._above = [self._weights(scores, share, self._winners, run) for run in levels[1:]]
         for level in range(len(self._above) - 2, -1, -1):
             self._above[level] = self._above[level] + self._above[level + 1]
-        self._below = [
-            self._weights(scores, risk.outer_share, self._losers, run) for run in levels[:-1]
-        ]
+        self._below = [self._weights(scores, outer_share, self._losers, run) for run in levels[:-1]]
         self._still = self._kernels(0.0)[0]
 
     @staticmethod
-    def fits(risk: GeneralRisk, state: State) -> bool:
+    def fits(risk: BoundLossRisk, state: State) -> bool:
         """Whether the line of such a risk is to be had from points, and worth it."""
         arrangement, form = risk.arrangement, risk.loss.form
         if form is None or form.kind != "smooth":
@@ -163,6 +162,17 @@ class SmoothLine:
         )  # fmt: skip
         _, to_coefficients = chebyshev(grid.nodes)
         return moments.sum(axis=0) @ to_coefficients
+
+
+def least_on_points(risk: BoundLossRisk, state: State, values: NDArray) -> float | None:
+    """Step along a ranker of values 0 and 1 at which the risk is least, found on points.
+
+    None where points do not fit or find nothing: the line must then be searched on the rows.
+    """
+    if values.dtype != np.uint8 or not SmoothLine.fits(risk, state):
+        return None
+    sign = 1.0 if risk.edge(state, values) > 0 else -1.0
+    return None if risk.falls_for_ever(sign * values) else SmoothLine(risk, state, values).least()
 
 
 def _halved(form: Smooth) -> Smooth:

@@ -1,0 +1,543 @@
+"""Logistic risk of long lists: value, gradient and Hessian in one pass, in O(n).
+
+The score axis is cut into cells. In a cell the rows of a group of grades become moments
+``M_a = sum_i w_i x_i^a``, where x runs from -1 to 1 over the cell. A kernel K (the loss, its
+slope or its curvature) between two cells is a polynomial in both positions,
+
+    K(s_i - s_k) = sum_ab C_ab x_i^a x_k^b,
+
+so moments times C are a polynomial in the other cell, from which its rows read their sums:
+
+* *Near* cells are met one by one. C depends only on how many cells they are apart.
+* *Far* cells, with margins of at least `FAR`, are met all at once. There
+  ``log(1 + exp(-m)) = exp(-m) - exp(-2m)/2 + exp(-3m)/3 - ...`` needs `TERMS` terms, each the
+  product of an exponential of the winner and one of the loser; their sums over all cells
+  further on are carried from cell to cell. For pairs far in the wrong order,
+  ``log(1 + exp(-m)) = -m + log(1 + exp(m))``.
+
+Only the series alternates, and its terms shrink by ``exp(-FAR)``; nothing else cancels, so that
+small sums keep their digits. Relative errors are some 1e-14.
+
+A query of several grades is a tree: a node divides its levels into groups, and every pair of two
+groups is summed there. Groups of several levels are nodes again, or few enough to enumerate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.workers import Workers, is_small
+from precede.losses import Logistic, PairLoss, Price
+from precede.risks.base import State
+from precede.risks.short_queries import EnumeratedRisk
+from precede.risks.smooth_line import least_on_points
+from precede.risks.sweeps import chebyshev
+
+__all__ = ["LogisticRisk"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Cells for each unit of the score, a power of two: the position of a score in its cell is exact.
+DENSITY = 4.0
+NODES = 9  # coefficients of a polynomial: errors of some 1e-15 on cells of this width
+# Margin from which on the loss is a sum of exponentials, and how many: the next one would be
+# less than 1e-15 of the sum, of the curvature too.
+FAR, TERMS = 3.0, 13
+NEAR = 12  # cells up to the margin FAR
+# What a cell is told of all far cells: the terms from the right and from the left, the weight on
+# the left, its distance, and the weight on the right.
+TOLD = 2 * TERMS + 3
+# Cells are counted from the lowest score, empty ones too, unless there would be more than this
+# and more than one for so many rows; then only cells with a row are kept, by their number.
+MANY_CELLS, ROWS_OF_CELL = 1024, 4
+BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
+MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
+LARGE = 1 << 16  # rows of a node that all threads work on together
+# What a node costs, in pairs that are enumerated meanwhile (measured, scores some 10 apart): for
+# each row, and for each group that is met from above or below.
+PAIRS_OF_ROW, PAIRS_OF_SIDE = 6, 10_000
+# A node with many levels has one group for so many rows, but no more than MOST_GROUPS.
+ROWS_OF_GROUP = 2048
+MOST_GROUPS = 32
+
+
+class LogisticRisk(EnumeratedRisk):
+    """Logistic loss with a linear price: long lists by cells, what is left by enumeration.
+
+    With L grades in a list of n rows O(n log L) time, and O(n log n) where scores are far apart.
+    As in all arrangements, `outer` must be `weight` times a factor of the query.
+    """
+
+    def __init__(
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+    ):
+        super().__init__(arrangement, loss, cost, workers)
+        runs, self._depths = _plan(arrangement)
+        self._set_runs(runs)
+
+    def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
+        """Add what is enumerated, then the nodes depth by depth, where no row is in two of them."""
+        weight, sums = self.arrangement.weight, [super()._sum_graded(scores, pull, bend)]
+        for nodes in self._depths:
+            sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
+        return np.concatenate(sums)
+
+    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+        """On a few points that stand for many rows where that is possible and worth it."""
+        least = least_on_points(self, state, values)
+        return self.line_search(state, values) if least is None else (least, False)
+
+
+# -- which pairs are summed where ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Nodes that have no row in common.
+
+    Groups of node j begin at ``bounds[start[j]]``, ``bounds[start[j] + 1]``, ..., and the last
+    one ends at ``bounds[start[j + 1] - 1]``. `factor` is `outer` over `weight`.
+    """
+
+    start: Integers
+    bounds: Integers
+    factor: Floats
+
+    def add_to(
+        self, scores: Floats, weight: Floats, pull: Floats, bend: Floats, workers: Workers
+    ) -> Floats:
+        """Add gradient and Hessian of all rows; gives value and mass of every node."""
+        sums = np.zeros((self.factor.size, 2))
+        rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
+        small, tables = np.flatnonzero(rows < LARGE), _tables()
+        workers.run(
+            _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
+            tables.powers, tables.above, tables.below, pull, bend, sums,
+            small=is_small("heavy rows", int(rows[small].sum())),
+        )  # fmt: skip
+        for node in np.flatnonzero(rows >= LARGE):
+            bounds = self.bounds[self.start[node] : self.start[node + 1]]
+            found = _sum_large_node(bounds, scores, weight, self.factor[node], pull, bend, workers)
+            sums[node] = found
+        return sums
+
+
+def _sum_large_node(
+    bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, bend: Floats,
+    workers: Workers,
+) -> Floats:  # fmt: skip
+    """One node by all threads: its value and mass."""
+    here = scores[bounds[0] : bounds[-1]]
+    ends = workers.run(lambda low, high: (here[low:high].min(), here[low:high].max()), here.size)
+    numbers = _numbers(here, min(low for low, _ in ends), max(high for _, high in ends))
+    blocks, block_start, moments, sides, told, local, sums = _room(bounds, numbers.size)
+    tables = _tables()
+    workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
+    _gather(moments, block_start, numbers, tables.powers, sides, told)
+    workers.run(
+        _meet, len(sums), numbers, tables.above, tables.below, sides, told, local, sums,
+        small=is_small("heavy rows", 8 * len(sums)),
+    )  # fmt: skip
+    workers.run(
+        _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
+        pull, bend,
+    )  # fmt: skip
+    return factor * _in_order(sums)
+
+
+def _plan(arrangement: Arrangement) -> tuple[Integers, list[_Nodes]]:
+    """Runs of levels to enumerate, and the nodes by depth."""
+    level_start, query_start = arrangement.level_start, arrangement.query_start
+    open_ = np.column_stack([query_start[:-1], query_start[1:]])
+    runs, depths = [], []
+    while len(open_):
+        rows, pairs = _sizes(level_start, open_)
+        # The fewest sides are two: more groups than two are for many rows.
+        long = pairs > PAIRS_OF_ROW * rows + 2 * PAIRS_OF_SIDE
+        cuts = [_groups(level_start, int(bottom), int(top)) for bottom, top in open_[long]]
+        runs.append(open_[~long])
+        if cuts:
+            depths.append(_nodes([level_start[each] for each in cuts], arrangement))
+        inner = [pair for each in cuts for pair in pairwise(each) if pair[1] - pair[0] > 1]
+        open_ = np.array(inner, np.int64).reshape(-1, 2)
+    return np.concatenate([np.zeros((0, 2), np.int64), *runs]), depths
+
+
+def _nodes(bounds: list[Integers], arrangement: Arrangement) -> _Nodes:
+    heaviest = [b[0] + int(np.argmax(arrangement.weight[b[0] : b[-1]])) for b in bounds]
+    return _Nodes(
+        start=np.cumsum([0, *map(len, bounds)]),
+        bounds=np.concatenate(bounds),
+        factor=arrangement.outer[heaviest] / arrangement.weight[heaviest],
+    )
+
+
+def _sizes(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
+    """Rows and pairs of runs of levels (first, end) that do not overlap, by rising level."""
+    start = level_start.astype(np.float64)
+    first, end = start[runs[:, 0]], start[runs[:, 1]]
+    # Of n rows in levels of n_l there are (n² - sum n_l²) / 2 pairs.
+    squares = np.concatenate([[0.0], np.cumsum(np.diff(start) ** 2)])
+    within = squares[runs[:, 1]] - squares[runs[:, 0]]
+    return end - first, ((end - first) ** 2 - within) / 2
+
+
+def _groups(level_start: Integers, bottom: int, top: int) -> Integers:
+    """Levels at which the groups of a node begin, and its end: groups of about equal size."""
+    start = level_start[bottom : top + 1]
+    rows = start[-1] - start[0]
+    most = max(2, min(MOST_GROUPS, int(rows) // ROWS_OF_GROUP))
+    if top - bottom <= most:
+        return np.arange(bottom, top + 1)
+    middle = start[:-1] + start[1:] - 2 * start[0]
+    group = middle * most // (2 * rows)
+    cuts = bottom + 1 + np.flatnonzero(np.diff(group))
+    return np.concatenate([[bottom], cuts, [top]])
+
+
+# -- polynomials between cells ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """What the polynomials of the cells have to do with each other.
+
+    A row of `above` or `below` belongs to one number that a cell knows of the others: the moments
+    of the cells at most `NEAR` away, then what it is `TOLD` of the far ones. The columns are
+    the coefficients of the sums over the winners above a row, or the losers below it: of the value
+    (in `above` only), then by turns of pull and curvature. Rows of zeros make their number a
+    multiple of eight. `powers` are the coefficients of
+    ``exp(-j h x / 2)`` for the cell width h and j = 1 .. `TERMS`.
+    """
+
+    powers: Floats
+    above: Floats
+    below: Floats
+
+
+@lru_cache(maxsize=1)
+def _tables() -> _Tables:
+    points, to_coefficients = chebyshev(NODES)
+    to_powers = _powers_of_chebyshev().T @ to_coefficients
+    half = 0.5 / DENSITY
+    powers = np.exp(-half * np.outer(np.arange(1.0, TERMS + 1), points)) @ to_powers.T
+    apart = np.arange(-NEAR, NEAR + 1) / DENSITY
+    # By cells apart, point of the source and point of the target; sources on the right are above.
+    ahead = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
+    tables = []
+    for sign in (1.0, -1.0):
+        known = np.concatenate([_near_rows(ahead, sign, to_powers), _far_rows(powers, sign > 0)])
+        tables.append(np.concatenate([known, np.zeros((-len(known) % 8, 3 * NODES))]))
+    return _Tables(powers, tables[0], np.ascontiguousarray(tables[1][:, NODES:]))
+
+
+def _powers_of_chebyshev() -> Floats:
+    """Coefficients of the Chebyshev polynomials, one polynomial in each row."""
+    found = np.eye(NODES)
+    for a in range(2, NODES):
+        found[a] = 2.0 * np.roll(found[a - 1], 1) - found[a - 2]
+    return found
+
+
+def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
+    """Rows of the near cells; the margin is `sign` times how far the source is ahead."""
+    loss, margin = Logistic(), sign * ahead
+    kernels = loss.value(margin), sign * loss.slope(margin), loss.curvature(margin)
+    value, pull, bend = (to_powers @ each @ to_powers.T for each in kernels)
+    return np.concatenate([value, _by_turns(pull, bend)], axis=-1).reshape(-1, 3 * NODES)
+
+
+def _far_rows(powers: Floats, above: bool) -> Floats:
+    """Rows of what a cell is told of the far ones."""
+    number = np.arange(1.0, TERMS + 1)[:, None]
+    from_left = np.where(number % 2 == 1, 1.0, -1.0) * powers
+    from_right = from_left * (-1.0) ** np.arange(NODES)
+    rows = [
+        np.concatenate([each / number, _by_turns(sign * each, number * each)], axis=1)
+        for each, sign in ((from_right, -1.0), (from_left, 1.0))
+    ]
+    weight_left, distance, weight_right = np.zeros((3, 1, 3 * NODES))
+    if above:  # winners far on the left: a loss of -m, a slope of 1
+        weight_left[0, 1], weight_left[0, NODES] = 0.5 / DENSITY, -1.0
+        distance[0, 0] = 1.0
+    else:
+        weight_right[0, NODES] = 1.0
+    return np.concatenate([*rows, weight_left, distance, weight_right])
+
+
+def _by_turns(pull: Floats, bend: Floats) -> Floats:
+    return np.stack([pull, bend], axis=-1).reshape(*pull.shape[:-1], -1)
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sum_nodes(
+    begin, end, chosen, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
+    sums,
+):  # fmt: skip
+    """Nodes one by one, each as `_sum_large_node` does it."""
+    for at in range(begin, end):
+        node = chosen[at]
+        groups = bounds[start[node] : start[node + 1]]
+        here = scores[groups[0] : groups[-1]]
+        numbers = _numbers(here, here.min(), here.max())
+        blocks, block_start, moments, sides, told, local, parts = _room(groups, numbers.size)
+        _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
+        _gather(moments, block_start, numbers, powers, sides, told)
+        _meet(0, len(parts), numbers, above, below, sides, told, local, parts)
+        _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor[node],
+                     local, pull, bend)  # fmt: skip
+        sums[node] = factor[node] * _in_order(parts)
+
+
+@njit(cache=True, nogil=True)
+def _numbers(scores, least, greatest):
+    """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
+    first = np.floor(least * DENSITY)
+    cells = np.floor(greatest * DENSITY) - first + 1.0
+    # A score that is no number is greater than nothing, and must find no place out of bounds.
+    if cells <= max(MANY_CELLS, scores.size // ROWS_OF_CELL):
+        return first + np.arange(np.int64(cells))
+    return np.unique(np.floor(scores * DENSITY))
+
+
+@njit(cache=True, nogil=True)
+def _room(bounds, cells):
+    """Blocks of rows, group by group, and arrays for what is known of the cells.
+
+    `sides` has the moments of the groups above each group, of those below, and of its own.
+    """
+    groups = bounds.size - 1
+    most = max(1, MOST_MOMENTS // (cells * NODES))
+    size = max(BLOCK, -(-(bounds[-1] - bounds[0]) // most))
+    block_start = np.zeros(groups + 1, np.int64)
+    for group in range(groups):
+        rows = bounds[group + 1] - bounds[group]
+        block_start[group + 1] = block_start[group] + -(-rows // size)
+    blocks = np.empty((block_start[-1], 2), np.int64)
+    for group in range(groups):
+        for block in range(block_start[group], block_start[group + 1]):
+            low = bounds[group] + (block - block_start[group]) * size
+            blocks[block, 0], blocks[block, 1] = low, min(low + size, bounds[group + 1])
+    moments = np.zeros((len(blocks), cells, NODES))
+    sides = np.zeros((3, groups, cells, NODES))
+    told = np.zeros((2, groups, cells, TOLD))
+    local = np.zeros((groups, cells, 2 * NODES))
+    return blocks, block_start, moments, sides, told, local, np.zeros((groups * cells, 2))
+
+
+@njit(cache=True, nogil=True)
+def _cell_of(number, numbers, without_gap):
+    """Where a cell stands among `numbers`."""
+    if without_gap:
+        return np.int64(number - numbers[0])
+    low, high = 0, numbers.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[middle] < number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _have_no_gap(numbers):
+    return numbers[-1] - numbers[0] == numbers.size - 1
+
+
+@njit(cache=True, nogil=True)
+def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
+    """Moments of every block."""
+    without_gap = _have_no_gap(numbers)
+    for block in range(begin, end):
+        of_cells = moments[block]
+        for place in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[place] * DENSITY
+            number = np.floor(position)
+            x = 2.0 * (position - number) - 1.0
+            row = of_cells[_cell_of(number, numbers, without_gap)]
+            power = weight[place]
+            for a in range(NODES):
+                row[a] += power
+                power *= x
+
+
+@njit(cache=True, nogil=True)
+def _gather(moments, block_start, numbers, powers, sides, told):
+    """Moments of the groups above and below each group, and what far cells tell of them."""
+    groups = block_start.size - 1
+    for group in range(groups):
+        for block in range(block_start[group], block_start[group + 1]):
+            sides[2, group] += moments[block]
+    for group in range(1, groups):
+        sides[1, group] = sides[1, group - 1] + sides[2, group - 1]
+        _carry(sides[1, group], numbers, powers, told[1, group])
+    for group in range(groups - 2, -1, -1):
+        sides[0, group] = sides[0, group + 1] + sides[2, group + 1]
+        _carry(sides[0, group], numbers, powers, told[0, group])
+
+
+@njit(cache=True, nogil=True)
+def _carry(moments, numbers, powers, told):
+    """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
+    cells = numbers.size
+    other = np.empty(powers.shape)
+    for a in range(NODES):
+        other[:, a] = powers[:, a] * (1.0 - 2.0 * (a % 2))
+    enters = cells - 1
+    for cell in range(cells - 1, -1, -1):
+        here = told[cell]
+        if cell < cells - 1:
+            _decay(told[cell + 1, :TERMS], numbers[cell + 1] - numbers[cell], here[:TERMS])
+            here[TOLD - 1] = told[cell + 1, TOLD - 1]
+        while numbers[enters] - numbers[cell] > NEAR:
+            _enter(moments[enters], powers, numbers[enters] - numbers[cell], here[:TERMS])
+            here[TOLD - 1] += moments[enters, 0]
+            enters -= 1
+    enters = 0
+    for cell in range(cells):
+        here = told[cell]
+        if cell > 0:
+            before, gap = told[cell - 1], numbers[cell] - numbers[cell - 1]
+            _decay(before[TERMS : 2 * TERMS], gap, here[TERMS : 2 * TERMS])
+            here[TOLD - 3] = before[TOLD - 3]
+            here[TOLD - 2] = before[TOLD - 2] + before[TOLD - 3] * (gap / DENSITY)
+        while numbers[cell] - numbers[enters] > NEAR:
+            row, gap = moments[enters], numbers[cell] - numbers[enters]
+            _enter(row, other, gap, here[TERMS : 2 * TERMS])
+            here[TOLD - 3] += row[0]
+            here[TOLD - 2] += (row[0] * gap - 0.5 * row[1]) / DENSITY
+            enters += 1
+
+
+@njit(cache=True, nogil=True)
+def _decay(before, gap, here):
+    """Exponentials of a cell from those of the cell before, `gap` cells away."""
+    step, factor = np.exp(-gap / DENSITY), 1.0
+    for j in range(TERMS):
+        factor *= step
+        here[j] = before[j] * factor
+
+
+@njit(cache=True, nogil=True)
+def _enter(row, powers, gap, here):
+    """Add the exponentials of the rows of a cell `gap` cells away."""
+    if row[0] == 0.0:
+        return
+    step, factor = np.exp(-gap / DENSITY), 1.0
+    for j in range(TERMS):
+        factor *= step
+        total = 0.0
+        for a in range(NODES):
+            total += powers[j, a] * row[a]
+        here[j] += total * factor
+
+
+@njit(cache=True, nogil=True)
+def _meet(begin, end, numbers, above, below, sides, told, local, sums):
+    """Polynomials of the cells, counted group by group; value and mass of their losers."""
+    groups, cells = local.shape[0], local.shape[1]
+    known, found = np.zeros(above.shape[0]), np.empty(3 * NODES)
+    for count in range(begin, end):
+        group, cell = count // cells, count % cells
+        own = sides[2, group, cell]
+        if own[0] == 0.0:  # no row is here
+            continue
+        found[:] = 0.0
+        if group < groups - 1:
+            _know(sides[0, group], told[0, group], numbers, cell, known)
+            _add_rows(known, above, found)
+            for a in range(NODES):
+                sums[count, 0] += own[a] * found[a]
+                sums[count, 1] -= own[a] * found[NODES + 2 * a]
+        if group > 0:
+            _know(sides[1, group], told[1, group], numbers, cell, known)
+            _add_rows(known, below, found[NODES:])
+        local[group, cell] = found[NODES:]
+
+
+@njit(cache=True, nogil=True)
+def _know(moments, told, numbers, cell, known):
+    """What a cell knows of the others, in the order of the rows of `_Tables`."""
+    known[: (2 * NEAR + 1) * NODES] = 0.0
+    first = cell
+    while first > 0 and numbers[cell] - numbers[first - 1] <= NEAR:
+        first -= 1
+    for near in range(first, numbers.size):
+        gap = numbers[near] - numbers[cell]
+        if not gap <= NEAR:
+            break
+        row = np.int64(gap + NEAR) * NODES
+        for a in range(NODES):
+            known[row + a] = moments[near, a]
+    for far in range(TOLD):
+        known[(2 * NEAR + 1) * NODES + far] = told[cell, far]
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(known, table, found):
+    """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
+    for row in range(0, known.size, 8):
+        a, b, c, d = known[row], known[row + 1], known[row + 2], known[row + 3]
+        e, f, g, h = known[row + 4], known[row + 5], known[row + 6], known[row + 7]
+        if a == b == c == d == e == f == g == h == 0.0:
+            continue
+        rows = table[row : row + 8]
+        for j in range(found.size):
+            found[j] += (
+                ((a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j]))
+                + ((e * rows[4, j] + f * rows[5, j]) + (g * rows[6, j] + h * rows[7, j]))
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _read_blocks(
+    begin, end, blocks, block_start, scores, weight, numbers, factor, local, pull, bend
+):
+    """Add to pull and curvature of every row the polynomials of its cell.
+
+    Even and odd powers apart: the two sums do not wait for each other.
+    """
+    group, without_gap = 0, _have_no_gap(numbers)
+    for block in range(begin, end):
+        while block >= block_start[group + 1]:
+            group += 1
+        of_cells = local[group]
+        for place in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[place] * DENSITY
+            number = np.floor(position)
+            x = 2.0 * (position - number) - 1.0
+            square = x * x
+            row = of_cells[_cell_of(number, numbers, without_gap)]
+            up, bent = row[2 * NODES - 2], row[2 * NODES - 1]
+            odd_up, odd_bent = row[2 * NODES - 4], row[2 * NODES - 3]
+            for a in range(NODES - 3, 0, -2):
+                up = up * square + row[2 * a]
+                bent = bent * square + row[2 * a + 1]
+                odd_up = odd_up * square + row[2 * a - 2]
+                odd_bent = odd_bent * square + row[2 * a - 1]
+            up = up * square + row[0]
+            bent = bent * square + row[1]
+            own = weight[place] * factor
+            pull[place] += own * (up + x * odd_up)
+            bend[place] += own * (bent + x * odd_bent)
+
+
+@njit(cache=True, nogil=True)
+def _in_order(sums):
+    total = np.zeros(2)
+    for row in range(sums.shape[0]):
+        total[0] += sums[row, 0]
+        total[1] += sums[row, 1]
+    return total

@@ -1,0 +1,212 @@
+"""Logistic risk by cells of the score axis, against all pairs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import naive
+import strategies as some
+from precede import BoostedRanker, Judgments, PairRisk
+from precede.engine.workers import Workers
+from precede.risks import logistic_cells
+from precede.risks.logistic_cells import LogisticRisk, _plan
+
+
+@pytest.fixture
+def all_by_cells(monkeypatch):
+    """No pair of two grades is enumerated, however short the query."""
+    monkeypatch.setattr(logistic_cells, "PAIRS_OF_ROW", 0)
+    monkeypatch.setattr(logistic_cells, "PAIRS_OF_SIDE", 0)
+
+
+def state_of(made, scores, *, jobs=1, balance="pairs"):
+    """Value, mass, pull and curvature of the library, not normalised, one number a row."""
+    with Workers(jobs) as workers:
+        bound = PairRisk("logistic", balance=balance).bind(made, workers)
+        assert isinstance(bound, LogisticRisk)
+        state = bound.state(scores[bound.arrangement.order])
+        value, mass = np.exp([state.log_value, state.log_mass])
+        pull, bend = (bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state)))
+    return value, mass, pull, bend
+
+
+def all_pairs(grade, weight, scores):
+    """The same, and what a row wins and loses apart, from the matrix of all pairs."""
+    margin = scores[:, None] - scores[None, :]
+    pairs = (grade[:, None] > grade[None, :]) * weight[:, None] * weight[None, :]
+    with np.errstate(under="ignore"):
+        slope = pairs * np.exp(-np.logaddexp(0, margin))
+        bend = pairs * np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
+        value = (pairs * np.logaddexp(0, -margin)).sum()
+    return value, slope.sum(axis=1), slope.sum(axis=0), bend.sum(axis=0) + bend.sum(axis=1)
+
+
+@pytest.mark.parametrize("groups", ["two", "many"])
+@pytest.mark.parametrize("threads", ["between nodes", "inside nodes"])
+def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, monkeypatch):
+    """All kinds of judgments, by the twin in decimals; grades in two groups or one for each."""
+    monkeypatch.setattr(logistic_cells, "ROWS_OF_GROUP", 1 if groups == "many" else 2048)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 if threads == "inside nodes" else 1 << 16)
+
+    @given(some.judgments(), st.data())
+    @settings(max_examples=60)
+    def check(made, data):
+        balance = data.draw(st.sampled_from(["pairs", "queries"]))
+        spread = data.draw(st.sampled_from([1.0, 8.0, 64.0, 2000.0]))
+        scores = data.draw(some.scores(len(made), spread=spread))
+        twin, price = some.LOSSES["logistic"][1], naive.power_price(1)
+        expected = naive.risk(made, scores, twin, price, balance=balance)
+        if expected.mass < naive.Decimal("1e-290"):
+            return
+        value, mass, pull, bend = state_of(made, scores, jobs=2, balance=balance)
+        assert_allclose([value, mass], [float(expected.value), float(expected.mass)], rtol=1e-12)
+        assert_allclose(pull, [float(p) for p in expected.pull], rtol=0, atol=1e-12 * mass)
+        wanted = [float(c) for c in expected.curvature]
+        assert_allclose(bend, wanted, rtol=1e-12, atol=1e-13 * mass)
+
+    check()
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 5.0, 40.0, 300.0, 1e3, 1e5, 1e300])
+@pytest.mark.parametrize("levels", [2, 3, 7])
+def test_every_row_of_a_long_list_keeps_its_digits(levels, spread, all_by_cells):
+    """Relative errors, of rows far from all others too, where their sums are 1e-200."""
+    rng = np.random.default_rng(levels)
+    n = 1200
+    grade = rng.integers(0, levels, n).astype(float)
+    weight = rng.choice([1e-3, 0.5, 1.0, 3.0], n)
+    scores = spread * rng.standard_normal(n)
+    value, mass, pull, bend = state_of(Judgments(grade, weight=weight), scores)
+    expected, won, lost, bends = all_pairs(grade, weight, scores)
+    assert_allclose(value, expected, rtol=1e-12)
+    assert_allclose(mass, won.sum(), rtol=1e-12)
+    larger = np.maximum(won, lost)
+    usual = larger > 1e-280
+    short = (pull - (won - lost))[usual] / larger[usual]
+    assert_allclose(short, 0.0, atol=2e-13)
+    usual = bends > 1e-280
+    assert_allclose(bend[usual], bends[usual], rtol=2e-13)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("apart", [2.0, 3.0, 20.0, 36.5, 40.0, 300.0])
+def test_classes_far_apart_keep_the_digits_of_their_losses(apart, sign, all_by_cells):
+    """In order every sum is about exp(-m); reversed the curvature is, and the value -m."""
+    rng = np.random.default_rng(0)
+    grade = np.repeat([0.0, 1.0], 300)
+    scores = sign * apart * grade + 0.3 * rng.standard_normal(600)
+    found = state_of(Judgments(grade), scores)
+    value, won, lost, bends = all_pairs(grade, np.ones(600), scores)
+    for ours, theirs in zip(found, (value, won.sum(), won - lost, bends), strict=True):
+        assert_allclose(ours, theirs, rtol=1e-13)
+
+
+def test_lists_long_and_short_are_summed_together():
+    """Without any change of thresholds: some queries are enumerated, some are not."""
+    rng = np.random.default_rng(1)
+    qid = np.repeat([0, 1, 2, 3], [40, 900, 5, 1500])
+    grade = rng.integers(0, 4, qid.size).astype(float)
+    weight = rng.choice([0.5, 1.0, 2.0], qid.size)
+    scores = 2 * rng.standard_normal(qid.size)
+    made = Judgments(grade, qid, weight=weight)
+    runs, depths = _plan(made.arrange())
+    assert len(runs) >= 2
+    assert len(depths) >= 1
+    value, _, pull, bend = state_of(made, scores)
+    parts = [all_pairs(*(a[qid == q] for a in (grade, weight, scores))) for q in range(4)]
+    assert_allclose(value, sum(part[0] for part in parts), rtol=1e-12)
+    wanted = np.concatenate([won - lost for _, won, lost, _ in parts])
+    assert_allclose(pull, wanted, rtol=0, atol=1e-13 * np.abs(wanted).sum())
+    assert_allclose(bend, np.concatenate([part[3] for part in parts]), rtol=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_every_pair_is_in_one_node_or_run(data):
+    sizes = data.draw(st.lists(st.integers(1, 400), min_size=2, max_size=40))
+    levels = np.repeat(np.arange(len(sizes)), sizes)
+    qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
+    arrangement = Judgments(levels.astype(float), qid).arrange()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logistic_cells, "PAIRS_OF_SIDE", data.draw(st.sampled_from([0, 100, 10_000])))
+        patch.setattr(logistic_cells, "ROWS_OF_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
+        runs, depths = _plan(arrangement)
+    start = arrangement.level_start
+    count = sum(_count(start[bottom : top + 1]) for bottom, top in runs)
+    for nodes in depths:
+        ends = zip(nodes.start, nodes.start[1:], strict=False)
+        bounds = [nodes.bounds[first:last] for first, last in ends]
+        count += sum(_count(each) for each in bounds)
+        rows = np.concatenate([np.arange(each[0], each[-1]) for each in bounds])
+        assert np.unique(rows).size == rows.size  # no row is twice in one depth
+    assert count == arrangement.count_graded_pairs()
+
+
+def _count(bounds):
+    return int((np.diff(bounds) * (bounds[:-1] - bounds[0])).sum())
+
+
+@pytest.mark.parametrize("levels", [2, 6])
+@pytest.mark.parametrize("spread", [2.0, 1e5])
+def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
+    levels, spread, tiny_thresholds, monkeypatch
+):
+    """Blocks of fixed size, cells in order: equal bits, of nodes large and small."""
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 << 15)
+    rng = np.random.default_rng(levels)
+    n = 80_000
+    qid = np.where(np.arange(n) < 60_000, 0, np.arange(n) // 4000)
+    made = Judgments(rng.integers(0, levels, n), qid)
+    scores = spread * rng.standard_normal(n)
+    one = state_of(made, scores)
+    for jobs in (2, 5):
+        for ours, theirs in zip(state_of(made, scores, jobs=jobs), one, strict=True):
+            assert_array_equal(ours, theirs)
+
+
+def test_a_node_has_the_same_bits_whether_threads_share_it_or_not(monkeypatch):
+    rng = np.random.default_rng(0)
+    made = Judgments(rng.integers(0, 3, 40_000))
+    scores = 3 * rng.standard_normal(40_000)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1)
+    shared = state_of(made, scores, jobs=2)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 << 20)
+    for ours, theirs in zip(state_of(made, scores, jobs=2), shared, strict=True):
+        assert_array_equal(ours, theirs)
+
+
+def test_the_order_of_the_rows_of_a_long_list_changes_no_bit_of_a_fit():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((4000, 3)).round(2)
+    y = (X[:, 0] + rng.standard_normal(4000) > 0).astype(int)
+    order = rng.permutation(4000)
+    model = BoostedRanker(n_estimators=4)
+    expected = model.fit(X, y).predict(X)
+    assert_array_equal(model.fit(X[order], y[order]).predict(X), expected)
+
+
+def test_equal_scores_and_one_class():
+    """All margins are 0; and without a pair there is nothing to sum."""
+    n = 3000
+    grade = np.arange(n) % 3 == 0
+    pairs = 1000 * 2000
+    value, mass, pull, bend = state_of(Judgments(grade.astype(float)), np.full(n, -7.3))
+    assert_allclose([value, mass], [pairs * np.log(2), pairs / 2], rtol=1e-13)
+    assert_allclose(pull, np.where(grade, 1000.0, -500.0), rtol=1e-13)
+    assert_allclose(bend, np.where(grade, 500.0, 250.0), rtol=1e-13)
+    bound = PairRisk("logistic").bind(Judgments(np.ones(n)))
+    assert bound.state(np.zeros(0)).log_mass == -np.inf
+
+
+def test_masses_of_a_ranker_on_a_long_list():
+    rng = np.random.default_rng(3)
+    grade = rng.integers(0, 3, 1500).astype(float)
+    scores, values = rng.standard_normal(1500), rng.integers(0, 2, 1500)
+    found = PairRisk("logistic").masses(Judgments(grade), scores, values)
+    margin = scores[:, None] - scores[None, :]
+    mass = (grade[:, None] > grade[None, :]) / (1 + np.exp(margin))
+    ahead = values[:, None] - values[None, :]
+    expected = [mass[ahead == a].sum() / mass.sum() for a in (1, -1, 0)]
+    assert_allclose([found.right, found.wrong, found.tied], expected, rtol=1e-10)

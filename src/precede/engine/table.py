@@ -37,6 +37,10 @@ MISSING = 255
 MAX_BINS = 255
 # Bytes of a row copied at a time while binning: one cache line.
 LINE = 64
+# Columns of so many rows are sorted digit by digit, which for fewer would not pay for compiling.
+MANY_ROWS = 1 << 16
+# Bits of a digit, and how many digits are sorted by: all bits of single precision.
+DIGIT, DIGITS = 11, 3
 
 
 @dataclass(frozen=True)
@@ -254,19 +258,32 @@ def choose_cuts(
     values: Floats, weight: NDArray[np.int64] | None, max_bins: int
 ) -> tuple[Floats, tuple[float, float, bool]]:
     """Cut points of one column, with its least and greatest value and whether some miss."""
-    if weight is None:
-        ordered = np.sort(values)  # missing values come last
-        heavy = np.ones(1, np.int64)
-    else:
-        by_value = np.argsort(values, kind="stable")
-        ordered, heavy = values[by_value], weight[by_value]
-    finite = ordered.size - int(np.isnan(values).sum())
-    missing = finite < ordered.size
-    if finite == 0:
+    ordered, heavy = _sorted(values, weight)
+    missing = ordered.size < values.size
+    if ordered.size == 0:
         return np.zeros(0), (np.nan, np.nan, missing)
-    cut = _cut_points(ordered[:finite], heavy, max_bins)
+    cut = _cut_points(ordered, heavy, max_bins)
     # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
-    return cut, (float(ordered[0]) + 0.0, float(ordered[finite - 1]) + 0.0, missing)
+    return cut, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
+
+
+def _sorted(
+    values: NDArray[Any], weight: NDArray[np.int64] | None
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Values that are not missing in rising order, and their weights (1 stands for all)."""
+    if values.size >= MANY_ROWS and values.dtype in (np.float32, np.float64):
+        unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
+        bits = np.ascontiguousarray(values).view(unsigned)
+        heavy = np.ones(1, np.int64) if weight is None else weight
+        infinity = np.array(np.inf, values.dtype).view(unsigned)[()]
+        keys, heavy, done = _sort_by_digits(bits, infinity, heavy)
+        if done:
+            return keys.view(values.dtype), heavy
+    finite = values.size - int(np.isnan(values).sum())
+    if weight is None:
+        return np.sort(values)[:finite], np.ones(1, np.int64)  # missing values come last
+    by_value = np.argsort(values, kind="stable")[:finite]
+    return values[by_value], weight[by_value]
 
 
 def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
@@ -295,7 +312,94 @@ def _gather_dense(X, order, first, out, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _cut_points(ordered, weight, max_bins):
+def _sort_by_digits(
+    bits: NDArray[Any], infinity: int, weight: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int64], bool]:
+    """Sort floats, given as their bits, and leave out those that are missing: O(n) for a digit.
+
+    Numbers of double precision are sorted by their leading digits, then by insertion. If that
+    takes too long the last answer is False, and the others are of no use.
+    """
+    keys, heavy, low, high = _to_keys(bits, infinity, weight)
+    if keys.size == 0:
+        return keys, heavy, True
+    spare, other = np.empty_like(keys), np.empty_like(heavy)
+    length = 0
+    while length < 64 and (high - low) >> np.uint64(length) != 0:
+        length += 1
+    shift = np.uint64(max(0, length - DIGITS * DIGIT))
+    last = np.uint64((1 << DIGIT) - 1)
+    sizes = np.zeros((DIGITS, 1 << DIGIT), np.int64)
+    for i in range(keys.size):
+        key = (np.uint64(keys[i]) - low) >> shift
+        for digit in range(DIGITS):
+            sizes[digit, (key >> np.uint64(digit * DIGIT)) & last] += 1
+    for digit in range(DIGITS):
+        if sizes[digit].max() == keys.size:
+            continue
+        at = np.cumsum(sizes[digit]) - sizes[digit]
+        right = shift + np.uint64(digit * DIGIT)
+        for i in range(keys.size):
+            bucket = ((np.uint64(keys[i]) - low) >> right) & last
+            spare[at[bucket]] = keys[i]
+            if heavy.size > 1:
+                other[at[bucket]] = heavy[i]
+            at[bucket] += 1
+        keys, spare = spare, keys
+        heavy, other = other, heavy
+    done = shift == 0 or _insert(keys, heavy)
+    sign = np.uint64(1) << np.uint64(8 * keys.itemsize - 1)
+    for i in range(keys.size):
+        key = np.uint64(keys[i])
+        keys[i] = key - sign if key >= sign else (sign - key) + sign
+    return keys, heavy, done
+
+
+@njit(cache=True, nogil=True)
+def _to_keys(
+    bits: NDArray[Any], infinity: int, weight: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int64], int, int]:
+    """Integers in the order of the floats, their weights, and the least and the greatest.
+
+    A float is a sign and a size. -0 and 0 become one; missing values are left out.
+    """
+    even = weight.size == 1
+    keys = np.empty_like(bits)
+    heavy = np.ones(1 if even else bits.size, np.int64)
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    count, low, high = 0, ~np.uint64(0), np.uint64(0)
+    for i in range(bits.size):
+        size = np.uint64(bits[i]) & (sign - np.uint64(1))
+        key = sign - size if np.uint64(bits[i]) & sign else sign + size
+        keys[count] = key
+        if not even:
+            heavy[count] = weight[i]
+        if size <= infinity:
+            count += 1
+            low, high = min(low, key), max(high, key)
+    return keys[:count], heavy if even else heavy[:count], low, high
+
+
+@njit(cache=True, nogil=True)
+def _insert(keys: NDArray[Any], heavy: NDArray[np.int64]) -> bool:
+    """Sort by insertion what is nearly sorted; False if it is not."""
+    moves, most = 0, 4 * keys.size
+    for i in range(1, keys.size):
+        key, weight, at = keys[i], heavy[min(i, heavy.size - 1)], i
+        while at > 0 and keys[at - 1] > key and moves < most:
+            keys[at] = keys[at - 1]
+            if heavy.size > 1:
+                heavy[at] = heavy[at - 1]
+            at -= 1
+            moves += 1
+        keys[at] = key
+        if heavy.size > 1:
+            heavy[at] = weight
+    return moves < most
+
+
+@njit(cache=True, nogil=True)
+def _cut_points(ordered: NDArray[Any], weight: NDArray[np.int64], max_bins: int) -> Floats:
     """Cuts between distinct values, or bins of about equal weight if there are too many.
 
     ::
@@ -304,11 +408,11 @@ def _cut_points(ordered, weight, max_bins):
         bins     [ a b ] [ c, heavier than a bin ] [ d e f ...
     """
     even = weight.size == 1
-    distinct, total = 1, np.int64(0)
-    for i in range(ordered.size):
-        total += 1 if even else weight[i]
-        if i > 0 and ordered[i] != ordered[i - 1]:
-            distinct += 1
+    total = ordered.size if even else weight.sum()
+    distinct, i = 1, 1  # no more than max_bins + 1 are counted
+    while i < ordered.size and distinct <= max_bins:
+        distinct += ordered[i] != ordered[i - 1]
+        i += 1
     cuts = np.empty(min(distinct, max_bins) - 1)
     count = 0
     left, bins, here = total, max_bins, np.int64(0)
@@ -323,10 +427,14 @@ def _cut_points(ordered, weight, max_bins):
         full = distinct <= max_bins or here * bins >= left
         if not full:  # a heavy value next starts a bin of its own
             ahead, j = np.int64(0), i
+            if even:
+                far = i + (total - 1) // max_bins
+                full = far < ordered.size and ordered[far] == ordered[i]
+                j = ordered.size
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
-                ahead += 1 if even else weight[j]
+                ahead += weight[j]
                 j += 1
-            full = ahead * max_bins >= total
+            full = full or ahead * max_bins >= total
         if full:
             cut = np.float64(value) / 2 + np.float64(ordered[i]) / 2
             if not value <= cut < ordered[i]:

@@ -7,7 +7,7 @@ feature means that the value exceeds exactly c cut points; 255 means missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+# Least and greatest value of a column, and whether some are missing.
+Ends = tuple[float, float, bool]
 
 MISSING = 255
 MAX_BINS = 255
@@ -70,7 +73,7 @@ class Bins:
         return len(self.cuts)
 
     @property
-    def n_bins(self) -> NDArray[np.int64]:
+    def n_bins(self) -> Integers:
         """Number of bins of finite values of each feature."""
         return np.array([cut.size + 1 for cut in self.cuts], np.int64)
 
@@ -89,7 +92,7 @@ class Table:
 
     streamed: ClassVar[bool] = False
 
-    def __init__(self, X: Any, codes: NDArray[np.uint8], bins: Bins, order: NDArray):
+    def __init__(self, X: Any, codes: NDArray[np.uint8], bins: Bins, order: Integers) -> None:
         self.X = X
         self.codes = codes
         self.bins = bins
@@ -100,7 +103,7 @@ class Table:
         cls,
         X: Any,
         *,
-        order: NDArray | None = None,
+        order: Integers | None = None,
         weight: Floats | None = None,
         max_bins: int = MAX_BINS,
         workers: Workers | None = None,
@@ -120,39 +123,28 @@ class Table:
         order = np.arange(X.shape[0]) if order is None else order
         integers = integer_weights(weight)
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        cuts: list[Floats] = []
-        ends: list[tuple[float, float, bool]] = []
 
-        def bin_column(values: Floats, feature: int) -> tuple[Floats, tuple[float, float, bool]]:
+        def bin_column(values: NDArray[Any], feature: int) -> tuple[Floats, Ends]:
             cut, end = choose_cuts(values, integers, int(max_bins))
             encode(values, cut, codes[feature])
             return cut, end
 
-        pool = workers or Workers(1)
-        for first, columns in _column_groups(X, order, pool):
-            found = pool.run(
-                lambda low, high, c=columns, f=first: [
-                    bin_column(c[j], f + j) for j in range(low, high)
-                ],
-                len(columns),
-                small=is_small("rows", order.size),
-            )
-            for cut, end in (pair for part in found for pair in part):
-                cuts.append(cut)
-                ends.append(end)
+        cuts, ends = zip(*_for_columns(X, order, workers or Workers(1), bin_column), strict=True)
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
-        return cls(X, codes, Bins(tuple(cuts), low, high, missing.astype(bool)), order)
+        return cls(X, codes, Bins(cuts, low, high, missing.astype(bool)), order)
 
     @classmethod
     def like(
-        cls, X: Any, bins: Bins, *, order: NDArray | None = None, workers: Workers | None = None
+        cls, X: Any, bins: Bins, *, order: Integers | None = None, workers: Workers | None = None
     ) -> Table:
         """Bin other rows by cut points already chosen: O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        for first, columns in _column_groups(X, order, workers or Workers(1)):
-            for j, values in enumerate(columns):
-                encode(values, bins.cuts[first + j], codes[first + j])
+
+        def bin_column(values: NDArray[Any], feature: int) -> None:
+            encode(values, bins.cuts[feature], codes[feature])
+
+        _for_columns(X, order, workers or Workers(1), bin_column)
         return cls(X, codes, bins, order)
 
     @property
@@ -174,13 +166,11 @@ class Table:
         """
         return self.integer_histogram(to_integers(pull)) / SCALE
 
-    def integer_histogram(
-        self, integers: NDArray[np.int64], features: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
+    def integer_histogram(self, integers: Integers, features: Integers | None = None) -> Integers:
         """Sum integers over every bin of every feature, or of some: O(n) for each."""
         return Histograms(self).sums(integers, features)
 
-    def release(self, features: NDArray[np.int64]) -> None:
+    def release(self, features: Integers) -> None:
         """Say that the codes of these features are not needed for a while."""
 
     def column(self, feature: int) -> Floats:
@@ -189,7 +179,7 @@ class Table:
         _gather(self.X, self.order, feature, column, 0, self.order.size)
         return column[0]
 
-    def rows(self) -> NDArray:
+    def rows(self) -> NDArray[Any]:
         """Raw rows in the order of the places: a copy, for rankers that know nothing of bins."""
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
@@ -206,19 +196,19 @@ class Table:
         )
         return keys
 
-    def reorder(self, old: NDArray) -> Table:
+    def reorder(self, old: Integers) -> Table:
         """Move the places, in place: new place p was place ``old[p]``."""
         for feature in range(self.n_features):
             self.codes[feature] = self.codes[feature][old]
         self.order = self.order[old]
         return self
 
-    def block(self, places: NDArray | slice) -> Table:
+    def block(self, places: NDArray[Any] | slice) -> Table:
         """Some of the places as a table of their own."""
         return Table(self.X, self.codes[:, places], self.bins, self.order[places])
 
 
-def integer_weights(weight: Floats | None, total: float | None = None) -> NDArray[np.int64] | None:
+def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:
     """Weights as integers, so that sums over equal values do not depend on their order.
 
     None stands for equal weights. `total` is their sum, if others have weights as well.
@@ -230,22 +220,37 @@ def integer_weights(weight: Floats | None, total: float | None = None) -> NDArra
     return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 
-def _column_groups(X: Any, order: NDArray, workers: Workers) -> Iterator[tuple[int, NDArray]]:
-    """A few columns at a time as contiguous rows, in the order of the places."""
+def _for_columns(
+    X: Any,
+    order: Integers,
+    workers: Workers,
+    bin_column: Callable[[NDArray[Any], int], Any],
+) -> list[Any]:
+    """Call ``bin_column(values, feature)`` for every column, in the order of the places.
+
+    A few columns are copied at a time, as many as fill a cache line of X.
+    """
+    small = is_small("rows", order.size)
     group = max(1, LINE // X.dtype.itemsize)
     columns = np.empty((group, order.size), X.dtype)
+    found: list[Any] = []
     for first in range(0, X.shape[1], group):
-        width = min(group, X.shape[1] - first)
-        part = columns[:width]
+        part = columns[: min(group, X.shape[1] - first)]
         workers.run(
             lambda low, high, f=first, p=part: _gather(X, order, f, p, low, high),
             order.size,
-            small=is_small("rows", order.size) or scipy.sparse.issparse(X),
+            small=small or scipy.sparse.issparse(X),
         )
-        yield first, part
+        parts = workers.run(
+            lambda low, high, f=first, p=part: [bin_column(p[j], f + j) for j in range(low, high)],
+            len(part),
+            small=small,
+        )
+        found += [each for answers in parts for each in answers]
+    return found
 
 
-def _gather(X: Any, order: NDArray, first: int, out: NDArray, low: int, high: int) -> None:
+def _gather(X: Any, order: Integers, first: int, out: NDArray[Any], low: int, high: int) -> None:
     """Copy columns first, first+1, ... of X, rows ``order[low:high]``, into the rows of out."""
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
@@ -255,8 +260,8 @@ def _gather(X: Any, order: NDArray, first: int, out: NDArray, low: int, high: in
 
 
 def choose_cuts(
-    values: Floats, weight: NDArray[np.int64] | None, max_bins: int
-) -> tuple[Floats, tuple[float, float, bool]]:
+    values: NDArray[Any], weight: Integers | None, max_bins: int
+) -> tuple[Floats, Ends]:
     """Cut points of one column, with its least and greatest value and whether some miss."""
     ordered, heavy = _sorted(values, weight)
     missing = ordered.size < values.size
@@ -267,16 +272,14 @@ def choose_cuts(
     return cut, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
 
 
-def _sorted(
-    values: NDArray[Any], weight: NDArray[np.int64] | None
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _sorted(values: NDArray[Any], weight: Integers | None) -> tuple[NDArray[Any], Integers]:
     """Values that are not missing in rising order, and their weights (1 stands for all)."""
     if values.size >= MANY_ROWS and values.dtype in (np.float32, np.float64):
         unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
         bits = np.ascontiguousarray(values).view(unsigned)
         heavy = np.ones(1, np.int64) if weight is None else weight
-        infinity = np.array(np.inf, values.dtype).view(unsigned)[()]
-        keys, heavy, done = _sort_by_digits(bits, infinity, heavy)
+        infinity = np.full(1, np.inf, values.dtype).view(unsigned)[0]
+        keys, heavy, done = _sort_by_digits(bits, np.uint64(infinity), heavy)
         if done:
             return keys.view(values.dtype), heavy
     finite = values.size - int(np.isnan(values).sum())
@@ -286,7 +289,7 @@ def _sorted(
     return values[by_value], weight[by_value]
 
 
-def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
+def encode(values: NDArray[Any], cuts: Floats, codes: NDArray[np.uint8]) -> None:
     """Write the code of every value: how many cuts lie below it; 255 if it is missing.
 
     >>> codes = np.empty(3, np.uint8)
@@ -302,7 +305,9 @@ def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _gather_dense(X, order, first, out, low, high):
+def _gather_dense(
+    X: NDArray[Any], order: Integers, first: int, out: NDArray[Any], low: int, high: int
+) -> None:
     """Sixty-four rows at a time, so that a cache line read for one column serves the next."""
     for block in range(low, high, 64):
         end = min(block + 64, high)
@@ -313,8 +318,8 @@ def _gather_dense(X, order, first, out, low, high):
 
 @njit(cache=True, nogil=True)
 def _sort_by_digits(
-    bits: NDArray[Any], infinity: int, weight: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int64], bool]:
+    bits: NDArray[Any], infinity: np.uint64, weight: Integers
+) -> tuple[NDArray[Any], Integers, bool]:
     """Sort floats, given as their bits, and leave out those that are missing: O(n) for a digit.
 
     Numbers of double precision are sorted by their leading digits, then by insertion. If that
@@ -357,8 +362,8 @@ def _sort_by_digits(
 
 @njit(cache=True, nogil=True)
 def _to_keys(
-    bits: NDArray[Any], infinity: int, weight: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int64], int, int]:
+    bits: NDArray[Any], infinity: np.uint64, weight: Integers
+) -> tuple[NDArray[Any], Integers, np.uint64, np.uint64]:
     """Integers in the order of the floats, their weights, and the least and the greatest.
 
     A float is a sign and a size. -0 and 0 become one; missing values are left out.
@@ -381,7 +386,7 @@ def _to_keys(
 
 
 @njit(cache=True, nogil=True)
-def _insert(keys: NDArray[Any], heavy: NDArray[np.int64]) -> bool:
+def _insert(keys: NDArray[Any], heavy: Integers) -> bool:
     """Sort by insertion what is nearly sorted; False if it is not."""
     moves, most = 0, 4 * keys.size
     for i in range(1, keys.size):
@@ -399,7 +404,7 @@ def _insert(keys: NDArray[Any], heavy: NDArray[np.int64]) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _cut_points(ordered: NDArray[Any], weight: NDArray[np.int64], max_bins: int) -> Floats:
+def _cut_points(ordered: NDArray[Any], weight: Integers, max_bins: int) -> Floats:
     """Cuts between distinct values, or bins of about equal weight if there are too many.
 
     ::
@@ -438,7 +443,7 @@ def _cut_points(ordered: NDArray[Any], weight: NDArray[np.int64], max_bins: int)
         if full:
             cut = np.float64(value) / 2 + np.float64(ordered[i]) / 2
             if not value <= cut < ordered[i]:
-                cut = value
+                cut = np.float64(value) + 0.0  # 0, not -0, whichever came first
             cuts[count] = cut
             count += 1
             left -= here
@@ -448,7 +453,7 @@ def _cut_points(ordered: NDArray[Any], weight: NDArray[np.int64], max_bins: int)
 
 
 @njit(cache=True, nogil=True)
-def _encode(values, cuts, codes):
+def _encode(values: NDArray[Any], cuts: Floats, codes: NDArray[np.uint8]) -> None:
     """Number of cuts below each value, by a binary search without a branch or a loop.
 
     A loop over the eight steps is five times slower: the processor cannot see its end.
@@ -467,7 +472,7 @@ def _encode(values, cuts, codes):
 
 
 @njit(cache=True, nogil=True)
-def mix_codes(low, high, codes, keys):
+def mix_codes(low: int, high: int, codes: NDArray[np.uint8], keys: NDArray[np.uint64]) -> None:
     """Let the codes of the places low..high, feature by feature, into their keys."""
     for feature in range(codes.shape[0]):
         column = codes[feature]

@@ -155,7 +155,7 @@ class Tree(Ranker):
             depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
         return depth[0] if depth else 0
 
-    def __call__(self, X: NDArray) -> Floats:
+    def __call__(self, X: NDArray[Any]) -> Floats:
         """Value of each row."""
         return self._values(X, np.arange(X.shape[0]))
 
@@ -163,7 +163,7 @@ class Tree(Ranker):
         """Value of each place, from the raw rows without copying them."""
         return self._values(table.X, table.order)
 
-    def _values(self, X: Any, order: NDArray) -> Floats:
+    def _values(self, X: Any, order: Integers) -> Floats:
         values = np.empty(order.size)
         if not self.split_feature:
             values[:] = self.value[0]
@@ -179,7 +179,7 @@ class Tree(Ranker):
         return values
 
     @cached_property
-    def _arrays(self) -> tuple[NDArray, ...]:
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
         start, bits = _bitsets(self.categories, len(self.split_feature))
         return (
             np.array(self.split_feature, np.int64),
@@ -214,13 +214,13 @@ class Tree(Ranker):
         return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
 
 
-def _listed(values: Any) -> tuple:
+def _listed(values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple | np.ndarray):
         raise ValueError(f"a tree is made of lists, not {shown(values)}")
     return tuple(values)
 
 
-def _numbers_of(values: Any, kind: type, name: str) -> tuple:
+def _numbers_of(values: Any, kind: type, name: str) -> tuple[Any, ...]:
     """A tuple of int or float; spelled-out infinities are numbers, anything else is refused."""
     return tuple(_one_number(value, kind, name) for value in _listed(values))
 
@@ -237,7 +237,9 @@ def _one_number(value: Any, kind: type, name: str) -> Any:
         raise ValueError(f"{name} of a tree holds too large a number") from error
 
 
-def _bitsets(categories: tuple[tuple[int, ...], ...], splits: int) -> tuple[NDArray, NDArray]:
+def _bitsets(
+    categories: tuple[tuple[int, ...], ...], splits: int
+) -> tuple[Integers, NDArray[np.uint32]]:
     """Sets of categories as bits; ``start[j] == start[j + 1]`` for a split by threshold."""
     words = [np.zeros(max(each, default=-1) // 32 + 1, np.uint32) for each in categories]
     for word, each in zip(words, categories, strict=True):

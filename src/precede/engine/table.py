@@ -423,24 +423,25 @@ def _cut_points(ordered: NDArray[Any], weight: Integers, max_bins: int) -> Float
     left, bins, here = total, max_bins, np.int64(0)
     i = 0
     while i < ordered.size and count < cuts.size:
-        value = ordered[i]
-        while i < ordered.size and ordered[i] == value:
-            here += 1 if even else weight[i]
-            i += 1
+        if even and distinct > max_bins:
+            end = _end_of_bin(ordered, i, left, bins, max_bins)
+            here, i = end - i, end
+        else:
+            value = ordered[i]
+            while i < ordered.size and ordered[i] == value:
+                here += 1 if even else weight[i]
+                i += 1
         if i == ordered.size:
             break
-        full = distinct <= max_bins or here * bins >= left
+        full = even or distinct <= max_bins or here * bins >= left
         if not full:  # a heavy value next starts a bin of its own
             ahead, j = np.int64(0), i
-            if even:
-                far = i + (total - 1) // max_bins
-                full = far < ordered.size and ordered[far] == ordered[i]
-                j = ordered.size
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
                 ahead += weight[j]
                 j += 1
-            full = full or ahead * max_bins >= total
+            full = ahead * max_bins >= total
         if full:
+            value = ordered[i - 1]
             cut = np.float64(value) / 2 + np.float64(ordered[i]) / 2
             if not value <= cut < ordered[i]:
                 cut = np.float64(value) + 0.0  # 0, not -0, whichever came first
@@ -450,6 +451,37 @@ def _cut_points(ordered: NDArray[Any], weight: Integers, max_bins: int) -> Float
             bins -= 1
             here = np.int64(0)
     return cuts[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def _end_of_bin(ordered: NDArray[Any], first: int, left: int, bins: int, max_bins: int) -> int:
+    """Where the bin that starts at `first` ends, of values of equal weight.
+
+    It is full with the value at `target`, unless a heavy value comes before: one that is there
+    `heavy` times and so meets one of the places that are looked at.
+    """
+    target = first + (left - 1) // bins
+    heavy = (ordered.size - 1) // max_bins + 1
+    place = first
+    while place < target:
+        place = min(place + heavy, target)
+        start = _first_beyond(ordered, ordered[place], first, place, False)
+        far = start + heavy - 1
+        if start > first and far < ordered.size and ordered[far] == ordered[start]:
+            return start
+    return _first_beyond(ordered, ordered[target], target, ordered.size, True)
+
+
+@njit(cache=True, nogil=True)
+def _first_beyond(ordered: NDArray[Any], value: float, low: int, high: int, equal: bool) -> int:
+    """First place from `low` on with more than the value, or as much unless `equal`; or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < value or (equal and ordered[middle] == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @njit(cache=True, nogil=True)

@@ -285,7 +285,27 @@ def exact_cuts(values):
     cuts = []
     for a, b in pairwise(distinct):
         cut = a / 2 + b / 2
-        cuts.append(cut if a <= cut < b else a)
+        cuts.append(cut if a <= cut < b else a + 0.0)  # 0.0, never -0.0
+    return cuts
+
+
+def quantile_cuts(values, weights, max_bins):
+    """Cuts between bins of about equal weight; between all neighbours if they are few."""
+    held = {}
+    for value, weight in zip(values, weights, strict=True):
+        if not math.isnan(value):
+            held[float(value)] = held.get(float(value), 0) + int(weight)
+    distinct = sorted(held)
+    if len(distinct) <= max_bins:
+        return exact_cuts(distinct)
+    total = left = sum(held.values())
+    cuts, here = [], 0
+    for a, b in pairwise(distinct):
+        here += held[a]
+        bins = max_bins - len(cuts)
+        if bins > 1 and (here * bins >= left or held[b] * max_bins >= total):
+            cuts += exact_cuts([a, b])
+            left, here = left - here, 0
     return cuts
 
 

@@ -16,7 +16,7 @@ def tree_value(tree, row):
         x = float(row[tree.split_feature[node]])
         named = tree.categories[node] if tree.categories else ()
         if named:
-            left = not math.isnan(x) and x >= 0 and int(x) in named
+            left = math.isfinite(x) and x >= 0 and int(x) in named
         elif math.isnan(x):
             left = tree.missing_left[node]
         else:

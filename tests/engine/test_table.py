@@ -11,8 +11,9 @@ from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
+from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
-from precede.engine.table import MISSING, Table
+from precede.engine.table import MANY_ROWS, MISSING, Table, choose_cuts
 from precede.engine.workers import Workers
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
@@ -119,8 +120,64 @@ def test_a_cut_lies_between_its_neighbours_however_near_or_far(low, high):
     assert_array_equal(table.codes[0], [0, 1])
 
 
+NEAR_ONE = st.integers(-30, 30).map(lambda k: 1.0 + k * 2.0**-52)
+SIMPLE = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, math.inf, -math.inf, math.nan, 1e300, 5e-324])
+SINGLE = st.floats(width=32)
+
+
+@given(st.data(), st.sampled_from([np.float32, np.float64]), st.integers(2, 12), st.booleans())
+def test_cuts_of_long_columns_are_those_of_sorted_values(data, dtype, max_bins, weighted):
+    """Digit by digit, then by insertion; columns of any length, so that examples may be short."""
+    cells = data.draw(st.sampled_from([SIMPLE, SINGLE, st.floats(), NEAR_ONE, NEAR_ONE | SIMPLE]))
+    with np.errstate(over="ignore"):
+        values = np.array(data.draw(st.lists(cells, max_size=60))).astype(dtype)
+    weights = np.ones(values.size, np.int64)
+    if weighted:
+        heavy = st.sampled_from([1, 2, 3, 1000, 2**40])
+        weights = np.array([data.draw(heavy) for _ in weights], np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "MANY_ROWS", 1)
+        cuts, ends = choose_cuts(values, weights if weighted else None, max_bins)
+    expected = np.array(naive.quantile_cuts(values, weights, max_bins))
+    assert cuts.tobytes() == expected.astype(np.float64).tobytes()
+    present = values[~np.isnan(values)].astype(float)
+    assert ends[2] == (present.size < values.size)
+    assert_array_equal(ends[0], present.min() if present.size else math.nan)
+    assert_array_equal(ends[1], present.max() if present.size else math.nan)
+    assert not present.size or (str(ends[0]) != "-0.0" and str(ends[1]) != "-0.0")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["normal", "few", "clustered", "missing"])
+def test_long_and_short_columns_are_sorted_alike(kind, dtype, weighted, monkeypatch):
+    """`clustered` has all leading digits equal but one: insertion gives up and np.sort is asked."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(0, 1, MANY_ROWS)
+    if kind == "few":
+        values = values.round(1)
+    if kind == "clustered":
+        values = 1 + 1e-13 * values
+        values[7] = -1e30
+    if kind == "missing":
+        values[rng.random(values.size) < 0.3] = math.nan
+    values = values.astype(dtype)
+    weight = rng.integers(1, 9, values.size) if weighted else None
+    found = choose_cuts(values, weight, 255)
+    monkeypatch.setattr(table_module, "MANY_ROWS", values.size + 1)
+    expected = choose_cuts(values, weight, 255)
+    assert found[0].tobytes() == expected[0].tobytes()
+    assert found[1] == expected[1]
+    bits = values.view(np.uint32 if dtype == np.float32 else np.uint64)
+    infinity = np.full(1, np.inf, dtype).view(bits.dtype)[0]
+    done = table_module._sort_by_digits(bits, np.uint64(infinity), np.ones(1, np.int64))[2]
+    assert done == (kind != "clustered" or dtype == np.float32)
+
+
 def test_minus_zero_is_zero():
     assert Table.build(np.array([[0.0], [-0.0]])).bins.n_bins[0] == 1
+    for column in ([0.0, -0.0, math.inf], [-0.0, 0.0, math.inf]):
+        assert str(Table.build(np.array([column]).T).bins.cuts[0][0]) == "0.0"
 
 
 @pytest.mark.parametrize("max_bins", [1, 256, 2.5, True, -3])

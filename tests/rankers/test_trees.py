@@ -37,10 +37,13 @@ from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.model import Ensemble, plain
 from precede.rankers.base import ranker_from_dict
-from precede.rankers.trees import Forest, tree_from_lightgbm, tree_from_sklearn
+from precede.rankers.trees import Forest, _Masks, _Nodes, tree_from_lightgbm, tree_from_sklearn
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
-AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.0, 7.0, 31.0, 32.0, 33.0, 64.0, 0.5, 1e300, -1e300, math.nan]
+AWKWARD = [
+    0.0, -0.0, 1.0, -1.0, 2.0, 7.0, 31.0, 32.0, 33.0, 64.0, 0.5, 0.1, 1e300, -1e300, 1e-50, -1e-50,
+    math.inf, -math.inf, math.nan,
+]  # fmt: skip
 
 
 @st.composite
@@ -97,12 +100,55 @@ def test_a_forest_is_the_sum_of_its_trees(grown, X, dtype):
     expected = np.zeros(len(X))
     for tree, weight in zip(grown, weights, strict=True):
         expected += weight * tree(X)
-    scores = np.zeros(len(X))
-    Forest(grown, weights).add_to(scores, X)
-    np.testing.assert_array_equal(scores, expected)
+    for layout in (_Masks, _Nodes):
+        scores = np.zeros(len(X))
+        forest = Forest(grown, weights)
+        forest._layout = layout(grown, weights, forest.features)
+        forest.add_to(scores, X)
+        np.testing.assert_array_equal(scores, expected)
     ensemble = Ensemble(list(grown), weights, 3)
     np.testing.assert_array_equal(ensemble.predict(X), expected)
     np.testing.assert_array_equal(list(ensemble.staged_predict(X))[-1], expected)
+
+
+def lopsided(leaves, side, seed):
+    """A tree as deep as can be (side 0 or 1), or one split at random (None)."""
+    rng = np.random.default_rng(seed)
+    children = np.zeros((2, leaves - 1), int)
+    open_ends = [(0, 0), (0, 1)]
+    for split in range(1, leaves - 1):
+        at = rng.integers(len(open_ends)) if side is None else len(open_ends) - 2 + side
+        before, end = open_ends.pop(at)
+        children[end, before] = split
+        open_ends += [(split, 0), (split, 1)]
+    for leaf, (before, end) in enumerate(open_ends):
+        children[end, before] = -1 - leaf
+    return Tree(
+        rng.integers(0, 5, leaves - 1), rng.normal(0, 1, leaves - 1),
+        rng.integers(0, 2, leaves - 1), children[0], children[1], np.arange(leaves) / 7,
+        (1,) * leaves, (1.0,) * (leaves - 1),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("leaves", [2, 63, 64, 65, 300])
+def test_deep_and_lopsided_trees_are_scored_as_by_hand(leaves, dtype):
+    """Up to 64 leaves are bits of a word; 150 rows are two blocks and a part of one."""
+    grown = [lopsided(leaves, side, seed) for seed, side in enumerate((0, 1, None, None))]
+    assert leaves == 2 or grown[0].depth == grown[1].depth == leaves - 1
+    rng = np.random.default_rng(leaves)
+    X = rng.normal(0, 2, (150, 5)).astype(dtype)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    # Values on and beside the thresholds.
+    X[:40, 0] = np.resize([t for tree in grown for t in tree.threshold], 40)
+    X[:20, 0] = np.nextafter(X[:20, 0], dtype(np.inf))
+    expected = np.zeros(len(X))
+    for tree in grown:
+        expected += 0.3 * np.array([naive_trees.tree_value(tree, row) for row in X])
+    for order in "CF":
+        scores = np.zeros(len(X))
+        Forest(grown, [0.3] * 4).add_to(scores, np.asarray(X, order=order))
+        np.testing.assert_array_equal(scores, expected)
 
 
 def test_blocks_and_threads_leave_no_trace():

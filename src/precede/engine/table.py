@@ -7,7 +7,7 @@ feature means that the value exceeds exactly c cut points; 255 means missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histogram import Histograms
 from precede.engine.workers import Workers, is_small
@@ -34,7 +35,8 @@ __all__ = [
     "mix_codes",
 ]
 
-Floats = NDArray[np.float64]
+# Least and greatest value of a column, and whether some are missing.
+Ends = tuple[float, float, bool]
 
 MISSING = 255
 MAX_BINS = 255
@@ -42,6 +44,10 @@ MAX_BINS = 255
 MOST_CATEGORIES = 1 << 24
 # Bytes of a row copied at a time while binning: one cache line.
 LINE = 64
+# Columns of so many rows are sorted digit by digit, which for fewer would not pay for compiling.
+MANY_ROWS = 1 << 16
+# Bits of a digit, and how many digits are sorted by: all bits of single precision.
+DIGIT, DIGITS = 11, 3
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class Bins:
     cuts: tuple[Floats, ...]
     low: Floats
     high: Floats
-    has_missing: NDArray[np.bool_]
+    has_missing: Flags
     categories: Mapping[int, Floats] = field(default_factory=dict)
 
     @property
@@ -74,11 +80,11 @@ class Bins:
         return len(self.cuts)
 
     @property
-    def n_bins(self) -> NDArray[np.int64]:
+    def n_bins(self) -> Integers:
         """Number of bins of finite values of each feature."""
         return np.array([cut.size + 1 for cut in self.cuts], np.int64)
 
-    def encode(self, feature: int, values: Floats, codes: NDArray[np.uint8]) -> None:
+    def encode(self, feature: int, values: Floats, codes: Bytes) -> None:
         """Write the code of every value of a feature."""
         if feature in self.categories:
             encode_categories(values, self.categories[feature], codes)
@@ -100,7 +106,7 @@ class Table:
 
     streamed: ClassVar[bool] = False
 
-    def __init__(self, X: Any, codes: NDArray[np.uint8], bins: Bins, order: NDArray):
+    def __init__(self, X: Any, codes: Bytes, bins: Bins, order: Integers) -> None:
         self.X = X
         self.codes = codes
         self.bins = bins
@@ -111,7 +117,7 @@ class Table:
         cls,
         X: Any,
         *,
-        order: NDArray | None = None,
+        order: Integers | None = None,
         weight: Floats | None = None,
         max_bins: int = MAX_BINS,
         categorical: Sequence[int] = (),
@@ -133,11 +139,9 @@ class Table:
         order = np.arange(X.shape[0]) if order is None else order
         integers = integer_weights(weight)
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        cuts: list[Floats] = []
-        ends: list[tuple[float, float, bool]] = []
         categories: dict[int, Floats] = {}
 
-        def bin_column(values: Floats, feature: int) -> tuple[Floats, tuple[float, float, bool]]:
+        def bin_column(values: Array, feature: int) -> tuple[Floats, Ends]:
             if feature in categorical:
                 kept = choose_categories(values, integers, int(max_bins), feature)
                 categories[feature] = kept
@@ -149,32 +153,23 @@ class Table:
             encode(values, cut, codes[feature])
             return cut, end
 
-        pool = workers or Workers(1)
-        for first, columns in _column_groups(X, order, pool):
-            found = pool.run(
-                lambda low, high, c=columns, f=first: [
-                    bin_column(c[j], f + j) for j in range(low, high)
-                ],
-                len(columns),
-                small=is_small("rows", order.size),
-            )
-            for cut, end in (pair for part in found for pair in part):
-                cuts.append(cut)
-                ends.append(end)
+        cuts, ends = zip(*_for_columns(X, order, workers or Workers(1), bin_column), strict=True)
         low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
-        bins = Bins(tuple(cuts), low, high, missing.astype(bool), categories)
+        bins = Bins(cuts, low, high, missing.astype(bool), categories)
         return cls(X, codes, bins, order)
 
     @classmethod
     def like(
-        cls, X: Any, bins: Bins, *, order: NDArray | None = None, workers: Workers | None = None
+        cls, X: Any, bins: Bins, *, order: Integers | None = None, workers: Workers | None = None
     ) -> Table:
         """Bin other rows by cut points already chosen: O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        for first, columns in _column_groups(X, order, workers or Workers(1)):
-            for j, values in enumerate(columns):
-                bins.encode(first + j, values, codes[first + j])
+
+        def bin_column(values: Array, feature: int) -> None:
+            bins.encode(feature, values, codes[feature])
+
+        _for_columns(X, order, workers or Workers(1), bin_column)
         return cls(X, codes, bins, order)
 
     @property
@@ -196,13 +191,11 @@ class Table:
         """
         return self.integer_histogram(to_integers(pull)) / SCALE
 
-    def integer_histogram(
-        self, integers: NDArray[np.int64], features: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
+    def integer_histogram(self, integers: Integers, features: Integers | None = None) -> Integers:
         """Sum integers over every bin of every feature, or of some: O(n) for each."""
         return Histograms(self).sums(integers, features)
 
-    def release(self, features: NDArray[np.int64]) -> None:
+    def release(self, features: Integers) -> None:
         """Say that the codes of these features are not needed for a while."""
 
     def column(self, feature: int) -> Floats:
@@ -211,7 +204,7 @@ class Table:
         _gather(self.X, self.order, feature, column, 0, self.order.size)
         return column[0]
 
-    def rows(self) -> NDArray:
+    def rows(self) -> Array:
         """Raw rows in the order of the places: a copy, for rankers that know nothing of bins."""
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
@@ -228,19 +221,19 @@ class Table:
         )
         return keys
 
-    def reorder(self, old: NDArray) -> Table:
+    def reorder(self, old: Integers) -> Table:
         """Move the places, in place: new place p was place ``old[p]``."""
         for feature in range(self.n_features):
             self.codes[feature] = self.codes[feature][old]
         self.order = self.order[old]
         return self
 
-    def block(self, places: NDArray | slice) -> Table:
+    def block(self, places: Array | slice) -> Table:
         """Some of the places as a table of their own."""
         return Table(self.X, self.codes[:, places], self.bins, self.order[places])
 
 
-def integer_weights(weight: Floats | None, total: float | None = None) -> NDArray[np.int64] | None:
+def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:
     """Weights as integers, so that sums over equal values do not depend on their order.
 
     None stands for equal weights. `total` is their sum, if others have weights as well.
@@ -252,22 +245,37 @@ def integer_weights(weight: Floats | None, total: float | None = None) -> NDArra
     return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 
-def _column_groups(X: Any, order: NDArray, workers: Workers) -> Iterator[tuple[int, NDArray]]:
-    """A few columns at a time as contiguous rows, in the order of the places."""
+def _for_columns(
+    X: Any,
+    order: Integers,
+    workers: Workers,
+    bin_column: Callable[[Array, int], Any],
+) -> list[Any]:
+    """Call ``bin_column(values, feature)`` for every column, in the order of the places.
+
+    A few columns are copied at a time, as many as fill a cache line of X.
+    """
+    small = is_small("rows", order.size)
     group = max(1, LINE // X.dtype.itemsize)
     columns = np.empty((group, order.size), X.dtype)
+    found: list[Any] = []
     for first in range(0, X.shape[1], group):
-        width = min(group, X.shape[1] - first)
-        part = columns[:width]
+        part = columns[: min(group, X.shape[1] - first)]
         workers.run(
             lambda low, high, f=first, p=part: _gather(X, order, f, p, low, high),
             order.size,
-            small=is_small("rows", order.size) or scipy.sparse.issparse(X),
+            small=small or scipy.sparse.issparse(X),
         )
-        yield first, part
+        parts = workers.run(
+            lambda low, high, f=first, p=part: [bin_column(p[j], f + j) for j in range(low, high)],
+            len(part),
+            small=small,
+        )
+        found += [each for answers in parts for each in answers]
+    return found
 
 
-def _gather(X: Any, order: NDArray, first: int, out: NDArray, low: int, high: int) -> None:
+def _gather(X: Any, order: Integers, first: int, out: Array, low: int, high: int) -> None:
     """Copy columns first, first+1, ... of X, rows ``order[low:high]``, into the rows of out."""
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
@@ -276,27 +284,19 @@ def _gather(X: Any, order: NDArray, first: int, out: NDArray, low: int, high: in
         _gather_dense(X, order, first, out, low, high)
 
 
-def choose_cuts(
-    values: Floats, weight: NDArray[np.int64] | None, max_bins: int
-) -> tuple[Floats, tuple[float, float, bool]]:
+def choose_cuts(values: Array, weight: Integers | None, max_bins: int) -> tuple[Floats, Ends]:
     """Cut points of one column, with its least and greatest value and whether some miss."""
-    if weight is None:
-        ordered = np.sort(values)  # missing values come last
-        heavy = np.ones(1, np.int64)
-    else:
-        by_value = np.argsort(values, kind="stable")
-        ordered, heavy = values[by_value], weight[by_value]
-    finite = ordered.size - int(np.isnan(values).sum())
-    missing = finite < ordered.size
-    if finite == 0:
+    ordered, heavy = _sorted(values, weight)
+    missing = ordered.size < values.size
+    if ordered.size == 0:
         return np.zeros(0), (np.nan, np.nan, missing)
-    cut = _cut_points(ordered[:finite], heavy, max_bins)
+    cut = _cut_points(ordered, heavy, max_bins)
     # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
-    return cut, (float(ordered[0]) + 0.0, float(ordered[finite - 1]) + 0.0, missing)
+    return cut, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
 
 
 def choose_categories(
-    values: Floats, weight: NDArray[np.int64] | None, max_bins: int, feature: int
+    values: Floats, weight: Integers | None, max_bins: int, feature: int
 ) -> Floats:
     """The heaviest categories of a column, one fewer than bins, in rising order.
 
@@ -318,7 +318,7 @@ def choose_categories(
     return np.sort(distinct[np.argsort(-total, kind="stable")[: max_bins - 1]])
 
 
-def encode_categories(values: Floats, kept: Floats, codes: NDArray[np.uint8]) -> None:
+def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
     """Write the number of every value among the categories that are kept; 255 for any other.
 
     >>> codes = np.empty(3, np.uint8)
@@ -333,7 +333,24 @@ def encode_categories(values: Floats, kept: Floats, codes: NDArray[np.uint8]) ->
     codes[:] = np.where(kept[number] == values, number, MISSING)
 
 
-def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
+def _sorted(values: Array, weight: Integers | None) -> tuple[Array, Integers]:
+    """Values that are not missing in rising order, and their weights (1 stands for all)."""
+    if values.size >= MANY_ROWS and values.dtype in (np.float32, np.float64):
+        unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
+        bits = np.ascontiguousarray(values).view(unsigned)
+        heavy = np.ones(1, np.int64) if weight is None else weight
+        infinity = np.full(1, np.inf, values.dtype).view(unsigned)[0]
+        keys, heavy, done = _sort_by_digits(bits, np.uint64(infinity), heavy)
+        if done:
+            return keys.view(values.dtype), heavy
+    finite = values.size - int(np.isnan(values).sum())
+    if weight is None:
+        return np.sort(values)[:finite], np.ones(1, np.int64)  # missing values come last
+    by_value = np.argsort(values, kind="stable")[:finite]
+    return values[by_value], weight[by_value]
+
+
+def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
     """Write the code of every value: how many cuts lie below it; 255 if it is missing.
 
     >>> codes = np.empty(3, np.uint8)
@@ -349,7 +366,7 @@ def encode(values: Floats, cuts: Floats, codes: NDArray[np.uint8]) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _gather_dense(X, order, first, out, low, high):
+def _gather_dense(X: Array, order: Integers, first: int, out: Array, low: int, high: int) -> None:
     """Sixty-four rows at a time, so that a cache line read for one column serves the next."""
     for block in range(low, high, 64):
         end = min(block + 64, high)
@@ -359,7 +376,94 @@ def _gather_dense(X, order, first, out, low, high):
 
 
 @njit(cache=True, nogil=True)
-def _cut_points(ordered, weight, max_bins):
+def _sort_by_digits(
+    bits: Array, infinity: np.uint64, weight: Integers
+) -> tuple[Array, Integers, bool]:
+    """Sort floats, given as their bits, and leave out those that are missing: O(n) for a digit.
+
+    Numbers of double precision are sorted by their leading digits, then by insertion. If that
+    takes too long the last answer is False, and the others are of no use.
+    """
+    keys, heavy, low, high = _to_keys(bits, infinity, weight)
+    if keys.size == 0:
+        return keys, heavy, True
+    spare, other = np.empty_like(keys), np.empty_like(heavy)
+    length = 0
+    while length < 64 and (high - low) >> np.uint64(length) != 0:
+        length += 1
+    shift = np.uint64(max(0, length - DIGITS * DIGIT))
+    last = np.uint64((1 << DIGIT) - 1)
+    sizes = np.zeros((DIGITS, 1 << DIGIT), np.int64)
+    for i in range(keys.size):
+        key = (np.uint64(keys[i]) - low) >> shift
+        for digit in range(DIGITS):
+            sizes[digit, (key >> np.uint64(digit * DIGIT)) & last] += 1
+    for digit in range(DIGITS):
+        if sizes[digit].max() == keys.size:
+            continue
+        at = np.cumsum(sizes[digit]) - sizes[digit]
+        right = shift + np.uint64(digit * DIGIT)
+        for i in range(keys.size):
+            bucket = ((np.uint64(keys[i]) - low) >> right) & last
+            spare[at[bucket]] = keys[i]
+            if heavy.size > 1:
+                other[at[bucket]] = heavy[i]
+            at[bucket] += 1
+        keys, spare = spare, keys
+        heavy, other = other, heavy
+    done = shift == 0 or _insert(keys, heavy)
+    sign = np.uint64(1) << np.uint64(8 * keys.itemsize - 1)
+    for i in range(keys.size):
+        key = np.uint64(keys[i])
+        keys[i] = key - sign if key >= sign else (sign - key) + sign
+    return keys, heavy, done
+
+
+@njit(cache=True, nogil=True)
+def _to_keys(
+    bits: Array, infinity: np.uint64, weight: Integers
+) -> tuple[Array, Integers, np.uint64, np.uint64]:
+    """Integers in the order of the floats, their weights, and the least and the greatest.
+
+    A float is a sign and a size. -0 and 0 become one; missing values are left out.
+    """
+    even = weight.size == 1
+    keys = np.empty_like(bits)
+    heavy = np.ones(1 if even else bits.size, np.int64)
+    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    count, low, high = 0, ~np.uint64(0), np.uint64(0)
+    for i in range(bits.size):
+        size = np.uint64(bits[i]) & (sign - np.uint64(1))
+        key = sign - size if np.uint64(bits[i]) & sign else sign + size
+        keys[count] = key
+        if not even:
+            heavy[count] = weight[i]
+        if size <= infinity:
+            count += 1
+            low, high = min(low, key), max(high, key)
+    return keys[:count], heavy if even else heavy[:count], low, high
+
+
+@njit(cache=True, nogil=True)
+def _insert(keys: Array, heavy: Integers) -> bool:
+    """Sort by insertion what is nearly sorted; False if it is not."""
+    moves, most = 0, 4 * keys.size
+    for i in range(1, keys.size):
+        key, weight, at = keys[i], heavy[min(i, heavy.size - 1)], i
+        while at > 0 and keys[at - 1] > key and moves < most:
+            keys[at] = keys[at - 1]
+            if heavy.size > 1:
+                heavy[at] = heavy[at - 1]
+            at -= 1
+            moves += 1
+        keys[at] = key
+        if heavy.size > 1:
+            heavy[at] = weight
+    return moves < most
+
+
+@njit(cache=True, nogil=True)
+def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     """Cuts between distinct values, or bins of about equal weight if there are too many.
 
     ::
@@ -368,33 +472,38 @@ def _cut_points(ordered, weight, max_bins):
         bins     [ a b ] [ c, heavier than a bin ] [ d e f ...
     """
     even = weight.size == 1
-    distinct, total = 1, np.int64(0)
-    for i in range(ordered.size):
-        total += 1 if even else weight[i]
-        if i > 0 and ordered[i] != ordered[i - 1]:
-            distinct += 1
+    total = ordered.size if even else weight.sum()
+    distinct, i = 1, 1  # no more than max_bins + 1 are counted
+    while i < ordered.size and distinct <= max_bins:
+        distinct += ordered[i] != ordered[i - 1]
+        i += 1
     cuts = np.empty(min(distinct, max_bins) - 1)
     count = 0
     left, bins, here = total, max_bins, np.int64(0)
     i = 0
     while i < ordered.size and count < cuts.size:
-        value = ordered[i]
-        while i < ordered.size and ordered[i] == value:
-            here += 1 if even else weight[i]
-            i += 1
+        if even and distinct > max_bins:
+            end = _end_of_bin(ordered, i, left, bins, max_bins)
+            here, i = end - i, end
+        else:
+            value = ordered[i]
+            while i < ordered.size and ordered[i] == value:
+                here += 1 if even else weight[i]
+                i += 1
         if i == ordered.size:
             break
-        full = distinct <= max_bins or here * bins >= left
+        full = even or distinct <= max_bins or here * bins >= left
         if not full:  # a heavy value next starts a bin of its own
             ahead, j = np.int64(0), i
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
-                ahead += 1 if even else weight[j]
+                ahead += weight[j]
                 j += 1
             full = ahead * max_bins >= total
         if full:
+            value = ordered[i - 1]
             cut = np.float64(value) / 2 + np.float64(ordered[i]) / 2
             if not value <= cut < ordered[i]:
-                cut = value
+                cut = np.float64(value) + 0.0  # 0, not -0, whichever came first
             cuts[count] = cut
             count += 1
             left -= here
@@ -404,7 +513,38 @@ def _cut_points(ordered, weight, max_bins):
 
 
 @njit(cache=True, nogil=True)
-def _encode(values, cuts, codes):
+def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int) -> int:
+    """Where the bin that starts at `first` ends, of values of equal weight.
+
+    It is full with the value at `target`, unless a heavy value comes before: one that is there
+    `heavy` times and so meets one of the places that are looked at.
+    """
+    target = first + (left - 1) // bins
+    heavy = (ordered.size - 1) // max_bins + 1
+    place = first
+    while place < target:
+        place = min(place + heavy, target)
+        start = _first_beyond(ordered, ordered[place], first, place, False)
+        far = start + heavy - 1
+        if start > first and far < ordered.size and ordered[far] == ordered[start]:
+            return start
+    return _first_beyond(ordered, ordered[target], target, ordered.size, True)
+
+
+@njit(cache=True, nogil=True)
+def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: bool) -> int:
+    """First place from `low` on with more than the value, or as much unless `equal`; or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if ordered[middle] < value or (equal and ordered[middle] == value):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
     """Number of cuts below each value, by a binary search without a branch or a loop.
 
     A loop over the eight steps is five times slower: the processor cannot see its end.
@@ -423,7 +563,7 @@ def _encode(values, cuts, codes):
 
 
 @njit(cache=True, nogil=True)
-def mix_codes(low, high, codes, keys):
+def mix_codes(low: int, high: int, codes: Bytes, keys: NDArray[np.uint64]) -> None:
     """Let the codes of the places low..high, feature by feature, into their keys."""
     for feature in range(codes.shape[0]):
         column = codes[feature]

@@ -164,7 +164,7 @@ class SmoothLine:
         return moments.sum(axis=0) @ to_coefficients
 
 
-def least_on_points(risk: BoundLossRisk, state: State, values: NDArray) -> float | None:
+def least_on_points(risk: BoundLossRisk, state: State, values: Array) -> float | None:
     """Step along a ranker of values 0 and 1 at which the risk is least, found on points.
 
     None where points do not fit or find nothing: the line must then be searched on the rows.

@@ -27,7 +27,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
-from precede import BaseRanker, Columns, Judgments, RankBoost, Stumps, pairs_in_order
+from precede import (
+    BaseRanker,
+    Columns,
+    Judgments,
+    PushRanker,
+    RankBoost,
+    Stumps,
+    pairs_in_order,
+    write_table,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -370,6 +379,28 @@ def test_evaluation_sets_may_be_judgments_frames_and_sparse():
     )
 
 
+def test_evaluation_sets_need_no_queries_where_none_could_be_lost(tmp_path):
+    model = RankBoost(n_estimators=2)
+    listed = Judgments(pairs=[(1, 0), (4, 2)], n=6)
+    for target, watched in (
+        (
+            {"y": Y6, "qid": Q6},
+            {"eval_set": (X6, listed)},
+        ),  # pairs say themselves what they compare
+        ({"y": Y6, "qid": Q6}, {"eval_set": (X6, Y6), "eval_qid": [0] * 6}),
+        ({"y": Y6, "qid": [7] * 6}, {"eval_set": (X6, Y6)}),  # one query is one list
+        ({"y": Y6}, {"eval_set": (X6, Y6), "eval_group": [3, 3]}),
+    ):
+        assert len(model.fit(X6, **target, **watched).evals_result_) == 1
+    across = PushRanker(n_estimators=2, price=1, scope="global")
+    assert len(across.fit(X6, Y6, qid=Q6, eval_set=(X6, Y6)).evals_result_) == 1
+    table = write_table(tmp_path / "table", [(X6, Y6, Q6)])
+    with pytest.raises(ValueError, match="eval_qid or eval_group"):
+        model.fit(table, eval_set=(X6, Y6))
+    one_list = write_table(tmp_path / "list", [(X6, Y6)])
+    assert len(model.fit(one_list, eval_set=(X6, Y6)).evals_result_) == 1
+
+
 def test_an_evaluation_set_changes_nothing_in_the_model():
     (X, y, qid), (X2, y2, qid2) = halves()
     watched = RankBoost(n_estimators=9).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
@@ -415,7 +446,7 @@ def test_importances_sum_to_one_and_name_what_matters():
 
 # -- refusals ----------------------------------------------------------------------------------
 
-X6, Y6 = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 2, 2]
+X6, Y6, Q6 = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 2, 2], [0, 0, 0, 1, 1, 1]
 TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
 
 
@@ -485,6 +516,12 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Y6, "eval_set": (X6, [1] * 6)}, "no pair"),
         ({}, {"y": Y6, "eval_set": (X6, Y6), "eval_qid": [[0] * 6, [0] * 6]}, r"\(2, 6\)"),
         ({}, {"y": Y6, "eval_set": [X6, Y6]}, r"eval_set"),
+        ({}, {"y": Y6, "qid": Q6, "eval_set": (X6, Y6)}, "set 0 has no queries.*eval_qid or eval_group"),
+        (
+            {"early_stopping_rounds": 1},
+            {"y": Y6, "group": [3, 3], "eval_set": [(X6, Judgments(Y6, Q6)), (X6, Judgments(Y6))]},
+            "set 1 has no queries.*eval_qid or eval_group",
+        ),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_the_value_and_a_remedy(options, fit, told):

@@ -48,7 +48,7 @@ from precede.explain.contributions import (
     shape_function,
 )
 from precede.files.disk import DiskTable
-from precede.judgments import Judgments, judgments_to_fit
+from precede.judgments import Judgments, judgments_to_fit, one_graded_list
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
@@ -240,7 +240,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         pair_weight : array of m numbers
         sample_weight : array of n numbers; 2 is the row twice, 0 its absence
         eval_set : (X, y) or list of (X, y), looked at after every round
-        eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
+        eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set;
+            needed if the training rows have queries and the evaluation sets are no `Judgments`
         checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
             fit that finds them there goes on from them, to an equal model
         """
@@ -266,7 +267,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         saved = self._checkpoint(checkpoint)
         with Workers(self.n_jobs) as workers:
             training = source(balance=self.balance, max_bins=self.max_bins, workers=workers)
-            monitors = self._monitors(eval_set, eval_qid, eval_group, training.table.bins, workers)
+            monitors = self._monitors(
+                eval_set, eval_qid, eval_group, training.table.bins, workers,
+                queries=has_queries(training),
+            )  # fmt: skip
             listeners = Listeners(self, *given)
             task = Task(X, judgments, classes, training, monitors, saved, listeners)
             result = self._boost(task)
@@ -646,9 +650,19 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # -- evaluation sets -------------------------------------------------------------------
 
     def _monitors(
-        self, eval_set: Any, eval_qid: Any, eval_group: Any, bins: Bins, workers: Workers
+        self,
+        eval_set: Any,
+        eval_qid: Any,
+        eval_group: Any,
+        bins: Bins,
+        workers: Workers,
+        *,
+        queries: bool,
     ) -> list[tuple[Monitor, dict[str, bool]]]:
-        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
+        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
+
+        `queries` says whether the training rows have several queries.
+        """
         check_metric_names(self.eval_metric)
         if eval_set is None:
             if self.early_stopping_rounds is not None:
@@ -664,6 +678,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
             judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
+            if queries and one_graded_list(judgments):
+                raise ValueError(
+                    f"evaluation set {place} has no queries, but the training rows have: its rows "
+                    "would be compared across queries; pass eval_qid or eval_group (eval_qid=[0, 0, "
+                    "...] if the set is a single query)"
+                )
             metrics, better = monitored_metrics(self.eval_metric, judgments)
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
@@ -692,6 +712,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def has_queries(training: Training) -> bool:
+    """Whether grades were compared inside several queries, rather than in one list."""
+    return training.arrangement.query_start.size > 2
 
 
 def _name_hooks(cls: type) -> None:

@@ -27,8 +27,8 @@ from precede.engine.frames import is_missing
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
     "column_numbers", "feature_names", "grades_of", "judgments_to_fit", "number_queries",
-    "numeric_grades", "qid_of_groups", "read_sample", "read_target", "refuse_weights",
-    "sample_weights", "to_numbers", "two_grades",
+    "numeric_grades", "one_graded_list", "qid_of_groups", "read_sample", "read_target",
+    "refuse_weights", "sample_weights", "to_numbers", "two_grades",
 ]  # fmt: skip
 
 
@@ -637,6 +637,11 @@ def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
         return None
     classes = np.unique(labels)
     return classes if classes.size == 2 else None
+
+
+def one_graded_list(judgments: Judgments) -> bool:
+    """Whether grades of all rows are compared with each other, because there are no queries."""
+    return judgments.grade is not None and judgments.qid is None
 
 
 def judgments_to_fit(

@@ -48,7 +48,12 @@ from precede.explain.contributions import (
     shape_function,
 )
 from precede.files.disk import DiskTable
-from precede.judgments import Judgments, judgments_to_fit, one_graded_list
+from precede.judgments import (
+    Judgments,
+    judgments_to_fit,
+    one_graded_list,
+    warn_of_lost_queries,
+)
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
@@ -152,6 +157,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         With two classes: their values, and the shift that makes a classifier.
     stop_reason_ : str
         Why boosting ended.
+    has_queries_ : bool
+        Whether the model was fitted on several queries, so that `score` warns without any.
 
     Examples
     --------
@@ -189,6 +196,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # Whether a fit can go on from the rankers and the history of its first rounds.
     resumable: bool = True
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
+    has_queries_: bool = False  # also of models saved before this was kept
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
@@ -378,6 +386,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.best_score_ = float(history[watch.column][best - 1]) if watch and seen else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
+        self.has_queries_ = has_queries(task.training)
         # Rows of weight 0 may leave a single class among those that were compared.
         two = task.classes is not None and task.training.arrangement.level_start.size == 3
         self.classes_ = task.classes if two else None
@@ -426,9 +435,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance."""
+        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance.
+
+        A model that was fitted with queries warns if it is scored without: pairs would join rows
+        of different queries. See `precede.metrics.make_scorer` for other metrics.
+        """
         scores = self.predict(X)
         judgments, _ = self._target(scores.size, y, qid=qid, sample_weight=sample_weight)
+        warn_of_lost_queries(self, judgments)
         return pairs_in_order(judgments, scores)
 
     @available_if(_two_classes)
@@ -504,6 +518,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "missing": "NaN; a stump sends it to the side named in its 'missing'",
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
+            **({"queries": True} if self.has_queries_ else {}),
             **_parameters(self.get_params(deep=False)),
             "classes": classes,
             "intercept": self.intercept_,
@@ -527,6 +542,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, object)
         if "categories" in fields:
             self.categories_ = check_categories(fields["categories"], names)
+        self.has_queries_ = fields.get("queries", False) is True
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
@@ -681,8 +697,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             if queries and one_graded_list(judgments):
                 raise ValueError(
                     f"evaluation set {place} has no queries, but the training rows have: its rows "
-                    "would be compared across queries; pass eval_qid or eval_group (eval_qid=[0, 0, "
-                    "...] if the set is a single query)"
+                    "would be compared across queries; pass eval_qid or eval_group (of a single "
+                    "query eval_group=[rows])"
                 )
             metrics, better = monitored_metrics(self.eval_metric, judgments)
             table = Table.like(

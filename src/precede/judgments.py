@@ -23,12 +23,14 @@ from precede.engine.arrangement import (
     check_balance,
 )
 from precede.engine.frames import is_missing
+from precede.engine.workers import warn_caller
 
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
     "column_numbers", "feature_names", "grades_of", "judgments_to_fit", "number_queries",
     "numeric_grades", "one_graded_list", "qid_of_groups", "read_sample", "read_target",
     "refuse_weights", "sample_weights", "to_numbers", "two_grades",
+    "warn_of_lost_queries",
 ]  # fmt: skip
 
 
@@ -642,6 +644,21 @@ def two_grades(judgments: Judgments, labels: NDArray | None) -> NDArray | None:
 def one_graded_list(judgments: Judgments) -> bool:
     """Whether grades of all rows are compared with each other, because there are no queries."""
     return judgments.grade is not None and judgments.qid is None
+
+
+def warn_of_lost_queries(model: Any, judgments: Judgments) -> None:
+    """Warn if a model that was fitted with queries is judged on graded rows without any.
+
+    The text is always the same, so that by default Python shows it once for each line that calls.
+    """
+    steps = getattr(model, "steps", None)  # of a pipeline, whose last step is the ranker
+    model = steps[-1][1] if steps else model
+    if getattr(model, "has_queries_", False) and one_graded_list(judgments):
+        warn_caller(
+            "the model was fitted with queries and is scored without: rows of different queries "
+            "are compared with each other; pass qid, or y=Judgments(y, qid), which "
+            "cross-validation slices as well"
+        )
 
 
 def judgments_to_fit(

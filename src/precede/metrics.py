@@ -28,14 +28,16 @@ from precede.judgments import (
     check_column,
     check_weights,
     check_within_queries,
+    judgments_to_fit,
     number_queries,
     read_target,
+    warn_of_lost_queries,
 )
 
 __all__ = [
     "PRESETS", "REGISTRY", "Definition", "Evaluation", "Evaluator", "Interval", "Metric", "Policy",
-    "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics", "metric",
-    "precision_at_percent", "register_metric",
+    "Scorer", "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics",
+    "make_scorer", "metric", "precision_at_percent", "register_metric",
 ]  # fmt: skip
 
 Floats = NDArray[np.float64]
@@ -324,6 +326,9 @@ def metric(text: str | Metric) -> Metric:
     except ValueError:
         raise ValueError(f"{text!r} has no number after the @: write it like ndcg@10") from None
     return Metric(name, number, percent=cutoff.endswith("%"))
+
+
+_parsed = metric  # for functions that have a parameter called metric
 
 
 @dataclass(frozen=True)
@@ -735,6 +740,97 @@ def precision_at_percent(
     name = str(Metric("precision_at_percent", percent))
     result = evaluate(y, scores, qid, metrics=name, ties=ties)
     return (result.pooled if pooled else result.mean)[name]
+
+
+class Scorer:
+    """A metric as scikit-learn's tools call it; `make_scorer` makes one."""
+
+    def __init__(self, metric: Any, options: dict[str, Any]) -> None:
+        from sklearn.utils.metadata_routing import MetadataRequest  # noqa: PLC0415  (slow)
+
+        self._metric, self._options = metric, options
+        self._request = MetadataRequest(owner=self)
+        self.set_score_request(qid=True)
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the metric of the estimator's scores of X, negated if less is better."""
+        scores = estimator.predict(X)
+        judgments, _ = judgments_to_fit(len(scores), y, qid=qid, sample_weight=sample_weight)
+        warn_of_lost_queries(estimator, judgments)
+        if isinstance(self._metric, Metric):
+            value = Evaluator(judgments, metrics=self._metric, **self._options).value(scores)
+            greater = self._metric.greater_is_better
+        else:
+            _, value, greater = self._metric(judgments.grade, scores, judgments.qid)
+        return float(value) if greater else -float(value)
+
+    def set_score_request(self, **requests: bool | str | None) -> Scorer:
+        """Say which of `qid` and `sample_weight` to ask for under metadata routing.
+
+        As scikit-learn has it: True asks for it, False does not, None refuses it, and a text is
+        the name under which it is passed.
+        """
+        for name, request in requests.items():
+            if name not in ("qid", "sample_weight"):
+                raise TypeError(f"a scorer takes qid and sample_weight, not {name}")
+            self._request.score.add_request(param=name, alias=request)
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return what is asked for, as a `MetadataRequest` of scikit-learn."""
+        return self._request
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        given = repr(str(self._metric)) if isinstance(self._metric, Metric) else repr(self._metric)
+        return f"make_scorer({given}{options})"
+
+
+def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Scorer:
+    """Return a metric as a scorer for `GridSearchCV`, `cross_validate` and the like.
+
+    Scorers are better the greater they are: metrics of which less is better, such as
+    ``pair_error``, are negated. Queries reach a scorer in one of two ways: inside a `Judgments`
+    as `y`, or as `qid` under scikit-learn's metadata routing, which the scorer asks for unless
+    ``set_score_request(qid=False)`` says otherwise. A model that was fitted with queries and is
+    scored without gives a warning. As costly as `Evaluator`, which is made for every call.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        As in ``eval_metric``: a function takes (y, scores, qid) and returns
+        (name, value, greater_is_better).
+    **options
+        `preset` and the fields of `Policy`, for named metrics.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> from precede import Judgments, RankBoost
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=4, informative=2, per_query=20, random_state=0)
+    >>> y = Judgments(sample.y, sample.qid)  # sliced by the folds, queries and all
+    >>> found = cross_val_score(RankBoost(n_estimators=5), sample.X, y, groups=sample.qid,
+    ...                         cv=GroupKFold(3), scoring=make_scorer("ndcg@10"))
+    >>> found.round(2)
+    array([0.53, 0.42, 0.36])
+    """
+    if isinstance(metric, str | Metric):
+        named = dict(options)
+        _resolve(named.pop("preset", None), named, float(options.get("max_grade") or 0.0))
+        return Scorer(_parsed(metric), options)
+    if not callable(metric):
+        raise ValueError(f"metric={metric!r}: give a name such as 'ndcg@10', or a function")
+    if options:
+        raise ValueError(f"{', '.join(options)} given beside a function; options are for names")
+    return Scorer(metric, {})
 
 
 def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Policy:

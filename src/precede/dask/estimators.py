@@ -105,7 +105,7 @@ class _OnDask(BaseRanker):
                 *_computed(evaluation), dealt.bins, workers, queries=dealt.has_queries
             )
             fitted = self._converse(client, dealt, monitors)
-        self.__dict__.update(fitted)
+        self.__dict__.update(fitted, has_queries_=dealt.has_queries)
         return self
 
     def _check_features(self: Any, dealt: Dealt) -> None:

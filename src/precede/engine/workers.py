@@ -28,7 +28,14 @@ from typing import Any, ClassVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "threads_for_openmp"]
+__all__ = [
+    "LEAST_SHARED",
+    "Workers",
+    "count_jobs",
+    "is_small",
+    "threads_for_openmp",
+    "warn_caller",
+]
 
 # Below so much work a second thread costs more than it brings; by the kind of work, because a
 # unit costs more in one than in another. (Results never depend on these numbers.)
@@ -170,7 +177,12 @@ class Workers:
 
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Warn the user, once for all machines, at the line that called the library."""
-        frame, level = inspect.currentframe(), 1
-        while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
-            frame, level = frame.f_back, level + 1
-        warnings.warn(message, category, stacklevel=level)
+        warn_caller(message, category)
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line that called the library, through scikit-learn or directly."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

@@ -41,6 +41,7 @@ from precede import (
     pairs_in_order,
     write_table,
 )
+from precede.engine import workers
 from precede.metrics import Metric, evaluate, make_scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -149,6 +150,7 @@ def test_a_model_of_queries_warns_when_it_is_scored_without(tmp_path):
     assert model.has_queries_
     model.save(tmp_path / "model.json")
     for each in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model.json")):
+        workers.TOLD.clear()
         each.score(X, y, qid)
         each.score(X, Judgments(y, qid))
         each.score(X, Judgments(pairs=[(0, 1)], n=len(y)))
@@ -169,7 +171,15 @@ def test_the_warning_is_shown_once_for_a_line():
         warnings.simplefilter("default")
         for _ in range(3):
             model.score(X, y)
-    assert len(caught) == 1
+            RankBoost(n_estimators=1).fit(X, y, qid=qid).score(X, y)
+        grid = {"n_estimators": [1, 2]}
+        GridSearchCV(RankBoost(), grid, cv=GroupKFold(4)).fit(X, y, groups=qid, qid=qid)
+    assert len(caught) == 3  # two lines, and the search with its eight scores
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match=LOST):
+                model.score(X, y)
 
 
 def test_models_saved_before_queries_were_kept_are_read(tmp_path):
@@ -187,6 +197,7 @@ def test_models_saved_before_queries_were_kept_are_read(tmp_path):
 def test_cross_validation_that_loses_the_queries_warns():
     X, y, qid = data()
     for scoring in (None, make_scorer("ndcg@10")):
+        workers.TOLD.clear()
         with pytest.warns(UserWarning, match=LOST):
             cross_val_score(
                 RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(2), scoring=scoring,
@@ -595,7 +606,13 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Judgments(Y6), "pairs": [(0, 1)]}, "pairs given beside Judgments"),
         ({}, {"y": Judgments([0, 1])}, "Judgments have 2 rows and X has 6"),
         ({}, {"y": None}, "y is None.*grades, Judgments or pairs"),
-        ({}, {"y": ["bad", "good", "best"] * 2}, "text of 3 kinds.*map grades to numbers"),
+        ({}, {"y": ["bad", "good", "best"] * 2}, "text of 3 kinds.*map text to numbers"),
+        ({}, {"y": ["low", "high", "low"] * 2}, "'high', 'low'.*order is not known.*grade_order"),
+        (
+            {},
+            {"y": Y6, "eval_set": (X6, np.array(["low", "high"] * 3, object))},
+            "'high', 'low'.*order is not known.*ordered categorical",
+        ),
         ({}, {"y": [0, 1, math.nan, 1, 2, 0]}, "y contains NaN"),
         ({}, {"y": [0, 1, math.inf, 1, 2, 0]}, "y contains infinity"),
         ({"early_stopping_rounds": 3}, {"y": Y6}, "early_stopping_rounds=3 needs an eval_set"),

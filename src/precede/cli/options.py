@@ -51,7 +51,9 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cor
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", "-m", help="Such as ndcg@10, map, auc; may be repeated."),
+    typer.Option(
+        "--metric", "-m", help="Such as ndcg@10, auc, 'map(relevant=4)'; may be repeated."
+    ),
 ]
 Algorithm = Annotated[
     str, typer.Option("--algorithm", "-a", help="See precede algorithms; case does not matter.")

@@ -1,6 +1,7 @@
 """The scikit-learn face: its checks, its tools, every kind of input, every refusal."""
 
 import inspect
+import json
 import math
 import pickle
 import warnings
@@ -19,6 +20,7 @@ from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
+    cross_val_score,
     cross_validate,
     train_test_split,
 )
@@ -27,7 +29,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
-from precede import BaseRanker, Columns, Judgments, RankBoost, Stumps, pairs_in_order
+from precede import (
+    BaseRanker,
+    Columns,
+    Judgments,
+    PushRanker,
+    RankBoost,
+    Report,
+    Stumps,
+    load,
+    pairs_in_order,
+    write_table,
+)
+from precede.engine import workers
+from precede.metrics import Metric, evaluate, make_scorer
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -124,6 +139,129 @@ def test_cross_validation_with_judgments():
     )
     assert scores["test_score"].shape == (4,)
     assert scores["test_score"].min() > 0.7
+
+
+LOST = "fitted with queries and is scored without.*Judgments"
+
+
+def test_a_model_of_queries_warns_when_it_is_scored_without(tmp_path):
+    X, y, qid = data()
+    model = RankBoost(n_estimators=2).fit(X, y, qid=qid)
+    assert model.has_queries_
+    model.save(tmp_path / "model.json")
+    for each in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model.json")):
+        workers.TOLD.clear()
+        each.score(X, y, qid)
+        each.score(X, Judgments(y, qid))
+        each.score(X, Judgments(pairs=[(0, 1)], n=len(y)))
+        with pytest.warns(UserWarning, match=LOST) as caught:
+            each.score(X, y)
+        assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=LOST):
+        Report(model, X, y)
+    model.fit(X, y)  # without queries
+    assert not model.has_queries_
+    assert model.score(X, y) > 0.5
+
+
+def test_the_warning_is_shown_once_for_a_line():
+    X, y, qid = data()
+    model = RankBoost(n_estimators=2).fit(X, y, qid=qid)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            model.score(X, y)
+            RankBoost(n_estimators=1).fit(X, y, qid=qid).score(X, y)
+        grid = {"n_estimators": [1, 2]}
+        GridSearchCV(RankBoost(), grid, cv=GroupKFold(4)).fit(X, y, groups=qid, qid=qid)
+    assert len(caught) == 3  # two lines, and the search with its eight scores
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match=LOST):
+                model.score(X, y)
+
+
+def test_models_saved_before_queries_were_kept_are_read(tmp_path):
+    X, y, qid = data()
+    path = tmp_path / "model.json"
+    RankBoost(n_estimators=2).fit(X, y, qid=qid).save(path)
+    fields = json.loads(path.read_text())
+    assert fields.pop("queries") is True
+    path.write_text(json.dumps(fields))
+    model = load(path)
+    assert not model.has_queries_
+    assert model.score(X, y) > 0.5  # and nothing is said, for nothing is known
+
+
+def test_cross_validation_that_loses_the_queries_warns():
+    X, y, qid = data()
+    for scoring in (None, make_scorer("ndcg@10")):
+        workers.TOLD.clear()
+        with pytest.warns(UserWarning, match=LOST):
+            cross_val_score(
+                RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(2), scoring=scoring,
+                params={"qid": qid},
+            )  # fmt: skip
+    pipe = make_pipeline(StandardScaler(), RankBoost(n_estimators=2))
+    pipe.fit(X, y, rankboost__qid=qid)
+    with pytest.warns(UserWarning, match=LOST):
+        make_scorer("map")(pipe, X, y)
+
+
+def test_scorers_get_the_queries_by_metadata_routing():
+    X, y, qid = data()
+    scorer = make_scorer("ndcg@5")
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = RankBoost(n_estimators=5).set_fit_request(qid=True)
+        search = GridSearchCV(model, {"n_estimators": [1, 10]}, cv=GroupKFold(4), scoring=scorer)
+        search.fit(X, y, qid=qid, groups=qid)
+        several = {"ndcg": scorer, "errors": make_scorer("pair_error")}
+        found = cross_validate(
+            model, X, y, cv=GroupKFold(4), scoring=several, params={"qid": qid, "groups": qid}
+        )
+    train, test = next(GroupKFold(4).split(X, y, qid))
+    scores = RankBoost(n_estimators=10).fit(X[train], y[train], qid=qid[train]).predict(X[test])
+    expected = evaluate(y[test], scores, qid[test], metrics="ndcg@5").mean["ndcg@5"]
+    assert search.cv_results_["split0_test_score"][1] == expected
+    scores = RankBoost(n_estimators=5).fit(X[train], y[train], qid=qid[train]).predict(X[test])
+    expected = evaluate(y[test], scores, qid[test], metrics="pair_error").mean["pair_error"]
+    assert found["test_errors"][0] == -expected
+    with sklearn.config_context(enable_metadata_routing=True):
+        weighted = make_scorer("auc").set_score_request(qid="query", sample_weight=True)
+        asked = weighted.get_metadata_routing().score.requests
+    assert asked == {"qid": "query", "sample_weight": True}
+
+
+def test_scorers_take_judgments_metrics_and_functions():
+    X, y, qid = data()
+    model, made = RankBoost(n_estimators=5).fit(X, y, qid=qid), Judgments(y, qid)
+    scores, weight = model.predict(X), np.linspace(0.5, 2, len(y))
+
+    def spread(y, scores, qid):
+        return "spread", float(np.ptp(scores)) + y[0] + qid[0], False
+
+    expected = evaluate(y, scores, qid, metrics="map@3", relevant=2, sample_weight=weight)
+    scorer = make_scorer(Metric("map", 3), relevant=2)
+    assert repr(scorer) == "make_scorer('map@3', relevant=2)"
+    assert scorer(model, X, y, qid, weight) == expected.mean["map@3"]
+    assert scorer(model, X, made, sample_weight=weight) == expected.mean["map@3"]
+    assert make_scorer(spread)(model, X, made) == -spread(y, scores, qid)[1]
+    search = GridSearchCV(
+        RankBoost(), {"n_estimators": [1, 8]}, cv=GroupKFold(3), scoring=make_scorer("ndcg")
+    )
+    assert clone(search).fit(X, made, groups=qid).best_params_ == {"n_estimators": 8}
+    assert make_scorer("auc")(model, X, Judgments(y, qid)) > 0.5
+    for wrong, told in (
+        (lambda: make_scorer("ndgc"), "did you mean ndcg"),
+        (lambda: make_scorer(3), "metric=3: give a name"),
+        (lambda: make_scorer("map", relevent=2), "unknown option relevent"),
+        (lambda: make_scorer(spread, relevant=2), "relevant given beside a function"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            wrong()
+    with pytest.raises(TypeError, match="not group"):
+        make_scorer("map").set_score_request(group=True)
 
 
 def test_training_and_test_halves_of_judgments():
@@ -370,6 +508,28 @@ def test_evaluation_sets_may_be_judgments_frames_and_sparse():
     )
 
 
+def test_evaluation_sets_need_no_queries_where_none_could_be_lost(tmp_path):
+    model = RankBoost(n_estimators=2)
+    listed = Judgments(pairs=[(1, 0), (4, 2)], n=6)
+    for target, watched in (
+        (
+            {"y": Y6, "qid": Q6},
+            {"eval_set": (X6, listed)},
+        ),  # pairs say themselves what they compare
+        ({"y": Y6, "qid": Q6}, {"eval_set": (X6, Y6), "eval_qid": [0] * 6}),
+        ({"y": Y6, "qid": [7] * 6}, {"eval_set": (X6, Y6)}),  # one query is one list
+        ({"y": Y6}, {"eval_set": (X6, Y6), "eval_group": [3, 3]}),
+    ):
+        assert len(model.fit(X6, **target, **watched).evals_result_) == 1
+    across = PushRanker(n_estimators=2, price=1, scope="global")
+    assert len(across.fit(X6, Y6, qid=Q6, eval_set=(X6, Y6)).evals_result_) == 1
+    table = write_table(tmp_path / "table", [(X6, Y6, Q6)])
+    with pytest.raises(ValueError, match="eval_qid or eval_group"):
+        model.fit(table, eval_set=(X6, Y6))
+    one_list = write_table(tmp_path / "list", [(X6, Y6)])
+    assert len(model.fit(one_list, eval_set=(X6, Y6)).evals_result_) == 1
+
+
 def test_an_evaluation_set_changes_nothing_in_the_model():
     (X, y, qid), (X2, y2, qid2) = halves()
     watched = RankBoost(n_estimators=9).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
@@ -415,7 +575,7 @@ def test_importances_sum_to_one_and_name_what_matters():
 
 # -- refusals ----------------------------------------------------------------------------------
 
-X6, Y6 = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 2, 2]
+X6, Y6, Q6 = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 2, 2], [0, 0, 0, 1, 1, 1]
 TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
 
 
@@ -446,7 +606,13 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Judgments(Y6), "pairs": [(0, 1)]}, "pairs given beside Judgments"),
         ({}, {"y": Judgments([0, 1])}, "Judgments have 2 rows and X has 6"),
         ({}, {"y": None}, "y is None.*grades, Judgments or pairs"),
-        ({}, {"y": ["bad", "good", "best"] * 2}, "text of 3 kinds.*map grades to numbers"),
+        ({}, {"y": ["bad", "good", "best"] * 2}, "text of 3 kinds.*map text to numbers"),
+        ({}, {"y": ["low", "high", "low"] * 2}, "'high', 'low'.*order is not known.*grade_order"),
+        (
+            {},
+            {"y": Y6, "eval_set": (X6, np.array(["low", "high"] * 3, object))},
+            "'high', 'low'.*order is not known.*ordered categorical",
+        ),
         ({}, {"y": [0, 1, math.nan, 1, 2, 0]}, "y contains NaN"),
         ({}, {"y": [0, 1, math.inf, 1, 2, 0]}, "y contains infinity"),
         ({"early_stopping_rounds": 3}, {"y": Y6}, "early_stopping_rounds=3 needs an eval_set"),
@@ -485,6 +651,12 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Y6, "eval_set": (X6, [1] * 6)}, "no pair"),
         ({}, {"y": Y6, "eval_set": (X6, Y6), "eval_qid": [[0] * 6, [0] * 6]}, r"\(2, 6\)"),
         ({}, {"y": Y6, "eval_set": [X6, Y6]}, r"eval_set"),
+        ({}, {"y": Y6, "qid": Q6, "eval_set": (X6, Y6)}, "set 0 has no queries.*eval_qid"),
+        (
+            {"early_stopping_rounds": 1},
+            {"y": Y6, "group": [3, 3], "eval_set": [(X6, Judgments(Y6, Q6)), (X6, Judgments(Y6))]},
+            "set 1 has no queries.*eval_qid or eval_group",
+        ),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_the_value_and_a_remedy(options, fit, told):

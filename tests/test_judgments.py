@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
-from precede import Judgments
+from precede import Judgments, RankBoost
 from precede.judgments import number_queries
 
 
@@ -260,6 +260,46 @@ def test_every_item_weighs_the_same_if_asked():
 # -- refusing --------------------------------------------------------------------------------
 
 
+def test_text_is_graded_by_its_order():
+    words, order = ["low", "high", None, "middle", "low"], ["low", "middle", "high"]
+    for made in (
+        Judgments(words, grade_order=order),
+        Judgments.graded(np.array(words, object), grade_order=order),
+        Judgments(pd.Categorical(words, categories=order, ordered=True)),
+        Judgments(pd.Series(pd.Categorical(words, categories=order, ordered=True))),
+        Judgments(pl.Series(words, dtype=pl.Enum(order))),
+        Judgments.read(
+            pd.DataFrame({"y": pd.Categorical(words, categories=order, ordered=True)}), grade="y"
+        ),
+        Judgments.read(pl.DataFrame({"y": pl.Series(words, dtype=pl.Enum(order))}), grade="y"),
+    ):
+        np.testing.assert_array_equal(made.grade, [0, 2, np.nan, 1, 0])
+        np.testing.assert_array_equal(made[[3, 1]].grade, [1, 2])
+    assert Judgments.bipartite(["b", "a"], grade_order=["b", "a"]).grade.tolist() == [0, 1]
+    assert Judgments(["2", "10"]).grade.tolist() == [2, 10]
+
+
+@pytest.mark.parametrize("make", [
+    lambda words, order: pd.Categorical(words, categories=order, ordered=True),
+    lambda words, order: pl.Series(words, dtype=pl.Enum(order)),
+    lambda words, order: Judgments(words, grade_order=order),
+])  # fmt: skip
+def test_two_classes_of_text_are_in_the_order_given(make):
+    """Not in that of the alphabet, where "high" comes before "low"."""
+    X, words = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
+    y = make(words, ["low", "high"])
+    model = RankBoost(n_estimators=1, step="bound").fit(X, y)
+    assert model.score(X, y) == 1
+    assert model.predict(X)[3] > model.predict(X)[0]
+    if not isinstance(y, Judgments):
+        assert model.classes_.tolist() == ["low", "high"]
+
+
+def test_classes_written_as_text_are_in_the_order_of_their_numbers():
+    model = RankBoost(n_estimators=1, step="bound").fit([[0.0], [1.0]], ["2", "10"])
+    assert model.classes_.tolist() == ["2", "10"]
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -268,7 +308,15 @@ def test_every_item_weighs_the_same_if_asked():
         (lambda: Judgments([1, 0], weight=[1, math.nan]), r"weight\[1\] is nan.*finite"),
         (lambda: Judgments([1, 0], weight=[1, math.inf]), r"weight\[1\] is inf.*finite"),
         (lambda: Judgments([1, math.inf]), r"grade\[1\] is inf.*finite"),
-        (lambda: Judgments(["good", "bad"]), "grade must be numbers.*map text"),
+        (lambda: Judgments(["good", "bad"]), "grade must be numbers.*map text.*grade_order="),
+        (
+            lambda: Judgments(["good", "bad"], grade_order=["bad"]),
+            "is 'good', which is not",
+        ),
+        (lambda: Judgments([1, 0], grade_order="bad"), "grade_order='bad': list the grades"),
+        (lambda: Judgments([1, 0], grade_order=[0, 1, 0]), "names a grade twice"),
+        (lambda: Judgments(n=2, grade_order=[0, 1]), "grade_order is given without grade"),
+        (lambda: Judgments.bipartite(["a", "b"]), "y must be numbers.*order is not known"),
         (lambda: Judgments([[1, 0], [0, 1]]), r"grade has shape \(2, 2\).*one dimension"),
         (lambda: Judgments([1, 0], pairs=[(0, 2)]), r"pairs\[0, 1\] is 2.*0 to 1"),
         (lambda: Judgments([1, 0], pairs=[(-1, 0)]), r"pairs\[0, 0\] is -1.*0 to 1"),

@@ -107,6 +107,7 @@ def value_or_none(name, y, scores, **options):
     return None if result is None else result.mean[name]
 
 
+@pytest.mark.filterwarnings("ignore:every item is relevant")
 @quick
 @given(data=queries(), policy=policies)
 def test_every_metric_equals_its_naive_twin(data, policy):
@@ -114,6 +115,87 @@ def test_every_metric_equals_its_naive_twin(data, policy):
     for name in NAMES:
         expected = naive.value(name, y, scores, **policy)
         assert same(value_or_none(name, y, scores, **policy), expected), (name, expected)
+
+
+@pytest.mark.filterwarnings("ignore:every item is relevant")
+@quick
+@given(data=queries(n_queries=3), policy=policies, one=st.integers(-1, 4), other=st.integers(-1, 4))
+def test_a_metric_may_bring_its_own_least_relevant_grade(data, policy, one, other):
+    """Several of them are evaluated together as they are alone under that policy."""
+    y, scores, qid = data
+    for name in NAMES:
+        if not metric(name).definition.reads_relevance:
+            continue
+        expected = {}
+        for least in dict.fromkeys((one, other)):
+            found = result_or_none(name, y, scores, qid, **policy | {"relevant": least})
+            if found is not None:
+                expected[f"{name}(relevant={least})"] = found.mean[name]
+        plain = result_or_none(name, y, scores, qid, **policy)
+        if plain is not None:
+            expected[name] = plain.mean[name]
+        if expected:
+            together = evaluate(y, scores, qid, metrics=list(expected), **policy)
+            assert together.mean == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["map(relevant=4)", "precision@5(relevant=2)", "auc(relevant=0.5)"]
+)
+def test_metrics_with_a_least_relevant_grade_print_and_parse_as_themselves(text):
+    assert str(metric(text)) == text
+    assert metric(str(metric(text))) == metric(text)
+    assert metric(text.upper().replace("=", " = ")) == metric(text)
+    assert metric("map(relevant=4.0)") == Metric("map", relevant=4)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("map(relevant=many)", r"write it like map@10\(relevant=4\)"),
+    ("map(relevant=4", "write it like"),
+    ("map(4)", "write it like"),
+    ("map(k=4)", "write it like"),
+    ("map(relevant=inf)", "relevant=inf must be a finite number"),
+    ("ndcg(relevant=4)", "ndcg does not ask which grades are relevant"),
+    ("pair_error(relevant=4)", "pair_error does not ask which grades are relevant"),
+])  # fmt: skip
+def test_least_relevant_grades_that_are_refused(text, told):
+    with pytest.raises(ValueError, match=told):
+        metric(text)
+
+
+def ratings(queries=40, seed=0):
+    """Stars from 1 to 5, all of them relevant by default."""
+    rng = np.random.default_rng(seed)
+    return (
+        rng.integers(1, 6, 8 * queries),
+        rng.normal(size=8 * queries),
+        np.repeat(np.arange(queries), 8),
+    )
+
+
+def test_ratings_that_are_all_relevant_bring_a_warning():
+    y, scores, qid = ratings()
+    told = r"relevant in 100 % .*map, mrr cannot.*from 1 to 5.*'map\(relevant=5\)' or relevant=5"
+    with pytest.warns(UserWarning, match=told) as caught:
+        result = evaluate(y, scores, qid, metrics=["map", "mrr", "ndcg@5", "map(relevant=4)"])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert result.mean["map"] == result.mean["mrr"] == 1.0
+    assert result.mean["map(relevant=4)"] < 0.9
+    with pytest.warns(UserWarning, match="relevant in 100 %"):
+        evaluate(y[:8], scores[:8], metrics="precision@5")  # a single list
+    y = np.where(qid < 3, 0, y)  # three queries of nothing but irrelevant items
+    with pytest.warns(UserWarning, match="relevant in 100 %"):
+        evaluate(y, scores, qid, metrics="map")
+
+
+def test_nothing_is_said_where_relevance_tells_items_apart():
+    y, scores, qid = ratings()
+    evaluate(y, scores, qid, metrics=["ndcg@10", "pair_error", "err"])
+    evaluate(y, scores, qid, metrics=["map", "mrr"], relevant=4)
+    evaluate(y - 1, scores, qid, metrics=["map", "mrr", "auc"])
+    evaluate([1, 1, 1, 1, 0], [1, 2, 3, 4, 5], [0, 0, 1, 1, 1], metrics="map")
+    evaluate([2, 2, 2], [1, 2, 3], metrics="map")  # one grade: no order is wrong
 
 
 @quick
@@ -132,6 +214,7 @@ def test_item_weights_multiply_on_pairs(data, ties, weights):
         assert same(value_or_none(name, y, scores, ties=ties, sample_weight=weights), expected)
 
 
+@pytest.mark.filterwarnings("ignore:every item is relevant")
 @quick
 @given(data=queries(n_queries=4), policy=policies)
 def test_many_queries_are_read_one_by_one(data, policy):
@@ -152,6 +235,7 @@ def test_many_queries_are_read_one_by_one(data, policy):
             assert result.skipped[name] == 4 - len(kept)
 
 
+@pytest.mark.filterwarnings("ignore:every item is relevant")
 @quick
 @given(
     data=queries(n_queries=3), ties=st.sampled_from(["worst", "average"]), seed=st.integers(0, 9)

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import given
@@ -170,7 +171,8 @@ def test_a_fitted_model_survives_the_trip_through_a_file(tmp_path):
 
 def test_a_classifier_survives_the_trip_through_a_file(tmp_path):
     X = np.array([[0.0], [1.0], [2.0], [3.0], [1.5]])
-    model = RankBoost(n_estimators=4, learning_rate=0.5).fit(X, ["no", "yes", "no", "yes", "yes"])
+    y = pd.Categorical(["no", "yes", "no", "yes", "yes"], categories=["no", "yes"], ordered=True)
+    model = RankBoost(n_estimators=4, learning_rate=0.5).fit(X, y)
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert list(again.classes_) == ["no", "yes"]

@@ -6,6 +6,7 @@ mpl.use("agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
@@ -252,11 +253,12 @@ def test_calibration_groups_rows_of_equal_size():
 
 def test_calibration_of_a_classifier_with_ties_and_text():
     sample = two_normals(400, separation=2.0, random_state=0)
-    y = np.where(sample.y == 1, "yes", "no")
+    y = pd.Categorical.from_codes((sample.y == 1).astype(int), ["poor", "good"], ordered=True)
     model = RankBoost(n_estimators=5, step="bound").fit(sample.X, y)
     info = calibration_info(y, model.predict_proba(sample.X), groups=10)
     assert info.count.sum() == 400
     assert info.predicted.tolist() == sorted(info.predicted)
+    assert info.share[-1] > info.share[0]  # "good" is the positive, though "poor" is the later word
     same = calibration_info([0, 1, 1], [0.5, 0.5, 0.5])
     assert same.count.tolist() == [3]
     assert same.share.tolist() == [pytest.approx(2 / 3)]

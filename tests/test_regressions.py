@@ -153,7 +153,9 @@ def test_an_ordered_categorical_keeps_its_order():
     named = pd.Categorical.from_codes(y, ["low", "high"], ordered=True)
     for given in (named, pd.Series(named)):
         model = RankBoost(n_estimators=5).fit(X, given)
-        assert model.score(X, y) > 0.7
+        assert model.score(X, y) == model.score(X, given) > 0.7
+        assert model.classes_.tolist() == ["low", "high"]
+        assert set(model.classify(X)) == {"low", "high"}
 
 
 @pytest.mark.parametrize(

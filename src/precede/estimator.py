@@ -48,7 +48,13 @@ from precede.explain.contributions import (
     shape_function,
 )
 from precede.files.disk import DiskTable
-from precede.judgments import Judgments, column_numbers, judgments_to_fit
+from precede.judgments import (
+    Judgments,
+    column_numbers,
+    judgments_to_fit,
+    one_graded_list,
+    warn_of_lost_queries,
+)
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import Family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
@@ -161,6 +167,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         With two classes: their values, and the shift that makes a classifier.
     stop_reason_ : str
         Why boosting ended.
+    has_queries_ : bool
+        Whether the model was fitted on several queries, so that `score` warns without any.
 
     Examples
     --------
@@ -200,6 +208,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # Parameters that are shares of something that is drawn at random, 1 being all of it.
     drawn_shares: tuple[str, ...] = ("max_features",)
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
+    has_queries_: bool = False  # also of models saved before this was kept
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
@@ -251,7 +260,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         pair_weight : array of m numbers
         sample_weight : array of n numbers; 2 is the row twice, 0 its absence
         eval_set : (X, y) or list of (X, y), looked at after every round
-        eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set
+        eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set;
+            needed if the training rows have queries and the evaluation sets are no `Judgments`
         checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
             fit that finds them there goes on from them, to an equal model
         """
@@ -282,7 +292,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 workers=workers,
                 categorical=self.categorical_columns(),
             )
-            monitors = self._monitors(eval_set, eval_qid, eval_group, training.table.bins, workers)
+            monitors = self._monitors(
+                eval_set, eval_qid, eval_group, training.table.bins, workers,
+                queries=has_queries(training),
+            )  # fmt: skip
             listeners = Listeners(self, *given)
             task = Task(X, judgments, classes, training, monitors, saved, listeners)
             result = self._boost(task)
@@ -402,6 +415,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.best_score_ = float(history[watch.column][best - 1]) if watch and seen else None
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
+        self.has_queries_ = has_queries(task.training)
         # Rows of weight 0 may leave a single class among those that were compared.
         two = task.classes is not None and task.training.arrangement.level_start.size == 3
         self.classes_ = task.classes if two else None
@@ -450,9 +464,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance."""
+        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance.
+
+        A model that was fitted with queries warns if it is scored without: pairs would join rows
+        of different queries. See `precede.metrics.make_scorer` for other metrics.
+        """
         scores = self.predict(X)
         judgments, _ = self._target(scores.size, y, qid=qid, sample_weight=sample_weight)
+        warn_of_lost_queries(self, judgments)
         return pairs_in_order(judgments, scores)
 
     @available_if(_two_classes)
@@ -528,6 +547,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "missing": "NaN; a stump sends it to the side named in its 'missing'",
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
+            **({"queries": True} if self.has_queries_ else {}),
             **_parameters(self.get_params(deep=False)),
             "classes": classes,
             "intercept": self.intercept_,
@@ -551,6 +571,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, object)
         if "categories" in fields:
             self.categories_ = check_categories(fields["categories"], names)
+        self.has_queries_ = fields.get("queries", False) is True
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
@@ -674,9 +695,19 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # -- evaluation sets -------------------------------------------------------------------
 
     def _monitors(
-        self, eval_set: Any, eval_qid: Any, eval_group: Any, bins: Bins, workers: Workers
+        self,
+        eval_set: Any,
+        eval_qid: Any,
+        eval_group: Any,
+        bins: Bins,
+        workers: Workers,
+        *,
+        queries: bool,
     ) -> list[tuple[Monitor, dict[str, bool]]]:
-        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics."""
+        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
+
+        `queries` says whether the training rows have several queries.
+        """
         check_metric_names(self.eval_metric)
         if eval_set is None:
             if self.early_stopping_rounds is not None:
@@ -692,6 +723,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
             X = self._validated(raw, reset=False)
             judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
+            if queries and one_graded_list(judgments):
+                raise ValueError(
+                    f"evaluation set {place} has no queries, but the training rows have: its rows "
+                    "would be compared across queries; pass eval_qid or eval_group (of a single "
+                    "query eval_group=[rows])"
+                )
             metrics, better = monitored_metrics(self.eval_metric, judgments)
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
@@ -720,6 +757,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def has_queries(training: Training) -> bool:
+    """Whether grades were compared inside several queries, rather than in one list."""
+    return training.arrangement.query_start.size > 2
 
 
 def _name_hooks(cls: type) -> None:

@@ -10,11 +10,11 @@ refusal names the value and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import (
     Arrangement,
@@ -23,12 +23,14 @@ from precede.engine.arrangement import (
 )
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import is_missing
+from precede.engine.workers import warn_caller
 
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
     "column_numbers", "columns_in_order", "feature_names", "grades_of", "judgments_to_fit",
-    "number_queries", "numeric_grades", "qid_of_groups", "read_sample", "read_target",
-    "refuse_weights", "sample_weights", "to_numbers", "two_grades",
+    "number_queries", "numeric_grades", "one_graded_list", "qid_of_groups", "read_sample",
+    "read_target", "refuse_weights", "sample_weights", "to_numbers", "two_grades",
+    "warn_of_lost_queries",
 ]  # fmt: skip
 
 
@@ -49,7 +51,8 @@ class Judgments:
     ----------
     grade : array of n numbers, optional
         Graded relevance; only the order inside a query matters, so negative and real values
-        are fine. NaN means that the row has no grade.
+        are fine. NaN means that the row has no grade. An ordered categorical of pandas and an
+        Enum of polars count 0, 1, ... in the order of their categories.
     qid : array of n query identifiers of any type, optional
         In any order. Absent means one query that holds every row.
     pairs : array of shape (m, 2), optional
@@ -70,6 +73,9 @@ class Judgments:
         means that the row has none.
     n : int, optional
         Number of rows, needed only when nothing but `pairs` and `ties` is given.
+    grade_order : sequence, optional
+        The values of `grade` from the lowest to the highest, where they are text: grades are
+        then 0, 1, ... Text without an order is refused.
 
     Notes
     -----
@@ -86,6 +92,8 @@ class Judgments:
     Judgments(3 rows, 2 queries, 1 pair)
     >>> Judgments(pairs=[(0, 1), (0, 2)], ties=[(1, 2)], n=3)
     Judgments(3 rows, no query, 2 pairs, 1 tie)
+    >>> Judgments(["high", "low", "high"], grade_order=["low", "high"]).grade
+    array([1., 0., 1.])
     """
 
     def __init__(
@@ -101,8 +109,9 @@ class Judgments:
         weight: ArrayLike | None = None,
         label: ArrayLike | None = None,
         n: int | None = None,
+        grade_order: Sequence[Any] | None = None,
     ):
-        self.grade = _given(grade, "grade")
+        self.grade = _graded(grade, grade_order)
         self.label = _given(label, "label")
         self.weight = None if weight is None else np.array(check_weights(weight, "weight"))
         self.qid = None if qid is None else _identifiers(qid)
@@ -131,8 +140,8 @@ class Judgments:
         >>> Judgments.bipartite([True, False, False]).n_pairs
         2
         """
-        grade = check_column(y, "y", empty=True)
-        distinct = np.unique(grade)
+        grade = _graded(y, others.pop("grade_order", None), "y")
+        distinct = np.unique(check_column(grade, "y", empty=True))
         if distinct.size > 2:
             raise ValueError(
                 f"a two-class target has two values, this one has {distinct.size} "
@@ -200,6 +209,8 @@ class Judgments:
                     f"{role}={column!r} is not a column of the frame; it has {table.columns}"
                 )
         fields = {role: table[c].to_numpy() for role, c in named.items() if c is not None}
+        if grade is not None and _ordered_codes(table[grade].to_native()) is not None:
+            fields["grade"] = table[grade].to_native()
         return cls(**fields, n=len(table), **others)
 
     # -- a sequence of rows ----------------------------------------------------------------
@@ -363,6 +374,76 @@ def _given(values: ArrayLike | None, name: str) -> Floats | None:
     if values is None:
         return None
     return np.array(check_column(values, name, missing=True, empty=True))
+
+
+def _graded(
+    values: Any, grade_order: Sequence[Any] | None = None, name: str = "grade"
+) -> Floats | None:
+    """Return grades as numbers; those of an ordered categorical, or with an order, from 0."""
+    ordered = _ordered_codes(values)
+    if grade_order is not None:
+        return _in_order(values, grade_order, name)
+    if ordered is not None:
+        return ordered[0]
+    if values is not None and (kinds := _kinds_of_text(values)).size:
+        raise ValueError(f"{name} must be numbers, but {_no_order(kinds)}")
+    return _given(values, name)
+
+
+def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
+    """Return the place of every value in the order; NaN where a value is missing."""
+    if values is None:
+        raise ValueError("grade_order is given without grade; give the grades as well")
+    if isinstance(grade_order, str) or not isinstance(grade_order, Iterable):
+        raise ValueError(f"grade_order={grade_order!r}: list the grades, the lowest first")
+    listed = list(grade_order)
+    place = {value: number for number, value in enumerate(listed)}
+    if len(place) < len(listed):
+        raise ValueError(f"grade_order={listed!r} names a grade twice")
+    column = _flat(_as_array(values, name), name).tolist()
+    grade = np.full(len(column), np.nan)
+    for row, value in enumerate(column):
+        if value in place:
+            grade[row] = place[value]
+        elif not is_missing(value):
+            raise ValueError(f"{name}[{row}] is {value!r}, which is not in grade_order={listed!r}")
+    return grade
+
+
+def _ordered_codes(values: Any) -> tuple[Floats, Array] | None:
+    """Codes (NaN is missing) and categories of pandas' ordered categorical or polars' Enum."""
+    kind: Any = getattr(values, "dtype", None)
+    if getattr(kind, "ordered", False):
+        codes = np.asarray(getattr(values, "cat", values).codes, np.float64)
+        return np.where(codes < 0, np.nan, codes), np.array(list(kind.categories))
+    if type(kind).__name__ == "Enum":
+        codes = values.to_physical().cast(float).to_numpy()
+        return np.array(codes, np.float64), np.array(list(kind.categories))
+    return None
+
+
+def _kinds_of_text(values: Any) -> NDArray[np.str_]:
+    """Return the different texts, if there are some that are no numbers."""
+    none = np.zeros(0, np.str_)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths, or Judgments: refused elsewhere
+        return none
+    texts = array.dtype.kind in "US" or (
+        array.dtype.kind == "O" and any(isinstance(value, str) for value in array.flat)
+    )
+    names = np.unique(array.astype(np.str_)) if texts else none
+    return none if _are_numbers(names) else names
+
+
+def _no_order(names: NDArray[np.str_]) -> str:
+    """Say that text has no order, and how to give one."""
+    shown = ", ".join(repr(str(name)) for name in names[:3]) + (", ..." if names.size > 3 else "")
+    return (
+        f"it holds text of {names.size} kinds ({shown}), whose order is not known; map text to "
+        "numbers, or say which is the lowest grade and which the highest: "
+        "Judgments(y, grade_order=[lowest, ..., highest]), or an ordered categorical"
+    )
 
 
 # -- the checks that every public function uses ------------------------------------------------
@@ -564,19 +645,19 @@ def _check_of_pairs(
 
 
 def grades_of(y: Any) -> tuple[Floats, Array]:
-    """Grades as numbers, and as they were given; two kinds of text are two grades.
+    """Grades as numbers, and as they were given.
 
-    An ordered categorical has its own order; other text is in alphabetical order.
+    An ordered categorical has its own order; other text has none and is refused.
     """
     from sklearn.utils import column_or_1d  # noqa: PLC0415  (slow to import)
     from sklearn.utils.validation import assert_all_finite  # noqa: PLC0415
 
-    categories = getattr(y, "cat", y)  # of a pandas Series, or a Categorical itself
-    if getattr(getattr(y, "dtype", None), "ordered", False):
-        grade = np.asarray(categories.codes, np.float64)
-        if (grade < 0).any():
+    ordered = _ordered_codes(y)
+    if ordered is not None:
+        grade, categories = ordered
+        if np.isnan(grade).any():
             raise ValueError("y has missing values; remove those rows")
-        return grade, grade
+        return grade, categories[grade.astype(np.int64)]
     try:
         y = np.asarray(y) if isinstance(y, list | tuple) else y
     except ValueError as error:
@@ -584,16 +665,10 @@ def grades_of(y: Any) -> tuple[Floats, Array]:
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "O" and any(map(is_missing, y)):
         raise ValueError("Input y contains NaN or None; remove those rows, or use Judgments")
-    if y.dtype.kind in "OUS":
-        names, codes = np.unique(y.astype(str), return_inverse=True)
-        if not _are_numbers(names):
-            if names.size > 2:
-                raise ValueError(
-                    f"y holds text of {names.size} kinds ({', '.join(names[:3])}, ...); "
-                    "map grades to numbers, so that their order is known"
-                )
-            return codes.astype(np.float64), y.astype(str)
-    grade = y.astype(np.float64)
+    kinds = _kinds_of_text(y)
+    if kinds.size:
+        raise ValueError(f"y must be numbers, but {_no_order(kinds)}")
+    grade = to_numbers(y, "y")
     assert_all_finite(grade, input_name="y")
     return grade, y
 
@@ -615,7 +690,7 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
             f"y of block {block} is a Judgments; give its parts as (X, grade, qid, weight), and "
             "pairs of all blocks as write_table(..., pairs=)"
         )
-    if getattr(getattr(y, "dtype", None), "ordered", False):
+    if _ordered_codes(y) is not None:
         raise ValueError(
             f"y of block {block} is an ordered categorical, and other blocks may have other "
             "categories; map grades to numbers"
@@ -627,12 +702,36 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
 
 
 def two_grades(judgments: Judgments, labels: Array | None) -> Array | None:
-    """The two classes of a single list; None for anything else."""
+    """The two classes of a single list, the lower first; None for anything else.
+
+    `labels` are numbers, of every row or of some rows of each class.
+    """
     listed = judgments.pairs is not None or judgments.ties is not None
     if labels is None or judgments.qid is not None or listed:
         return None
     classes = np.unique(labels)
     return classes if classes.size == 2 else None
+
+
+def one_graded_list(judgments: Judgments) -> bool:
+    """Whether grades of all rows are compared with each other, because there are no queries."""
+    return judgments.grade is not None and judgments.qid is None
+
+
+def warn_of_lost_queries(model: Any, judgments: Judgments) -> None:
+    """Warn if a model that was fitted with queries is judged on graded rows without any.
+
+    Once for each line of the user's code, so that a grid search warns once.
+    """
+    steps = getattr(model, "steps", None)  # of a pipeline, whose last step is the ranker
+    model = steps[-1][1] if steps else model
+    if getattr(model, "has_queries_", False) and one_graded_list(judgments):
+        warn_caller(
+            "the model was fitted with queries and is scored without: rows of different queries "
+            "are compared with each other; pass qid, or y=Judgments(y, qid), which "
+            "cross-validation slices as well",
+            once=True,
+        )
 
 
 def judgments_to_fit(
@@ -668,7 +767,10 @@ def judgments_to_fit(
     if grade is not None and grade.size != rows:
         raise ValueError(f"y has {grade.size} values and X has {rows} rows; give one per row")
     judgments = Judgments(grade, qid, pairs=pairs, pair_weight=pair_weight, weight=weight, n=rows)
-    return judgments, two_grades(judgments, labels)
+    two = two_grades(judgments, grade)
+    if two is None or grade is None or labels is None:
+        return judgments, None
+    return judgments, labels[[int(np.argmax(grade == each)) for each in two]]
 
 
 def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 import html
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
@@ -24,19 +25,22 @@ from scipy.special import stdtrit
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.parameters import check_choice, upper_tail
+from precede.engine.workers import warn_caller
 from precede.judgments import (
     Judgments,
     check_column,
     check_weights,
     check_within_queries,
+    judgments_to_fit,
     number_queries,
     read_target,
+    warn_of_lost_queries,
 )
 
 __all__ = [
     "PRESETS", "REGISTRY", "Definition", "Evaluation", "Evaluator", "Interval", "Metric", "Policy",
-    "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics", "metric",
-    "precision_at_percent", "register_metric",
+    "Scorer", "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics",
+    "make_scorer", "metric", "precision_at_percent", "register_metric",
 ]  # fmt: skip
 
 # What the kernel computes: codes before _AUC read positions, the others compare items.
@@ -44,7 +48,12 @@ _DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
 _AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
 # Rows of the table of items, and columns of the table of metrics.
 _RANK, _GAIN, _CHANCE, _RELEVANT, _WEIGHT = range(5)
-_CODE, _K, _IS_PERCENT, _FILL = range(4)
+_CODE, _K, _IS_PERCENT, _FILL, _ROW = range(5)
+# Metrics that ask which items are relevant; the first four read positions, and say nothing where
+# all items are.
+_OF_POSITIONS = (_PRECISION, _HITS, _AP, _RR)
+_OF_RELEVANCE = (*_OF_POSITIONS, _AUC, _PARTIAL_AUC, _TOP)
+_MOST_ALIKE = 0.9  # share of queries with nothing but relevant items from which users are warned
 
 # How a metric is written, {0} being its name.
 _WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
@@ -105,6 +114,11 @@ class Definition:
     def reads_positions(self) -> bool:
         """Whether a cut-off counts positions."""
         return self.written in (_WHOLE, _CUT)
+
+    @property
+    def reads_relevance(self) -> bool:
+        """Whether its value depends on which grades are relevant."""
+        return self.function is None and self.code in _OF_RELEVANCE
 
 
 # Lists of default metrics are in this order.
@@ -259,15 +273,19 @@ class Metric:
 
     The cut-off `k` is a number of positions (``ndcg@10``), a fraction of the negatives
     (``partial_auc@0.1``), a percentage of the pairs (``precision_at_percent@10``) or, if
-    `percent`, a percentage of the query's items, rounded up (``precision@1%``).
+    `percent`, a percentage of the query's items, rounded up (``precision@1%``). `relevant` is the
+    least relevant grade, where it is not that of the `Policy` (``map@10(relevant=4)``).
 
     >>> str(Metric("precision", 1, percent=True)), metric("NDCG@10") == Metric("ndcg", 10)
     ('precision@1%', True)
+    >>> str(Metric("map", 10, relevant=4))
+    'map@10(relevant=4)'
     """
 
     name: str
     k: int | float | None = None
     percent: bool = False
+    relevant: float | None = None
 
     def __post_init__(self) -> None:
         if self.name not in REGISTRY:
@@ -280,8 +298,14 @@ class Metric:
                 f"k={self.k!r} of {self.name} is no number: give 10 for {self.name}@10"
             )
         if self.k is not None and math.isfinite(self.k):
-            # 10.0 and 10 are one cut-off and must print alike.
-            object.__setattr__(self, "k", int(self.k) if self.k == int(self.k) else float(self.k))
+            object.__setattr__(self, "k", _shortest(self.k))
+        if self.relevant is not None:
+            if not self.definition.reads_relevance:
+                raise ValueError(
+                    f"{self.name} does not ask which grades are relevant: leave it out"
+                )
+            _check_grade("relevant", self.relevant)
+            object.__setattr__(self, "relevant", _shortest(self.relevant))
         if not self._well_formed():
             write = self.definition.written.format(self.name)
             raise ValueError(f"{self} is not well formed: write {write}")
@@ -294,7 +318,10 @@ class Metric:
         return not self.percent and 0 < self.k <= (self.definition.most or 0)
 
     def __str__(self) -> str:
-        return self.name if self.k is None else f"{self.name}@{self.k!r}{'%' * self.percent}"
+        cut = "" if self.k is None else f"@{self.k!r}{'%' * self.percent}"
+        return f"{self.name}{cut}" + (
+            "" if self.relevant is None else f"(relevant={self.relevant!r})"
+        )
 
     @property
     def definition(self) -> Definition:
@@ -310,19 +337,44 @@ class Metric:
 def metric(text: str | Metric) -> Metric:
     """Parse a metric from its printed form: ``name``, ``name@k`` or ``name@k%``.
 
-    Upper and lower case are one; a `Metric` is returned as it is.
+    ``(relevant=4)`` behind it says that grades from 4 are relevant, for metrics that ask. Upper
+    and lower case are one; a `Metric` is returned as it is.
 
     >>> metric("recall@0.5%"), metric("pair_error").greater_is_better
-    (Metric(name='recall', k=0.5, percent=True), False)
+    (Metric(name='recall', k=0.5, percent=True, relevant=None), False)
+    >>> metric("map(relevant=4)").relevant
+    4
     """
     if isinstance(text, Metric):
         return text
-    name, at, cutoff = str(text).strip().lower().partition("@")
+    written, bracket, inside = "".join(str(text).lower().split()).partition("(")
+    name, at, cutoff = written.partition("@")
     try:
         number = float(cutoff.removesuffix("%")) if at else None
     except ValueError:
         raise ValueError(f"{text!r} has no number after the @: write it like ndcg@10") from None
-    return Metric(name, number, percent=cutoff.endswith("%"))
+    least = None
+    if bracket:
+        try:
+            least = float(inside.removeprefix("relevant=").removesuffix(")"))
+        except ValueError:
+            least = math.nan
+        if not inside.startswith("relevant=") or not inside.endswith(")") or math.isnan(least):
+            raise ValueError(f"{text!r} is not well formed: write it like map@10(relevant=4)")
+    return Metric(name, number, percent=cutoff.endswith("%"), relevant=least)
+
+
+def _shortest(number: int | float) -> int | float:
+    """10.0 and 10 are one number and must print alike."""
+    return int(number) if number == int(number) else float(number)
+
+
+def _check_grade(name: str, given: Any) -> None:
+    if not isinstance(given, (int, float, np.number)) or not math.isfinite(given):
+        raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
+
+
+_parsed = metric  # for functions that have a parameter called metric
 
 
 @dataclass(frozen=True)
@@ -337,8 +389,8 @@ class Policy:
     no_relevant : "skip", "zero" or "one"
         What a query with nothing relevant is worth to ndcg, map, mrr, err, precision, recall.
     relevant, max_grade : float
-        The least relevant grade. In err, grade g satisfies with chance (2^g − 1) / 2^max_grade,
-        by default the largest of y.
+        The least relevant grade, of metrics that do not say it themselves. In err, grade g
+        satisfies with chance (2^g − 1) / 2^max_grade, by default the largest of y.
     map_over : "relevant" or "reachable"
         Whether map@k divides by the number R of relevant items or by min(R, k).
 
@@ -367,8 +419,7 @@ class Policy:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {allowed}")
         for name, given in (("relevant", self.relevant), ("max_grade", self.max_grade or 0)):
-            if not isinstance(given, (int, float, np.number)) or not math.isfinite(given):
-                raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
+            _check_grade(name, given)
 
     def __str__(self) -> str:
         values = asdict(self).items()
@@ -566,16 +617,12 @@ class Evaluator:
         self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
         self._weights.flags.writeable = self.queries.flags.writeable = False
         self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
-        known = [each.definition for each in self.metrics]
-        cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
-        percents = [each.percent or each.k is None for each in self.metrics]
-        empty = _NO_RELEVANT[self.policy.no_relevant]
-        fills = [empty if each.needs == "relevant" else math.nan for each in known]
-        self._plan = np.column_stack([[each.code for each in known], cuts, percents, fills])
+        self._plan = self._make_plan()
         self._graded_scale = self._scale = self._make_scale()
         if self._listed is not None:
             self._scale = self._scale + self._listed.sums(None, sizes.size)[:, None]
         self._check_defined()
+        self._warn_of_relevance()
 
     def evaluate(self, scores: ArrayLike) -> Evaluation:
         """Evaluate every metric on these scores, one per row of `y`."""
@@ -646,13 +693,22 @@ class Evaluator:
             summed = graded + self._listed.sums(missed, total.size)
             table[i] = np.divide(summed, total, out=np.full(total.size, np.nan), where=total > 0)
 
+    def _make_plan(self) -> Floats:
+        """Return what the kernel is told of each metric, one row each."""
+        known = [each.definition for each in self.metrics]
+        cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
+        percents = [each.percent or each.k is None for each in self.metrics]
+        empty = _NO_RELEVANT[self.policy.no_relevant]
+        fills = [empty if each.needs == "relevant" else math.nan for each in known]
+        relevance = [self._row_of(each) for each in self.metrics]
+        return np.column_stack([[each.code for each in known], cuts, percents, fills, relevance])
+
     def _make_scale(self) -> Floats:
         """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
         plan, starts = self._plan.copy(), self._starts
         plan[plan[:, _CODE] == _WRONG, _CODE] = _RIGHT
         ones = np.ones((starts.size - 1, len(plan)))
         scale = _measure(self._items[_RANK], starts, self._items, ones, plan, self._discounts, 0)
-        relevant = np.add.reduceat(self._items[_RELEVANT], starts[:-1])
         squares = np.add.reduceat(self._items[_WEIGHT], starts[:-1]) ** 2
         all_pairs = (squares - np.add.reduceat(self._items[_WEIGHT] ** 2, starts[:-1])) / 2
         for i, each in enumerate(self.metrics):
@@ -662,12 +718,47 @@ class Evaluator:
             if divisor == "defined":
                 scale[:, i] = scale[:, i] > 0
             elif divisor == "relevant":
-                scale[:, i] = relevant
+                scale[:, i] = np.add.reduceat(self._items[self._row_of(each)], starts[:-1])
             elif divisor == "tau":
                 scale[:, i] = np.sqrt(scale[:, i] * all_pairs)
             elif divisor == "one":
                 scale[:, i] = 1.0
         return scale
+
+    def _row_of(self, each: Metric) -> int:
+        """Return the row of the items that says which are relevant to a metric."""
+        return (
+            _RELEVANT
+            if each.relevant is None
+            else 5 + _thresholds(self.metrics).index(each.relevant)
+        )
+
+    def _warn_of_relevance(self) -> None:
+        """Warn of metrics that are the same for every order of nearly every query.
+
+        What counts are queries of several grades, whose items a greater `relevant` tells apart.
+        """
+        told: dict[int, list[str]] = {}
+        for each in self.metrics:
+            if each.definition.reads_relevance and each.definition.code in _OF_POSITIONS:
+                told.setdefault(self._row_of(each), []).append(str(each))
+        first, highest = self._starts[:-1], f"{self._grades.max():g}"
+        several = (np.maximum.reduceat(self._items[_RANK], first) > 0) & (self._weights > 0)
+        for row, names in told.items():
+            share = (
+                np.mean(np.minimum.reduceat(self._items[row], first)[several])
+                if several.any()
+                else 0
+            )
+            if share >= _MOST_ALIKE:
+                warn_caller(
+                    f"every item is relevant in {100 * share:.0f} % of the queries with different "
+                    f"grades, so that {', '.join(names)} cannot tell rankings apart; the grades go "
+                    f"from {self._grades.min():g} to {highest}: say from which one on an item is "
+                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})' or "
+                    f"relevant={highest}",
+                    once=True,
+                )
 
     def _check_defined(self) -> None:
         """Raise if a metric would have no query to average, which depends on y alone."""
@@ -698,7 +789,8 @@ def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
     defined = []
     for name in default_metrics():
         try:
-            Evaluator(y, qid, metrics=name, sample_weight=weight)
+            with warnings.catch_warnings(action="ignore"):  # the evaluation itself will warn
+                Evaluator(y, qid, metrics=name, sample_weight=weight)
         except ValueError:
             continue
         defined.append(name)
@@ -734,6 +826,97 @@ def precision_at_percent(
     name = str(Metric("precision_at_percent", percent))
     result = evaluate(y, scores, qid, metrics=name, ties=ties)
     return (result.pooled if pooled else result.mean)[name]
+
+
+class Scorer:
+    """A metric as scikit-learn's tools call it; `make_scorer` makes one."""
+
+    def __init__(self, metric: Any, options: dict[str, Any]) -> None:
+        from sklearn.utils.metadata_routing import MetadataRequest  # noqa: PLC0415  (slow)
+
+        self._metric, self._options = metric, options
+        self._request = MetadataRequest(owner=self)
+        self.set_score_request(qid=True)
+
+    def __call__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the metric of the estimator's scores of X, negated if less is better."""
+        scores = estimator.predict(X)
+        judgments, _ = judgments_to_fit(len(scores), y, qid=qid, sample_weight=sample_weight)
+        warn_of_lost_queries(estimator, judgments)
+        if isinstance(self._metric, Metric):
+            value = Evaluator(judgments, metrics=self._metric, **self._options).value(scores)
+            greater = self._metric.greater_is_better
+        else:
+            _, value, greater = self._metric(judgments.grade, scores, judgments.qid)
+        return float(value) if greater else -float(value)
+
+    def set_score_request(self, **requests: bool | str | None) -> Scorer:
+        """Say which of `qid` and `sample_weight` to ask for under metadata routing.
+
+        As scikit-learn has it: True asks for it, False does not, None refuses it, and a text is
+        the name under which it is passed.
+        """
+        for name, request in requests.items():
+            if name not in ("qid", "sample_weight"):
+                raise TypeError(f"a scorer takes qid and sample_weight, not {name}")
+            self._request.score.add_request(param=name, alias=request)
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return what is asked for, as a `MetadataRequest` of scikit-learn."""
+        return self._request
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        given = repr(str(self._metric)) if isinstance(self._metric, Metric) else repr(self._metric)
+        return f"make_scorer({given}{options})"
+
+
+def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Scorer:
+    """Return a metric as a scorer for `GridSearchCV`, `cross_validate` and the like.
+
+    Scorers are better the greater they are: metrics of which less is better, such as
+    ``pair_error``, are negated. Queries reach a scorer in one of two ways: inside a `Judgments`
+    as `y`, or as `qid` under scikit-learn's metadata routing, which the scorer asks for unless
+    ``set_score_request(qid=False)`` says otherwise. A model that was fitted with queries and is
+    scored without gives a warning. As costly as `Evaluator`, which is made for every call.
+
+    Parameters
+    ----------
+    metric : str, Metric or callable
+        As in ``eval_metric``: a function takes (y, scores, qid) and returns
+        (name, value, greater_is_better).
+    **options
+        `preset` and the fields of `Policy`, for named metrics.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> from precede import Judgments, RankBoost
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=4, informative=2, per_query=20, random_state=0)
+    >>> y = Judgments(sample.y, sample.qid)  # sliced by the folds, queries and all
+    >>> found = cross_val_score(RankBoost(n_estimators=5), sample.X, y, groups=sample.qid,
+    ...                         cv=GroupKFold(3), scoring=make_scorer("ndcg@10"))
+    >>> found.round(2)
+    array([0.53, 0.42, 0.36])
+    """
+    if isinstance(metric, str | Metric):
+        named = dict(options)
+        _resolve(named.pop("preset", None), named, float(options.get("max_grade") or 0.0))
+        return Scorer(_parsed(metric), options)
+    if not callable(metric):
+        raise ValueError(f"metric={metric!r}: give a name such as 'ndcg@10', or a function")
+    if options:
+        raise ValueError(f"{', '.join(options)} given beside a function; options are for names")
+    return Scorer(metric, {})
 
 
 def _resolve(preset: str | None, options: dict[str, Any], largest: float) -> Policy:
@@ -797,13 +980,21 @@ def read_listed(y: Any) -> ListedPairs | None:
 
 def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
     """Return the table of items with the gain, chance and relevance of their grades."""
-    items = np.zeros((5, grades.size))
+    thresholds = _thresholds(metrics)
+    items = np.zeros((5 + len(thresholds), grades.size))
+    for row, least in enumerate(thresholds, start=5):
+        items[row] = grades >= least
     if any(each.definition.code == _DCG for each in metrics):
         items[_GAIN] = _gains(grades, policy.gains)
     top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less satisfy nobody
     items[_CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)
     items[_RELEVANT] = grades >= policy.relevant
     return items
+
+
+def _thresholds(metrics: tuple[Metric, ...]) -> list[float]:
+    """Return the least relevant grades that metrics bring themselves, each once."""
+    return sorted({each.relevant for each in metrics if each.relevant is not None})
 
 
 def _gains(grades: Floats, gains: Any) -> Floats:
@@ -824,7 +1015,8 @@ def _mean(values: Floats, weights: Floats) -> float:
 
 
 # Kernels. `ranked` holds the items of a query from the highest score down, with rows _RANK to
-# _WEIGHT; `blocks` holds the first position of each block, then the number of items:
+# _WEIGHT and one for each least relevant grade that a metric brings itself; `blocks` holds the
+# first position of each block, then the number of items:
 #     scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
 
 
@@ -838,11 +1030,11 @@ def _measure(
     for query in range(starts.size - 1):
         first, size = starts[query], starts[query + 1] - starts[query]
         order = _descending(scores[first : first + size])
-        sorted_scores, ranked = np.empty(size), np.empty((5, size))
+        sorted_scores, ranked = np.empty(size), np.empty((items.shape[0], size))
         blocks, count = np.arange(size + 1), 0
         for i in range(size):  # by loops: gathering by index takes seconds to compile
             sorted_scores[i] = scores[first + order[i]]
-            for row in range(5):
+            for row in range(items.shape[0]):
                 ranked[row, i] = items[row, first + order[i]]
             if ties != 1 or i == 0 or sorted_scores[i] != sorted_scores[i - 1]:
                 blocks[count] = i
@@ -893,11 +1085,12 @@ def _read_list(row: Floats, ranked: Floats, blocks: Integers, discounts: Floats)
         return _discounted(ranked[_GAIN], blocks, discounts, depth)
     if row[_CODE] == _ERR:
         return _cascade(ranked[_CHANCE], blocks, depth)
+    relevant = ranked[int(row[_ROW])]
     if row[_CODE] == _AP:
-        return _precisions(ranked[_RELEVANT], blocks, depth)
+        return _precisions(relevant, blocks, depth)
     if row[_CODE] == _RR:
-        return _first_hit(ranked[_RELEVANT], blocks, depth)
-    hits = _discounted(ranked[_RELEVANT], blocks, np.ones(min(depth, ranked.shape[1])), depth)
+        return _first_hit(relevant, blocks, depth)
+    hits = _discounted(relevant, blocks, np.ones(min(depth, ranked.shape[1])), depth)
     return hits / depth if row[_CODE] == _PRECISION else hits
 
 
@@ -907,12 +1100,12 @@ def _read_pairs(
 ) -> float:
     """Return the numerator of a metric that compares items; total is its denominator."""
     code = row[_CODE]
-    relevant = ranked[_RELEVANT]
+    relevant = ranked[int(row[_ROW])]
     if code == _PARTIAL_AUC:
         return _positives_above(relevant, blocks, row[_K] * (relevant.size - relevant.sum()))
     if code == _TOP:
         return _positives_above(relevant, blocks, 1.0)
-    ranks = ranked[_RELEVANT if code == _AUC else _RANK].astype(np.intp)
+    ranks = ranked[int(row[_ROW]) if code == _AUC else _RANK].astype(np.intp)
     if code == _PERCENT:
         return _right_share(scores, ranks, np.array([0, ranks.size]), row[_K], ties)
     right, wrong = _split_pairs(scores, ranks, ranked[_WEIGHT], _LEAST if ties == 1 else 0.0)

@@ -16,7 +16,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Floats, Integers
-from precede.judgments import feature_names
+from precede.judgments import feature_names, grades_of
 from precede.metrics import evaluate, metric
 from precede.model import plain
 
@@ -453,13 +453,14 @@ def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) 
     """Compare the probabilities of a two-class model with what happened.
 
     Rows are sorted by probability and cut into groups of about equal size; rows of equal
-    probability stay together. `y` holds two classes, of which the greater is the positive.
+    probability stay together. `y` holds two classes, of which the greater is the positive
+    (of text, the last category of an ordered categorical).
 
     >>> info = calibration_info([0, 0, 1, 1], [0.1, 0.1, 0.6, 0.6], groups=2)
     >>> info.share.tolist(), round(info.error, 3)
     ([0.0, 1.0], 0.25)
     """
-    classes, positive = np.unique(np.asarray(y), return_inverse=True)
+    classes, positive = np.unique(grades_of(y)[0], return_inverse=True)
     p = np.asarray(probability, np.float64)
     p = p[:, -1] if p.ndim == 2 else p
     if classes.size != 2 or p.shape != positive.shape:

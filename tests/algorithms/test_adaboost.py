@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -221,7 +222,8 @@ def test_other_targets_are_refused(fields):
 
 def test_saved_and_loaded(tmp_path):
     X, y = wdbc()
-    model = AdaBoostRanker(n_estimators=30).fit(X, np.where(y == 1, "yes", "no"))
+    named = pd.Categorical.from_codes((y == 1).astype(int), ["yes", "no"], ordered=True)
+    model = AdaBoostRanker(n_estimators=30).fit(X, named)
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert np.array_equal(again.decision_function(X), model.decision_function(X))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precede import RankBoost
+from precede import RankBoost, evaluate
 from test_estimator import halves
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -41,6 +41,15 @@ def test_named_metrics_are_those_of_the_metrics_module():
         model.staged_predict(X2), model.evals_result_["valid_0"]["ndcg@10"], strict=True
     ):
         assert seen == pytest.approx(evaluate(y2, scores, qid2, metrics="ndcg@10").mean["ndcg@10"])
+
+
+def test_a_least_relevant_grade_is_part_of_the_name():
+    X, y = np.arange(12.0).reshape(6, 2), [1, 2, 5, 3, 4, 1]
+    name = "map(relevant=4)"
+    model = RankBoost(n_estimators=3, step="bound", eval_metric=name, early_stopping_rounds=2)
+    model.fit(X, y, eval_set=(X, y))
+    found = evaluate(y, model.predict(X), metrics="map", relevant=4).mean["map"]
+    assert model.evals_result_["valid_0"][name][model.best_iteration_ - 1] == found < 1
 
 
 def test_several_evaluation_sets_have_names():

@@ -1,7 +1,10 @@
 """The commands `evaluate` and `compare`."""
 
+import json
+from dataclasses import replace
+
 import precede
-from cli.session import objects, rows, run
+from cli.session import make, objects, rows, run
 from precede.files.tables import Data, read, write
 
 
@@ -24,6 +27,31 @@ def test_metrics_are_those_of_the_library(folder):
     assert [row["metric"] for row in table][:2] == ["ndcg@10", "map"]
     queries = rows(run("evaluate", folder / "a.json", folder / "test.txt", "--by-query")[0])
     assert len(queries) == 15
+
+
+def test_ratings_need_a_least_relevant_grade(folder, tmp_path):
+    """In every command that names metrics, and in the report."""
+    from precede.metrics import evaluate
+
+    data = make(12, 5)
+    data = replace(data, y=data.y + 1)
+    write(tmp_path / "stars.csv", data)
+    scores = precede.load(folder / "a.json").predict(data.frame())
+    wanted = evaluate(data.y, scores, data.qid, metrics="map", relevant=4).mean["map"]
+    name, files = "map(relevant=4)", (folder / "a.json", tmp_path / "stars.csv")
+    assert "cannot tell rankings apart" in run("evaluate", *files)[1]
+    _, told = run("evaluate", *files, "-m", name, "--at-least", f"{name}=0.01")
+    assert "cannot tell" not in told
+    (row,) = objects(run("evaluate", *files, "-m", name, "--json")[0])
+    assert (row["metric"], row["value"]) == (name, wanted)
+    paired = (files[0], folder / "b.json", files[1])
+    assert objects(run("compare", *paired, "-m", name, "--json")[0])[0]["a"] == wanted
+    run("report", *files, "-m", name, "-o", tmp_path / "r.json")
+    page = json.loads((tmp_path / "r.json").read_text())
+    assert page["quality"]["metrics"][0]["value"] == wanted
+    fit = ("fit", files[1], "-o", tmp_path / "m.json", "-s", "n_estimators=2")
+    run(*fit, "--valid", files[1], "-m", name)
+    assert list(precede.load(tmp_path / "m.json").evals_result_["valid_0"]) == [name]
 
 
 def test_a_value_that_is_not_reached_is_an_exit_code(folder):

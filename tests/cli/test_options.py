@@ -6,6 +6,7 @@ import json
 import pytest
 
 from cli.session import objects, run
+from precede import load
 from precede.files.tables import Data, read, write
 
 
@@ -17,6 +18,19 @@ def test_standard_streams_and_gzip(folder):
     test = (folder / "test.txt").read_bytes()
     out, _ = run("predict", folder / "a.json", "-", stdin=test)
     assert out == run("predict", folder / "a.json", folder / "test.txt")[0]
+
+
+def test_the_index_of_a_data_frame_is_left_out_with_a_note(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(",grade,a\n0,0,2\n1,1,3\n2,1,1\n")
+    fit = ("fit", path, "-o", tmp_path / "m.json", "-s", "n_estimators=1", "-s", "step=bound")
+    _, told = run(*fit)
+    assert "note:" in told
+    assert "--keep-index" in told
+    assert load(tmp_path / "m.json").feature_names_in_.tolist() == ["a"]
+    _, told = run(*fit, "--keep-index")
+    assert "note:" not in told
+    assert load(tmp_path / "m.json").feature_names_in_.tolist() == ["column 1", "a"]
 
 
 def test_pairs_and_weights_beside_the_data(folder, tmp_path):

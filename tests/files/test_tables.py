@@ -4,6 +4,7 @@ import gzip
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from precede.files import tables as files
+from precede.files.blocks import read_blocks
 from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
 from precede.files.trec import read_qrels, read_run
 
@@ -100,6 +102,45 @@ def test_tables_that_are_refused(tmp_path, content, options, message):
 def test_a_column_without_a_name_is_called_by_its_place(tmp_path):
     path = put(tmp_path / "t.csv", ",grade,a\n0,1,2\n1,0,3\n")
     assert read(path, roles=Roles(drop=("column 1",))).feature_names == ["a"]
+
+
+INDEX = {
+    "csv without a name": (".csv", lambda frame, path: frame.to_csv(path), "column 1"),
+    "csv read and written": (
+        ".csv",
+        lambda frame, path: frame.rename_axis("Unnamed: 0").to_csv(path),
+        "Unnamed: 0",
+    ),
+    "tsv": (".tsv", lambda frame, path: frame.to_csv(path, sep="\t"), "column 1"),
+    "parquet": (".parquet", lambda frame, path: frame.to_parquet(path), "__index_level_0__"),
+}
+
+
+@pytest.mark.parametrize(("suffix", "save", "name"), INDEX.values(), ids=list(INDEX))
+def test_the_index_of_a_data_frame_is_no_feature(tmp_path, monkeypatch, suffix, save, name):
+    """Rows sorted by grade would make it the best of all features."""
+    monkeypatch.setattr("precede.files.arrow.CELLS", 4)  # a block of a parquet file is a row
+    frame = pd.DataFrame({"grade": [1.0, 0.0, 2.0], "a": [1.0, 2.0, 3.0]}, index=[5, 7, 9])
+    path = tmp_path / f"t{suffix}"
+    save(frame, path)
+    for reader in (read, lambda *a, **b: next(read_blocks(*a, **b))):
+        with pytest.warns(UserWarning, match=f"{name!r} looks like.*keep_index") as caught:
+            assert reader(path).feature_names == ["a"]
+        assert len(caught) == 1
+        kept = reader(path, roles=Roles(keep_index=True))
+        assert sorted(kept.feature_names) == sorted([name, "a"])
+        assert reader(path, roles=Roles(drop=(name,))).feature_names == ["a"]
+        assert reader(path, roles=Roles(features=("a", name))).feature_names == ["a", name]
+    with pytest.warns(UserWarning, match="looks like") as caught:
+        assert sum(len(each) for each in read_blocks(path)) == 3
+    assert len(caught) == 1
+    assert read(path, roles=Roles(docid=name)).docid.tolist() == ["5", "7", "9"]
+    assert read(path, roles=Roles(labels=(name,), label="grade")).label_names == (name,)
+
+
+def test_a_first_column_of_another_name_is_a_feature(tmp_path):
+    path = put(tmp_path / "t.csv", "column 1,grade,Unnamed: 1\n0,1,2\n1,0,3\n")
+    assert read(path).feature_names == ["column 1", "Unnamed: 1"]
 
 
 def test_a_table_without_header(tmp_path):

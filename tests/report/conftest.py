@@ -1,6 +1,7 @@
 """Models and reports that the tests of reports share."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
@@ -30,6 +31,6 @@ def ranked(search):
 @pytest.fixture(scope="module")
 def two_classes():
     X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[::4, :6], np.where(y[::4] == 1, "yes", "no")
+    X, y = X[::4, :6], pd.Categorical.from_codes(y[::4], ["no", "yes"], ordered=True)
     model = RankBoost(n_estimators=6, step="bound").fit(X, y)
     return model, X, y, Report(model, X, y)

@@ -171,6 +171,7 @@ def test_listed_pairs_alone():
     assert "Listed pairs" in report.to_markdown()
 
 
+@pytest.mark.filterwarnings("ignore:the model was fitted with queries")
 def test_data_without_a_pair_are_told_and_not_measured(ranked, search):
     X, y, qid = search
     model = ranked[0]

@@ -51,7 +51,9 @@ Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cor
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything that is drawn.")]
 Metrics = Annotated[
     list[str] | None,
-    typer.Option("--metric", "-m", help="Such as ndcg@10, map, auc; may be repeated."),
+    typer.Option(
+        "--metric", "-m", help="Such as ndcg@10, auc, 'map(relevant=4)'; may be repeated."
+    ),
 ]
 Algorithm = Annotated[
     str, typer.Option("--algorithm", "-a", help="See precede algorithms; case does not matter.")
@@ -88,6 +90,10 @@ class Reading:
         list[str] | None,
         _option("--feature", _TABLE, "Column to keep as a feature; may be repeated."),
     ] = None
+    keep_index: Annotated[
+        bool,
+        _option("--keep-index", _TABLE, "Take the index of a data frame in DATA for a feature."),
+    ] = False
     header: Annotated[
         bool,
         _option("--header/--no-header", _TABLE, "Whether the first line names the columns."),
@@ -114,7 +120,7 @@ class Reading:
         roles = Roles(
             self.label[0] if self.label and not several else None,
             self.qid, self.docid, self.weight, tuple(self.drop or ()),
-            None if not self.features else tuple(self.features), several,
+            None if not self.features else tuple(self.features), several, self.keep_index,
         )  # fmt: skip
         sides = (self.groups, self.weights, self.pairs) if beside else (None, None, None)
         named = dict(zip(("groups", "weights", "pairs"), sides, strict=True))

@@ -16,6 +16,7 @@ from precede.estimator import BaseRanker, load
 from precede.files.streams import STANDARD, is_plain, opened
 from precede.files.tables import Data, read_numbers
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run
+from precede.judgments import warn_of_lost_queries
 
 __all__ = ["Task", "features_for", "name_features", "read_task"]
 
@@ -66,6 +67,8 @@ def _scores(source: str, data: Data) -> Floats:
     kind = _kind(source)
     if kind == "model":
         model = load(source)
+        if data.y is not None:
+            warn_of_lost_queries(model, data.judgments)
         return np.asarray(model.predict(features_for(model, data)), np.float64)
     if kind == "run":
         return _of_rows(read_run(source), data, source)

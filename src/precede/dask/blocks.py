@@ -82,6 +82,7 @@ class Dealt:
     facts: Facts
     classes: Array | None
     names: list[str] | None
+    has_queries: bool
 
 
 def partitions(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
@@ -230,7 +231,8 @@ def _dealt(client: Any, parts: list[Any], model: BaseRanker) -> Dealt:
         kept, known = _facts(client, [block for block, _ in blocks], model.balance, rows)
     bins = _bins(client, kept, known, model.max_bins)
     home = {block.key: worker for block, worker in blocks}
-    return Dealt(kept, [home[block.key] for block in kept], bins, known, classes, names)
+    homes = [home[block.key] for block in kept]
+    return Dealt(kept, homes, bins, known, classes, names, has_queries=not one_list)
 
 
 _DIFFERENCES = {

@@ -102,9 +102,11 @@ class _OnDask(BaseRanker):
             Workers(self.n_jobs) as workers,
         ):
             self._check_features(dealt)
-            monitors = self._monitors(*_computed(evaluation), dealt.bins, workers)
+            monitors = self._monitors(
+                *_computed(evaluation), dealt.bins, workers, queries=dealt.has_queries
+            )
             fitted = self._converse(client, dealt, monitors)
-        self.__dict__.update(fitted)
+        self.__dict__.update(fitted, has_queries_=dealt.has_queries)
         return self
 
     def _check_features(self, dealt: Dealt) -> None:

@@ -484,7 +484,7 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     while i < ordered.size and count < cuts.size:
         if even and distinct > max_bins:
             end = _end_of_bin(ordered, i, left, bins, max_bins)
-            here, i = end - i, end
+            here, i = np.int64(end - i), end
         else:
             value = ordered[i]
             while i < ordered.size and ordered[i] == value:

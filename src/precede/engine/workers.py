@@ -26,7 +26,7 @@ from typing import Any, ClassVar, TypeVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small"]
+__all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "warn_caller"]
 
 Answer = TypeVar("Answer")
 
@@ -42,6 +42,7 @@ LEAST_SHARED = {
 
 # Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
 OURS = ("precede", "sklearn")
+TOLD: set[tuple[str, str, int]] = set()  # warnings given already, and the lines they were given to
 # More threads than this are taken for a mistake, or for a model file that means harm.
 MOST_JOBS = 4096
 
@@ -158,7 +159,22 @@ class Workers:
 
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Warn the user, once for all machines, at the line that called the library."""
-        frame, level = inspect.currentframe(), 1
-        while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
-            frame, level = frame.f_back, level + 1
-        warnings.warn(message, category, stacklevel=level)
+        warn_caller(message, category)
+
+
+def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
+    """Warn at the line that called the library, through scikit-learn or directly.
+
+    With `once`, a line is told once in a process, however often it calls. (Python's own filters
+    forget which lines were told whenever scikit-learn checks an array.)
+    """
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
+        frame, level = frame.f_back, level + 1
+    line = (
+        (message, "", 0) if frame is None else (message, frame.f_code.co_filename, frame.f_lineno)
+    )
+    if once and line in TOLD:
+        return
+    warnings.warn(message, category, stacklevel=level)
+    TOLD.add(line)  # not reached where warnings are errors

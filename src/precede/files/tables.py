@@ -24,6 +24,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array
+from precede.engine.workers import warn_caller
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import read_letor
 from precede.files.pages import Growing, Numbered
@@ -61,6 +62,8 @@ _SUFFIXES = {
     ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
 }  # fmt: skip
+# The index of a data frame, as pandas names it in files.
+_INDEX = re.compile(r"|__index_level_[0-9]+__|Unnamed: 0(\.[0-9]+)*")
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _FRAMES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
 
@@ -72,7 +75,9 @@ class Roles:
     Each of `label`, `qid`, `docid` and `weight` is the name of a column; None takes the usual
     names (see `USUAL`) where exactly one of them is there. `drop` are columns to leave out,
     `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
-    has several labels to rank.
+    has several labels to rank. The index of a data frame (``__index_level_0__`` in parquet, a first
+    column without a name or ``Unnamed: 0`` in CSV) is left out with a warning, unless it is named
+    in one of these or `keep_index` is true.
 
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
@@ -85,6 +90,7 @@ class Roles:
     drop: tuple[str, ...] = ()
     features: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
+    keep_index: bool = False
 
     USUAL = {  # noqa: RUF012  (a constant beside the fields it speaks of)
         "label": ("grade", "label", "relevance", "rel", "y"),
@@ -118,12 +124,24 @@ class Roles:
             raise ValueError(f"{where}: one column cannot have two roles ({found})")
         return found
 
-    def kept(self, names: Sequence[str], found: dict[str, str]) -> list[str]:
-        """Names of the features, in the order of the table, or as listed."""
+    def kept(
+        self, names: Sequence[str], found: dict[str, str], *, unnamed: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """Names of the features, in the order of the table or as listed, and of an index left out.
+
+        `unnamed` says that the first column has no name in the file.
+        """
         if self.features is not None:
-            return [*self.features, *self.labels]
+            return [*self.features, *self.labels], []
         others = {*found.values(), *self.drop}
-        return [name for name in names if name not in others]
+        features = [name for name in names if name not in others]
+        if self.keep_index:
+            return features, []
+        index = {name for name in features if _INDEX.fullmatch(name)}
+        index |= {names[0]} if unnamed else set()
+        index -= {*others, *self.labels}
+        left_out = [name for name in features if name in index]
+        return [name for name in features if name not in index], left_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,9 +444,10 @@ class Layout:
         """Read the names of the columns."""
         delimiter = _DELIMITERS[self.format]
         first = stream.readline()
-        names = _header(first, path, delimiter, self.header)
+        names, unnamed = _header(first, path, delimiter, self.header)
         found = self.roles.find(names, path)
-        features = self.roles.kept(names, found)
+        features, index = self.roles.kept(names, found, unnamed=unnamed)
+        _tell_index(path, index)
         if not features:
             raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
         return Columns(path, delimiter, names, found, features, b"" if self.header else first)
@@ -512,8 +531,8 @@ def gathered(parts: Iterator[Part], path: str) -> Data:
     return replace(data, **whole)
 
 
-def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
-    """Names of the columns, from the first line or by number."""
+def _header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[str], bool]:
+    """Names of the columns, from the first line or by number; whether the first has none."""
     text = line.decode("utf-8-sig", "replace").strip("\r\n")
     try:
         cells = next(csv.reader([text], delimiter=delimiter, strict=True), [])
@@ -522,7 +541,7 @@ def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
     if not any(cell.strip() for cell in cells):
         raise ValueError(f"{path}, line 1 is empty; it should name the columns")
     if not header:
-        return [str(column + 1) for column in range(len(cells))]
+        return [str(column + 1) for column in range(len(cells))], False
     if all(_is_number(cell) for cell in cells):
         raise ValueError(
             f"{path}, line 1 holds numbers only; begin with a line of names, or say that there "
@@ -532,7 +551,16 @@ def _header(line: bytes, path: str, delimiter: str, header: bool) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 9999 else []
     if len(set(names)) < len(names):
         raise ValueError(f"{path}, line 1 names {_listed(twice) or 'a column'} twice; rename one")
-    return names
+    return names, not cells[0].strip()
+
+
+def _tell_index(path: str, index: list[str]) -> None:
+    """Warn that columns were left out because they look like the index of a data frame."""
+    if index:
+        warn_caller(
+            f"{path}: {_listed(index)} looks like the index of a data frame and is left out; "
+            "keep_index=True (--keep-index) makes it a feature"
+        )
 
 
 def _is_number(cell: str) -> bool:
@@ -581,7 +609,9 @@ def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:
 
     table = nw.from_native(frame, eager_only=True)
     found = roles.find(table.columns, path)
-    features = roles.kept(table.columns, found)
+    features, index = roles.kept(table.columns, found)
+    if before == 0:
+        _tell_index(path, index)
     if not features or not len(table):
         raise ValueError(f"{path} has no {'rows' if features else 'column of features'}")
     for name in (*features, *(found[role] for role in ("label", "weight") if role in found)):

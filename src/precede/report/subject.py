@@ -13,7 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.estimator import BaseRanker
-from precede.judgments import Judgments, check_column, feature_names, number_queries
+from precede.judgments import (
+    Judgments,
+    check_column,
+    feature_names,
+    number_queries,
+    warn_of_lost_queries,
+)
 from precede.model import plain
 
 __all__ = ["Subject", "plain_value", "thinned"]
@@ -52,6 +58,7 @@ class Subject:
                 "a report needs a model that gives one"
             )
         judgments, classes = model._target(read.shape[0], y, **target)
+        warn_of_lost_queries(model, judgments)
         scores = check_column(scores, "scores", read.shape[0])
         names = feature_names(getattr(model, "feature_names_in_", None), read.shape[1])
         return cls(model, read, judgments, classes, scores, tuple(names),

@@ -1,6 +1,11 @@
-"""precede among others: frames, PyTerrier, shap, Optuna, joblib, pickles, callbacks."""
+"""precede among others: frames, PyTerrier, shap, Optuna, joblib, pickles, callbacks; alone."""
 
 import pickle
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -199,3 +204,80 @@ def test_explanations_may_be_made_side_by_side(sample, backend):
     for half, told in zip(halves, joblib.Parallel(2, backend=backend)(jobs), strict=True):
         same = model.explain(half, background=sample.X)
         assert_array_equal(told.contributions, same.contributions)
+
+
+WITHOUT_LIGHTGBM = """
+import sys
+from importlib import metadata
+
+import numpy as np
+
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "lightgbm":
+            raise ModuleNotFoundError("No module named 'lightgbm'", name="lightgbm")
+
+
+def version(name, found=metadata.version):
+    if name == "lightgbm":
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+
+
+sys.meta_path.insert(0, Blocked())
+metadata.version = version
+try:
+    import lightgbm
+except ModuleNotFoundError:
+    pass
+else:
+    raise SystemExit("lightgbm was not blocked")
+
+import precede
+from precede import BoostedRanker, QBRank, RankBoost, load
+from precede.datasets import search_results
+from precede.rankers.trees import Tree, tree_from_lightgbm
+
+sample = search_results(20, features=5, informative=3, per_query=12, random_state=0)
+data = {"X": sample.X, "y": sample.y, "qid": sample.qid}
+for number, model in enumerate((
+    BoostedRanker(n_estimators=3, subsample=0.8, monotone_constraints=[1] * 5, random_state=0),
+    BoostedRanker(n_estimators=3, categorical_features=[1]),
+    QBRank(n_estimators=3),
+    RankBoost(rankers="trees", n_estimators=3),
+)):
+    if number == 1:
+        data["X"] = np.digitize(sample.X, [-1, 0, 1]).astype(float)
+    scores = model.fit(**data).predict(data["X"])
+    assert any(isinstance(ranker, Tree) for ranker in model.ensemble_.rankers)
+    assert np.ptp(scores) > 0
+    path = sys.argv[1] + f"/{number}.json"
+    model.save(path)
+    assert (load(path).predict(data["X"]) == scores).all()
+    model.explain(data["X"][:5])
+precede.Report(model, data["X"], data["y"], qid=data["qid"]).to_html()
+tree_from_lightgbm({"leaf_value": 0.5})
+for name in precede.__all__:
+    getattr(precede, name)
+assert "lightgbm" not in sys.modules
+print("done")
+"""
+
+
+def test_the_whole_library_works_without_lightgbm(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_LIGHTGBM, str(tmp_path)],
+        check=False, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    assert done.stdout.strip() == "done", done.stderr
+
+
+def test_lightgbm_is_no_dependency():
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    named = {"required": project["dependencies"], **project["optional-dependencies"]}
+    holding = {part for part, lines in named.items() if any("lightgbm" in line for line in lines)}
+    assert holding == {"test"}
+    source = Path(__file__).parents[1] / "src"
+    imports = re.compile(r"^\s*(import|from) lightgbm", re.MULTILINE)
+    assert [path for path in source.rglob("*.py") if imports.search(path.read_text())] == []

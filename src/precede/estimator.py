@@ -861,6 +861,9 @@ def _named(value: Any) -> Any:
 
 
 def _is_plain(value: Any, depth: int = 8) -> bool:
+    if isinstance(value, dict):
+        named = all(isinstance(name, str) for name in value)
+        return named and _is_plain([*value.values()], depth)
     if isinstance(value, list | tuple):
         return depth > 0 and all(_is_plain(each, depth - 1) for each in value)
     return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)

@@ -6,12 +6,22 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import format_readers as read
-from exports.readers import FOUR, booster_of, close, fitted, run_onnx, run_python, tree_models
+from exports.readers import (
+    FOUR,
+    booster_of,
+    close,
+    compiled,
+    fitted,
+    run_onnx,
+    run_python,
+    tree_models,
+)
 from precede import RankBoost, Stump, Stumps, export, load
 from precede.datasets import search_results
 from precede.exports.onnx_graph import onnx_bytes
 from precede.exports.parts import Parts
 from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump_text
+from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
 from precede.rankers.columns import Features
@@ -39,6 +49,29 @@ def test_trees_in_every_format_of_trees(ensemble, rows):
     xgboost, booster = booster_of(xgboost_text(parts))
     data = xgboost.DMatrix(X, feature_names=list(parts.names))
     close(booster.predict(data), expected, ensemble)
+
+
+def test_a_split_that_tells_missing_values_from_all_others(tmp_path):
+    """Its threshold is infinite; single precision has a largest number."""
+    pytest.importorskip("onnx")
+    tree = Tree(
+        (0, 1), (np.inf, 0.5), (False, True), (1, -2), (-1, -3), (0.1, -0.2, 0.7), (3, 1, 2), (1, 1)
+    )
+    ensemble = Ensemble([tree], [1.0], 2)
+    X = np.array([[np.nan, 0.0], [-1e30, 0.0], [1e30, 1.0], [0.0, np.nan], [3e38, 2.0]])
+    parts, expected = Parts.of(fitted(ensemble)), ensemble.predict(X)
+    assert_array_equal(expected, [0.1, -0.2, 0.7, -0.2, 0.7])
+    dump = xgboost_dump_text(parts, missing="zero")
+    close(read.xgboost_dump(dump, X, parts.names, missing=True), expected, ensemble)
+    close(read.ranklib(ranklib_text(parts, missing="zero"), X), tree(np.nan_to_num(X)), ensemble)
+    close(read.solr(solr_text(parts), X), expected, ensemble)
+    xgboost, booster = booster_of(xgboost_text(parts))
+    data = xgboost.DMatrix(X, feature_names=list(parts.names))
+    close(booster.predict(data), expected, ensemble)
+    written = run_python(python_text(fitted(ensemble)))["scores"](X.tolist())
+    assert_array_equal(written, expected)
+    assert_array_equal(compiled(c_text(fitted(ensemble)), tmp_path)(X), expected)
+    close(run_onnx(onnx_bytes(parts), X.astype(np.float32)), expected, ensemble)
 
 
 CATEGORICAL = Tree(

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import naive_trees
-from precede import BoostedRanker, Judgments, QBRank, RankBoost, Trees
+from precede import BoostedRanker, Judgments, QBRank, RankBoost, Trees, load
 from precede.engine.exact import exact_sum
 from precede.engine.table import Table
 from precede.rankers import growers
@@ -538,6 +538,27 @@ def test_directions_by_number_and_by_name():
         BoostedRanker(monotone_constraints={"b": 1, 1: 1}).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
     with pytest.raises(ValueError, match="monotone_constraints names column 'z'; the columns are"):
         BoostedRanker(monotone_constraints={"z": 1}).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
+
+
+def test_constraints_are_saved_and_checked_by_a_checkpoint(tmp_path):
+    """By name in a dict and in groups; numbers are no names of JSON, and loading says so."""
+    frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
+    data = {"X": frame, "y": SAMPLE.y, "qid": SAMPLE.qid}
+    groups = [["a", "b"], ["c", "d", "e"]]
+    model = BoostedRanker(
+        n_estimators=2, monotone_constraints={"c": 1, "a": -1}, interaction_constraints=groups
+    )
+    model.fit(**data, checkpoint=tmp_path / "fit.json").save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert again.monotone_constraints == {"c": 1, "a": -1}
+    assert again.interaction_constraints == groups
+    same(model, again, again.fit(**data))
+    model.set_params(monotone_constraints={"c": 1, "a": 1})
+    with pytest.raises(ValueError, match="monotone_constraints"):
+        model.fit(**data, checkpoint=tmp_path / "fit.json")
+    model.set_params(monotone_constraints={2: 1, 0: -1}).fit(**data).save(tmp_path / "model.json")
+    with pytest.warns(UserWarning, match="could not hold monotone_constraints"):
+        load(tmp_path / "model.json")
 
 
 def paths(tree):

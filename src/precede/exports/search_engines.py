@@ -179,9 +179,10 @@ def _before_slack(threshold: np.float32) -> np.float32:
     """
     first = np.float32(threshold - SOLR_SLACK)
     near = [first]
-    for towards in (np.float32(-np.inf), np.float32(np.inf)):
-        step = first
-        for _ in range(2):
-            step = np.nextafter(step, towards)
-            near.append(step)
+    with np.errstate(over="ignore"):  # beyond the largest number there is infinity
+        for towards in (np.float32(-np.inf), np.float32(np.inf)):
+            step = first
+            for _ in range(2):
+                step = np.nextafter(step, towards)
+                near.append(step)
     return min(near, key=lambda each: abs(float(each + SOLR_SLACK) - float(threshold)))

@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -90,7 +91,7 @@ class LogisticRisk(EnumeratedRisk):
             sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
         return np.concatenate(sums)
 
-    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def search_line(self, state: State, values: NDArray[Any]) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
         least = least_on_points(self, state, values)
         return self.line_search(state, values) if least is None else (least, False)
@@ -282,9 +283,10 @@ def _by_turns(pull: Floats, bend: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _sum_nodes(
-    begin, end, chosen, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
-    sums,
-):  # fmt: skip
+    begin: int, end: int, chosen: Integers, start: Integers, bounds: Integers, factor: Floats,
+    scores: Floats, weight: Floats, powers: Floats, above: Floats, below: Floats, pull: Floats,
+    bend: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Nodes one by one, each as `_sum_large_node` does it."""
     for at in range(begin, end):
         node = chosen[at]
@@ -301,7 +303,7 @@ def _sum_nodes(
 
 
 @njit(cache=True, nogil=True)
-def _numbers(scores, least, greatest):
+def _numbers(scores: Floats, least: float, greatest: float) -> Floats:
     """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
     first = np.floor(least * DENSITY)
     cells = np.floor(greatest * DENSITY) - first + 1.0
@@ -312,7 +314,9 @@ def _numbers(scores, least, greatest):
 
 
 @njit(cache=True, nogil=True)
-def _room(bounds, cells):
+def _room(
+    bounds: Integers, cells: int,
+) -> tuple[Integers, Integers, Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
     """Blocks of rows, group by group, and arrays for what is known of the cells.
 
     `sides` has the moments of the groups above each group, of those below, and of its own.
@@ -337,7 +341,7 @@ def _room(bounds, cells):
 
 
 @njit(cache=True, nogil=True)
-def _cell_of(number, numbers, without_gap):
+def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int64:
     """Where a cell stands among `numbers`."""
     if without_gap:
         return np.int64(number - numbers[0])
@@ -352,12 +356,15 @@ def _cell_of(number, numbers, without_gap):
 
 
 @njit(cache=True, nogil=True)
-def _have_no_gap(numbers):
+def _have_no_gap(numbers: Floats) -> bool:
     return numbers[-1] - numbers[0] == numbers.size - 1
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
+def _moments_of_blocks(
+    begin: int, end: int, blocks: Integers, scores: Floats, weight: Floats, numbers: Floats,
+    moments: Floats,
+) -> None:  # fmt: skip
     """Moments of every block."""
     without_gap = _have_no_gap(numbers)
     for block in range(begin, end):
@@ -374,7 +381,10 @@ def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
 
 
 @njit(cache=True, nogil=True)
-def _gather(moments, block_start, numbers, powers, sides, told):
+def _gather(
+    moments: Floats, block_start: Integers, numbers: Floats, powers: Floats, sides: Floats,
+    told: Floats,
+) -> None:  # fmt: skip
     """Moments of the groups above and below each group, and what far cells tell of them."""
     groups = block_start.size - 1
     for group in range(groups):
@@ -389,7 +399,7 @@ def _gather(moments, block_start, numbers, powers, sides, told):
 
 
 @njit(cache=True, nogil=True)
-def _carry(moments, numbers, powers, told):
+def _carry(moments: Floats, numbers: Floats, powers: Floats, told: Floats) -> None:
     """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
     cells = numbers.size
     other = np.empty(powers.shape)
@@ -422,7 +432,7 @@ def _carry(moments, numbers, powers, told):
 
 
 @njit(cache=True, nogil=True)
-def _decay(before, gap, here):
+def _decay(before: Floats, gap: float, here: Floats) -> None:
     """Exponentials of a cell from those of the cell before, `gap` cells away."""
     step, factor = np.exp(-gap / DENSITY), 1.0
     for j in range(TERMS):
@@ -431,7 +441,7 @@ def _decay(before, gap, here):
 
 
 @njit(cache=True, nogil=True)
-def _enter(row, powers, gap, here):
+def _enter(row: Floats, powers: Floats, gap: float, here: Floats) -> None:
     """Add the exponentials of the rows of a cell `gap` cells away."""
     if row[0] == 0.0:
         return
@@ -445,7 +455,10 @@ def _enter(row, powers, gap, here):
 
 
 @njit(cache=True, nogil=True)
-def _meet(begin, end, numbers, above, below, sides, told, local, sums):
+def _meet(
+    begin: int, end: int, numbers: Floats, above: Floats, below: Floats, sides: Floats,
+    told: Floats, local: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Polynomials of the cells, counted group by group; value and mass of their losers."""
     groups, cells = local.shape[0], local.shape[1]
     known, found = np.zeros(above.shape[0]), np.empty(3 * NODES)
@@ -468,7 +481,7 @@ def _meet(begin, end, numbers, above, below, sides, told, local, sums):
 
 
 @njit(cache=True, nogil=True)
-def _know(moments, told, numbers, cell, known):
+def _know(moments: Floats, told: Floats, numbers: Floats, cell: int, known: Floats) -> None:
     """What a cell knows of the others, in the order of the rows of `_Tables`."""
     known[: (2 * NEAR + 1) * NODES] = 0.0
     first = cell
@@ -486,7 +499,7 @@ def _know(moments, told, numbers, cell, known):
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(known, table, found):
+def _add_rows(known: Floats, table: Floats, found: Floats) -> None:
     """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
     for row in range(0, known.size, 8):
         a, b, c, d = known[row], known[row + 1], known[row + 2], known[row + 3]
@@ -503,8 +516,9 @@ def _add_rows(known, table, found):
 
 @njit(cache=True, nogil=True)
 def _read_blocks(
-    begin, end, blocks, block_start, scores, weight, numbers, factor, local, pull, bend
-):
+    begin: int, end: int, blocks: Integers, block_start: Integers, scores: Floats,
+    weight: Floats, numbers: Floats, factor: float, local: Floats, pull: Floats, bend: Floats,
+) -> None:  # fmt: skip
     """Add to pull and curvature of every row the polynomials of its cell.
 
     Even and odd powers apart: the two sums do not wait for each other.
@@ -535,7 +549,7 @@ def _read_blocks(
 
 
 @njit(cache=True, nogil=True)
-def _in_order(sums):
+def _in_order(sums: Floats) -> Floats:
     total = np.zeros(2)
     for row in range(sums.shape[0]):
         total[0] += sums[row, 0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
@@ -134,7 +134,7 @@ class SmoothLine:
                 total += float((below[side] * tax * bend[side]).sum())
         return total
 
-    def _kernels(self, shift: float) -> tuple[NDArray, NDArray]:
+    def _kernels(self, shift: float) -> tuple[Floats, Floats]:
         """Loss and its slope between cells, for margins enlarged by a shift.
 
         Entry ``[c - parts·c' + offset, i, j]`` is for point j of the losers' cell c and point i
@@ -152,7 +152,7 @@ class SmoothLine:
             _windows(loss.slope(margin), winners.cells, losers.cells, self._parts),
         )
 
-    def _weights(self, scores: Floats, mass: Floats, grid: _Grid, run: tuple) -> Floats:
+    def _weights(self, scores: Floats, mass: Floats, grid: _Grid, run: tuple[int, int]) -> Floats:
         """Weights of the points that stand for a level: (ranker 0 and 1, cells, nodes)."""
         first, last = run
         blocks = -(-(last - first) // BLOCK)
@@ -165,7 +165,7 @@ class SmoothLine:
         return moments.sum(axis=0) @ to_coefficients
 
 
-def least_on_points(risk: BoundLossRisk, state: State, values: NDArray) -> float | None:
+def least_on_points(risk: BoundLossRisk, state: State, values: NDArray[Any]) -> float | None:
     """Step along a ranker of values 0 and 1 at which the risk is least, found on points.
 
     None where points do not fit or find nothing: the line must then be searched on the rows.
@@ -181,7 +181,7 @@ def _halved(form: Smooth) -> Smooth:
     return finer(form, parts=2)
 
 
-def _windows(values: NDArray, winners: int, losers: int, parts: int) -> NDArray:
+def _windows(values: Floats, winners: int, losers: int, parts: int) -> Floats:
     """View by (losers' cell, winners' cell, i, j) of entries that depend on how far apart."""
     step = values.strides[0]
     return np.lib.stride_tricks.as_strided(
@@ -192,7 +192,7 @@ def _windows(values: NDArray, winners: int, losers: int, parts: int) -> NDArray:
     )
 
 
-def _meet(kernel: NDArray, weights: Floats) -> Floats:
+def _meet(kernel: Floats, weights: Floats) -> Floats:
     """Sum over the winners' points, for every point of the losers."""
     return np.einsum("lwij,wi->lj", kernel, weights)
 
@@ -201,7 +201,10 @@ def _meet(kernel: NDArray, weights: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _moments(begin, end, scores, mass, values, origin, width, moments):
+def _moments(
+    begin: int, end: int, scores: Floats, mass: Floats, values: NDArray[np.uint8], origin: float,
+    width: float, moments: Floats,
+) -> None:  # fmt: skip
     """Sums of mass times Chebyshev polynomials, by block, value of the ranker and cell."""
     nodes = moments.shape[3]
     cells = moments.shape[2]

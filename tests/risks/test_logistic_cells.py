@@ -187,6 +187,26 @@ def test_the_order_of_the_rows_of_a_long_list_changes_no_bit_of_a_fit():
     assert_array_equal(model.fit(X[order], y[order]).predict(X), expected)
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch):
+    """So many cells for each of 19 groups that the node is cut in two again and again."""
+    rng = np.random.default_rng(4)
+    n = 40_000
+    grade = rng.integers(0, 19, n).astype(float)
+    scores = 1e6 * rng.random(n)
+    monkeypatch.setattr(logistic_cells, "LARGE", 1 if jobs == 2 else 1 << 16)
+    _, _, pull, bend = state_of(Judgments(grade), scores, jobs=jobs)
+    some_rows = np.arange(0, n, 400)
+    margin = scores[some_rows][:, None] - scores[None, :]
+    above = grade[some_rows][:, None] > grade[None, :]
+    below = grade[some_rows][:, None] < grade[None, :]
+    won = (above * np.exp(-np.logaddexp(0, margin))).sum(axis=1)
+    lost = (below * np.exp(-np.logaddexp(0, -margin))).sum(axis=1)
+    curve = np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
+    assert_allclose(pull[some_rows], won - lost, rtol=0, atol=1e-13 * n)
+    assert_allclose(bend[some_rows], ((above | below) * curve).sum(axis=1), rtol=1e-12, atol=1e-280)
+
+
 def test_equal_scores_and_one_class():
     """All margins are 0; and without a pair there is nothing to sum."""
     n = 3000

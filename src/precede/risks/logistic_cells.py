@@ -27,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -57,9 +58,11 @@ NEAR = 12  # cells up to the margin FAR
 TOLD = 2 * TERMS + 3
 # Cells are counted from the lowest score, empty ones too, unless there would be more than this
 # and more than one for so many rows; then only cells with a row are kept, by their number.
-MANY_CELLS, ROWS_OF_CELL = 1024, 4
+MANY_CELLS, ROWS_OF_CELL = 1024, 16
 BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
 MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
+# Cells of all groups of a node together; a node with more is summed as a tree of two groups each.
+MOST_CELLS = 1 << 17
 LARGE = 1 << 16  # rows of a node that all threads work on together
 # What a node costs, in pairs that are enumerated meanwhile (measured, scores some 10 apart): for
 # each row, and for each group that is met from above or below.
@@ -90,7 +93,7 @@ class LogisticRisk(EnumeratedRisk):
             sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
         return np.concatenate(sums)
 
-    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def search_line(self, state: State, values: NDArray[Any]) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
         least = least_on_points(self, state, values)
         return self.line_search(state, values) if least is None else (least, False)
@@ -125,8 +128,8 @@ class _Nodes:
         )  # fmt: skip
         for node in np.flatnonzero(rows >= LARGE):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
-            found = _sum_large_node(bounds, scores, weight, self.factor[node], pull, bend, workers)
-            sums[node] = found
+            factor = self.factor[node]
+            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, bend, workers)
         return sums
 
 
@@ -137,13 +140,19 @@ def _sum_large_node(
     """One node by all threads: its value and mass."""
     here = scores[bounds[0] : bounds[-1]]
     ends = workers.run(lambda low, high: (here[low:high].min(), here[low:high].max()), here.size)
-    numbers = _numbers(here, min(low for low, _ in ends), max(high for _, high in ends))
-    blocks, block_start, moments, sides, told, local, sums = _room(bounds, numbers.size)
+    least, greatest = np.array(ends).min(axis=0)[0], np.array(ends).max(axis=0)[1]
+    numbers = _numbers(here, least, greatest)
+    if len(bounds) > 3 and numbers.size * (len(bounds) - 1) > MOST_CELLS:
+        middle = len(bounds) // 2
+        parts = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
+        rest = scores, weight, factor, pull, bend, workers
+        return np.sum([_sum_large_node(each, *rest) for each in parts if len(each) > 2], axis=0)
+    blocks, block_start, moments, own, sides, told, local, sums = _room(bounds, numbers.size)
     tables = _tables()
     workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
-    _gather(moments, block_start, numbers, tables.powers, sides, told)
+    _gather(moments, block_start, numbers, tables.powers, own, sides, told)
     workers.run(
-        _meet, len(sums), numbers, tables.above, tables.below, sides, told, local, sums,
+        _meet, len(sums), numbers, tables.above, tables.below, own, sides, told, local, sums,
         small=is_small("heavy rows", 8 * len(sums)),
     )  # fmt: skip
     workers.run(
@@ -282,26 +291,43 @@ def _by_turns(pull: Floats, bend: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _sum_nodes(
-    begin, end, chosen, start, bounds, factor, scores, weight, powers, above, below, pull, bend,
-    sums,
-):  # fmt: skip
-    """Nodes one by one, each as `_sum_large_node` does it."""
+    begin: int, end: int, chosen: Integers, start: Integers, bounds: Integers, factor: Floats,
+    scores: Floats, weight: Floats, powers: Floats, above: Floats, below: Floats, pull: Floats,
+    bend: Floats, sums: Floats,
+) -> None:  # fmt: skip
     for at in range(begin, end):
         node = chosen[at]
         groups = bounds[start[node] : start[node + 1]]
-        here = scores[groups[0] : groups[-1]]
-        numbers = _numbers(here, here.min(), here.max())
-        blocks, block_start, moments, sides, told, local, parts = _room(groups, numbers.size)
-        _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
-        _gather(moments, block_start, numbers, powers, sides, told)
-        _meet(0, len(parts), numbers, above, below, sides, told, local, parts)
-        _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor[node],
-                     local, pull, bend)  # fmt: skip
-        sums[node] = factor[node] * _in_order(parts)
+        _sum_node(groups, scores, weight, factor[node], powers, above, below, pull, bend,
+                  sums[node])  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _numbers(scores, least, greatest):
+def _sum_node(
+    bounds: Integers, scores: Floats, weight: Floats, factor: float, powers: Floats,
+    above: Floats, below: Floats, pull: Floats, bend: Floats, total: Floats,
+) -> None:  # fmt: skip
+    """One node by one thread, as `_sum_large_node` does it."""
+    here = scores[bounds[0] : bounds[-1]]
+    numbers = _numbers(here, here.min(), here.max())
+    if bounds.size > 3 and numbers.size * (bounds.size - 1) > MOST_CELLS:
+        middle = bounds.size // 2
+        two = np.array([bounds[0], bounds[middle], bounds[-1]])
+        for part in (two, bounds[: middle + 1], bounds[middle:]):
+            if part.size > 2:
+                _sum_node(part, scores, weight, factor, powers, above, below, pull, bend, total)
+        return
+    blocks, block_start, moments, own, sides, told, local, sums = _room(bounds, numbers.size)
+    _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
+    _gather(moments, block_start, numbers, powers, own, sides, told)
+    _meet(0, len(sums), numbers, above, below, own, sides, told, local, sums)
+    _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
+                 pull, bend)  # fmt: skip
+    total += factor * _in_order(sums)
+
+
+@njit(cache=True, nogil=True)
+def _numbers(scores: Floats, least: float, greatest: float) -> Floats:
     """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
     first = np.floor(least * DENSITY)
     cells = np.floor(greatest * DENSITY) - first + 1.0
@@ -312,10 +338,13 @@ def _numbers(scores, least, greatest):
 
 
 @njit(cache=True, nogil=True)
-def _room(bounds, cells):
+def _room(
+    bounds: Integers, cells: int,
+) -> tuple[Integers, Integers, Floats, Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
     """Blocks of rows, group by group, and arrays for what is known of the cells.
 
-    `sides` has the moments of the groups above each group, of those below, and of its own.
+    `own` has the moments of every group; ``sides[0, g]`` those of all groups above group g, and
+    ``sides[1, g]`` those of all groups below group g + 1. `told` is counted as `sides`.
     """
     groups = bounds.size - 1
     most = max(1, MOST_MOMENTS // (cells * NODES))
@@ -330,14 +359,16 @@ def _room(bounds, cells):
             low = bounds[group] + (block - block_start[group]) * size
             blocks[block, 0], blocks[block, 1] = low, min(low + size, bounds[group + 1])
     moments = np.zeros((len(blocks), cells, NODES))
-    sides = np.zeros((3, groups, cells, NODES))
-    told = np.zeros((2, groups, cells, TOLD))
+    own = np.zeros((groups, cells, NODES))
+    sides = np.zeros((2, groups - 1, cells, NODES))
+    told = np.zeros((2, groups - 1, cells, TOLD))
     local = np.zeros((groups, cells, 2 * NODES))
-    return blocks, block_start, moments, sides, told, local, np.zeros((groups * cells, 2))
+    sums = np.zeros((groups * cells, 2))
+    return blocks, block_start, moments, own, sides, told, local, sums
 
 
 @njit(cache=True, nogil=True)
-def _cell_of(number, numbers, without_gap):
+def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int64:
     """Where a cell stands among `numbers`."""
     if without_gap:
         return np.int64(number - numbers[0])
@@ -352,12 +383,15 @@ def _cell_of(number, numbers, without_gap):
 
 
 @njit(cache=True, nogil=True)
-def _have_no_gap(numbers):
+def _have_no_gap(numbers: Floats) -> bool:
     return numbers[-1] - numbers[0] == numbers.size - 1
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
+def _moments_of_blocks(
+    begin: int, end: int, blocks: Integers, scores: Floats, weight: Floats, numbers: Floats,
+    moments: Floats,
+) -> None:  # fmt: skip
     """Moments of every block."""
     without_gap = _have_no_gap(numbers)
     for block in range(begin, end):
@@ -374,22 +408,29 @@ def _moments_of_blocks(begin, end, blocks, scores, weight, numbers, moments):
 
 
 @njit(cache=True, nogil=True)
-def _gather(moments, block_start, numbers, powers, sides, told):
+def _gather(
+    moments: Floats, block_start: Integers, numbers: Floats, powers: Floats, own: Floats,
+    sides: Floats, told: Floats,
+) -> None:  # fmt: skip
     """Moments of the groups above and below each group, and what far cells tell of them."""
     groups = block_start.size - 1
     for group in range(groups):
         for block in range(block_start[group], block_start[group + 1]):
-            sides[2, group] += moments[block]
+            own[group] += moments[block]
     for group in range(1, groups):
-        sides[1, group] = sides[1, group - 1] + sides[2, group - 1]
-        _carry(sides[1, group], numbers, powers, told[1, group])
+        sides[1, group - 1] = own[group - 1]
+        if group > 1:
+            sides[1, group - 1] += sides[1, group - 2]
+        _carry(sides[1, group - 1], numbers, powers, told[1, group - 1])
     for group in range(groups - 2, -1, -1):
-        sides[0, group] = sides[0, group + 1] + sides[2, group + 1]
+        sides[0, group] = own[group + 1]
+        if group < groups - 2:
+            sides[0, group] += sides[0, group + 1]
         _carry(sides[0, group], numbers, powers, told[0, group])
 
 
 @njit(cache=True, nogil=True)
-def _carry(moments, numbers, powers, told):
+def _carry(moments: Floats, numbers: Floats, powers: Floats, told: Floats) -> None:
     """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
     cells = numbers.size
     other = np.empty(powers.shape)
@@ -422,7 +463,7 @@ def _carry(moments, numbers, powers, told):
 
 
 @njit(cache=True, nogil=True)
-def _decay(before, gap, here):
+def _decay(before: Floats, gap: float, here: Floats) -> None:
     """Exponentials of a cell from those of the cell before, `gap` cells away."""
     step, factor = np.exp(-gap / DENSITY), 1.0
     for j in range(TERMS):
@@ -431,7 +472,7 @@ def _decay(before, gap, here):
 
 
 @njit(cache=True, nogil=True)
-def _enter(row, powers, gap, here):
+def _enter(row: Floats, powers: Floats, gap: float, here: Floats) -> None:
     """Add the exponentials of the rows of a cell `gap` cells away."""
     if row[0] == 0.0:
         return
@@ -445,30 +486,33 @@ def _enter(row, powers, gap, here):
 
 
 @njit(cache=True, nogil=True)
-def _meet(begin, end, numbers, above, below, sides, told, local, sums):
+def _meet(
+    begin: int, end: int, numbers: Floats, above: Floats, below: Floats, own: Floats, sides: Floats,
+    told: Floats, local: Floats, sums: Floats,
+) -> None:  # fmt: skip
     """Polynomials of the cells, counted group by group; value and mass of their losers."""
     groups, cells = local.shape[0], local.shape[1]
     known, found = np.zeros(above.shape[0]), np.empty(3 * NODES)
     for count in range(begin, end):
         group, cell = count // cells, count % cells
-        own = sides[2, group, cell]
-        if own[0] == 0.0:  # no row is here
+        here = own[group, cell]
+        if here[0] == 0.0:  # no row is here
             continue
         found[:] = 0.0
         if group < groups - 1:
             _know(sides[0, group], told[0, group], numbers, cell, known)
             _add_rows(known, above, found)
             for a in range(NODES):
-                sums[count, 0] += own[a] * found[a]
-                sums[count, 1] -= own[a] * found[NODES + 2 * a]
+                sums[count, 0] += here[a] * found[a]
+                sums[count, 1] -= here[a] * found[NODES + 2 * a]
         if group > 0:
-            _know(sides[1, group], told[1, group], numbers, cell, known)
+            _know(sides[1, group - 1], told[1, group - 1], numbers, cell, known)
             _add_rows(known, below, found[NODES:])
         local[group, cell] = found[NODES:]
 
 
 @njit(cache=True, nogil=True)
-def _know(moments, told, numbers, cell, known):
+def _know(moments: Floats, told: Floats, numbers: Floats, cell: int, known: Floats) -> None:
     """What a cell knows of the others, in the order of the rows of `_Tables`."""
     known[: (2 * NEAR + 1) * NODES] = 0.0
     first = cell
@@ -486,7 +530,7 @@ def _know(moments, told, numbers, cell, known):
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(known, table, found):
+def _add_rows(known: Floats, table: Floats, found: Floats) -> None:
     """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
     for row in range(0, known.size, 8):
         a, b, c, d = known[row], known[row + 1], known[row + 2], known[row + 3]
@@ -503,8 +547,9 @@ def _add_rows(known, table, found):
 
 @njit(cache=True, nogil=True)
 def _read_blocks(
-    begin, end, blocks, block_start, scores, weight, numbers, factor, local, pull, bend
-):
+    begin: int, end: int, blocks: Integers, block_start: Integers, scores: Floats,
+    weight: Floats, numbers: Floats, factor: float, local: Floats, pull: Floats, bend: Floats,
+) -> None:  # fmt: skip
     """Add to pull and curvature of every row the polynomials of its cell.
 
     Even and odd powers apart: the two sums do not wait for each other.
@@ -535,7 +580,7 @@ def _read_blocks(
 
 
 @njit(cache=True, nogil=True)
-def _in_order(sums):
+def _in_order(sums: Floats) -> Floats:
     total = np.zeros(2)
     for row in range(sums.shape[0]):
         total[0] += sums[row, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -128,7 +130,7 @@ class GeneralRisk(BoundLossRisk):
         self.workers.run(chunk, values.size, small=self._small)
         return result
 
-    def search_line(self, state: State, values: NDArray) -> tuple[float, bool]:
+    def search_line(self, state: State, values: NDArray[Any]) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
         least = least_on_points(self, state, values)
         return self.line_search(state, values) if least is None else (least, False)
@@ -193,13 +195,15 @@ class GeneralRisk(BoundLossRisk):
 
 
 @njit(cache=True, nogil=True)
-def _weighed(low, high, tax, slope, paid, costs):
+def _weighed(low: int, high: int, tax: Floats, slope: Floats, paid: Floats, costs: Floats) -> None:
     for place in range(low, high):
         slope[place] *= tax[place]
         costs[place] = tax[place] * paid[place]
 
 
 @njit(cache=True, nogil=True)
-def _pull_of_places(begin, end, won, share, loss, mass):
+def _pull_of_places(
+    begin: int, end: int, won: Floats, share: Floats, loss: Floats, mass: float,
+) -> None:  # fmt: skip
     for place in range(begin, end):
         won[place] = (won[place] * share[place] - loss[place]) / mass

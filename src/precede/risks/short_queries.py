@@ -22,6 +22,7 @@ from precede.risks.pair_sums import GeneralRisk
 __all__ = ["EnumeratedRisk", "worth_enumerating"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # Up to so many pairs for each place enumeration is quicker than to sort (measured).
 MOST_PAIRS = 300
@@ -64,7 +65,7 @@ class EnumeratedRisk(BoundLossRisk):
         query_start = arrangement.query_start
         self._set_runs(np.column_stack([query_start[:-1], query_start[1:]]))
 
-    def _set_runs(self, runs: NDArray[np.int64]) -> None:
+    def _set_runs(self, runs: Integers) -> None:
         """Enumerate the pairs of runs of levels, each from its first level to its end."""
         ends = self.arrangement.level_start[runs]
         sizes = ends[:, 1] - ends[:, 0]
@@ -129,7 +130,7 @@ class EnumeratedRisk(BoundLossRisk):
 
 
 @njit(cache=True, nogil=True)
-def _divide(low, high, mass, pull, bend):
+def _divide(low: int, high: int, mass: float, pull: Floats, bend: Floats) -> None:
     for place in range(low, high):
         pull[place] /= mass
         bend[place] /= mass
@@ -137,8 +138,10 @@ def _divide(low, high, mass, pull, bend):
 
 @njit(cache=True, nogil=True)
 def _pairs_of_runs(
-    low, high, runs, level_start, longest, logistic, knot, scores, weight, outer, pull, bend, sums
-):  # fmt: skip
+    low: int, high: int, runs: Integers, level_start: Integers, longest: int, logistic: bool,
+    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, bend: Floats,
+    sums: Floats,
+) -> None:  # fmt: skip
     """Value and mass of every run of levels into `sums`; pull and curvature of its places."""
     at = np.empty(longest)
     # What a loser gathers from its winners: slope, curvature and loss.
@@ -174,7 +177,9 @@ def _pairs_of_runs(
 
 
 @njit(cache=True, nogil=True)
-def _pair_weight(level_start, bottom, top, weight, share):
+def _pair_weight(
+    level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
+) -> float:  # fmt: skip
     """Total weight of the pairs of a query."""
     first, done = level_start[bottom], 0
     total, losers = 0.0, 0.0
@@ -188,7 +193,9 @@ def _pair_weight(level_start, bottom, top, weight, share):
 
 
 @njit(cache=True, nogil=True)
-def _small_losses(at, level_start, bottom, top, weight, share):
+def _small_losses(
+    at: Floats, level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
+) -> float:  # fmt: skip
     """Logistic losses of a query whose pairs are all far in order.
 
     There ``1 + exp(-m)`` loses the digits of the exponential, or all of it.
@@ -205,7 +212,10 @@ def _small_losses(at, level_start, bottom, top, weight, share):
 
 
 @njit(cache=True, nogil=True)
-def _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull, bend):
+def _narrow_query(
+    at: Floats, wide: float, level_start: Integers, bottom: int, top: int, weight: Floats,
+    share: Floats, gathered: Floats, pull: Floats, bend: Floats,
+) -> float:  # fmt: skip
     """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
 
     ``log(1 + exp(-m))`` of many winners is the logarithm of a product: `most` of them stay
@@ -239,7 +249,7 @@ def _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, p
 
 
 @njit(cache=True, nogil=True)
-def _logs(product, share, count):
+def _logs(product: Floats, share: Floats, count: int) -> float:
     """Sum of share·log(product), and products of nothing for what comes next."""
     total = 0.0
     for k in range(count):
@@ -250,7 +260,10 @@ def _logs(product, share, count):
 
 
 @njit(cache=True, nogil=True)
-def _two_winners(at, losers, one_at, other_at, own, share, gathered):
+def _two_winners(
+    at: Floats, losers: int, one_at: float, other_at: float, own: float, share: Floats,
+    gathered: Floats,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Two winners of one weight and their losers; the second is not there if at infinity."""
     down, curve, product = gathered[0], gathered[1], gathered[2]
     one, other = 1.0 / one_at, 1.0 / other_at
@@ -275,8 +288,9 @@ def _two_winners(at, losers, one_at, other_at, own, share, gathered):
 
 @njit(cache=True, nogil=True)
 def _plain_query(
-    at, logistic, knot, level_start, bottom, top, weight, share, gathered, terms, pull, bend
-):  # fmt: skip
+    at: Floats, logistic: bool, knot: float, level_start: Integers, bottom: int, top: int,
+    weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, bend: Floats,
+) -> float:  # fmt: skip
     """Hinge pairs of a query, or logistic ones too far apart for plain exponentials."""
     first = level_start[bottom]
     down, curve, paid = gathered[0], gathered[1], gathered[2]
@@ -294,7 +308,10 @@ def _plain_query(
 
 
 @njit(cache=True, nogil=True)
-def _hinge_pairs(at, losers, reach, own, down, curve, paid, terms):
+def _hinge_pairs(
+    at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, paid: Floats,
+    terms: Floats,
+) -> None:  # fmt: skip
     slope, bent = terms[0], terms[1]
     for k in range(losers):
         short = 2.0 * (reach + at[k])
@@ -310,7 +327,10 @@ def _hinge_pairs(at, losers, reach, own, down, curve, paid, terms):
 
 
 @njit(cache=True, nogil=True)
-def _wide_pairs(at, losers, own_at, own, down, curve, paid, terms):
+def _wide_pairs(
+    at: Floats, losers: int, own_at: float, own: float, down: Floats, curve: Floats,
+    paid: Floats, terms: Floats,
+) -> None:  # fmt: skip
     for k in range(losers):
         margin = own_at - at[k]
         small = np.exp(-abs(margin))
@@ -323,7 +343,7 @@ def _wide_pairs(at, losers, own_at, own, down, curve, paid, terms):
 
 
 @njit(cache=True, nogil=True)
-def _weighted_total(values, share, count):
+def _weighted_total(values: Floats, share: Floats, count: int) -> float:
     """Sum of share·value in eight strands, which do not wait for each other."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     whole = count - count % 8

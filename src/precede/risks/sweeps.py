@@ -29,6 +29,8 @@ from precede.losses import PairLoss, Separable, Smooth, logarithm
 __all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Kernel = Callable[[Floats], Floats]
 
 TILE = 2048  # side of the tiles in which a loss without a form is summed
 # Beyond this many cells of the score axis interpolation is no longer worth its matrices.
@@ -79,7 +81,7 @@ class PairSums:
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
-    ) -> NDArray:
+    ) -> Floats:
         """The sums themselves, where `by_levels_only`; sources should be at most 1 or so."""
         assert isinstance(self._graded, _Blocks)
         if self.loss.gap:
@@ -148,17 +150,17 @@ class PairSums:
                 whole[:count] = part
         return sums
 
-    def _listed(self) -> tuple[NDArray, NDArray, Floats]:
+    def _listed(self) -> tuple[Integers, Integers, Floats]:
         return self.arrangement.winner, self.arrangement.loser, self.arrangement.pair_weight
 
     def _listed_margin(self, scores: Floats) -> Floats:
         return self.arrangement.listed_margin(scores, gap=self.loss.gap)
 
-    def _graded_margin(self, scores: Floats, winner: NDArray, loser: NDArray) -> Floats:
+    def _graded_margin(self, scores: Floats, winner: Integers, loser: Integers) -> Floats:
         grade = self.arrangement.grade
         return scores[winner] - scores[loser] - (grade[winner] - grade[loser])
 
-    def _kernel(self, name: str) -> Callable[[Floats], Floats]:
+    def _kernel(self, name: str) -> Kernel:
         return _kernel_of(self.loss, name)
 
     def _log_kernel(self, name: str, margin: Floats) -> Floats:
@@ -248,7 +250,7 @@ class _Blocks:
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
-    ) -> NDArray:
+    ) -> Floats:
         raise NotImplementedError(f"{type(self).__name__} must define linear")
 
     def _as_tiles(self) -> _Tiles:
@@ -269,11 +271,11 @@ class _SplineBlocks(_Blocks):
         super().__init__(arrangement, loss, workers)
         self._long = np.flatnonzero(self.split[:, 2] - self.split[:, 0] >= LONG)
         self._sorted = np.empty(0)
-        self._orders: list[tuple[NDArray, NDArray]] = []
+        self._orders: list[tuple[Integers, Integers]] = []
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
-    ) -> NDArray:
+    ) -> Floats:
         if "square" in kernels and len(self._terms()) > 1:
             # The square of a sum needs the products of its terms: leave it to the tiles.
             return self._as_tiles().linear(scores, source, kernels, winners=winners)
@@ -305,7 +307,7 @@ class _SplineBlocks(_Blocks):
             for side in ((low, middle), (middle, high))
         ]  # fmt: skip
 
-        def sort(first: int, last: int) -> list[NDArray]:
+        def sort(first: int, last: int) -> list[Integers]:
             return [_order_of(scores[low:high]) for low, high in sides[first:last]]
 
         orders = [order for part in self.workers.run(sort, len(sides)) for order in part]
@@ -339,7 +341,7 @@ class _SmoothBlocks(_Blocks):
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
-    ) -> NDArray:
+    ) -> Floats:
         form = self.loss.form
         assert form is not None
         assert form.kind == "smooth"
@@ -372,7 +374,7 @@ class _SmoothBlocks(_Blocks):
                 self._interpolated(scores, source, split, winners, where, far, totals)
         return totals
 
-    def _by_size(self, cells: int, nodes: int) -> tuple[NDArray, NDArray]:
+    def _by_size(self, cells: int, nodes: int) -> tuple[NDArray[np.bool_], Integers]:
         """Which splits to enumerate and which to interpolate, by a count of operations."""
         losers = self.split[:, 1] - self.split[:, 0]
         winners = self.split[:, 2] - self.split[:, 1]
@@ -382,7 +384,7 @@ class _SmoothBlocks(_Blocks):
 
     def _interpolated(
         self, scores: Floats, source: Floats, split: tuple[int, int, int], winners: bool,
-        where: tuple[float, float], far: NDArray, totals: NDArray,
+        where: tuple[float, float], far: Floats, totals: Floats,
     ) -> None:  # fmt: skip
         low, middle, high = split
         from_, to = ((middle, high), (low, middle)) if winners else ((low, middle), (middle, high))
@@ -423,7 +425,7 @@ def finer(form: Smooth, parts: int) -> Smooth:
     return Smooth(form.width / parts, int(np.ceil(nodes)))
 
 
-def _cell_matrices(kernel: Callable, form: Smooth, cells: int) -> NDArray:
+def _cell_matrices(kernel: Kernel, form: Smooth, cells: int) -> Floats:
     """Chebyshev coefficients of ``K(x - y)`` for cells 1-cells .. cells-1 apart."""
     points, to_coefficients = chebyshev(form.nodes)
     half = form.width / 2
@@ -432,14 +434,14 @@ def _cell_matrices(kernel: Callable, form: Smooth, cells: int) -> NDArray:
     return to_coefficients @ kernel(margin) @ to_coefficients.T
 
 
-def _piecewise(kernel: Callable, form: Smooth, cells: int) -> NDArray:
+def _piecewise(kernel: Kernel, form: Smooth, cells: int) -> Floats:
     """Chebyshev coefficients of ``K(m)`` on cells that cover every possible margin."""
     points, to_coefficients = chebyshev(form.nodes)
     centre = (np.arange(-cells - 1, cells + 1) + 0.5) * form.width
     return kernel(centre[:, None] + form.width / 2 * points[None, :]) @ to_coefficients.T
 
 
-def chebyshev(nodes: int) -> tuple[Floats, NDArray]:
+def chebyshev(nodes: int) -> tuple[Floats, Floats]:
     """Chebyshev points, and the matrix from values there to coefficients."""
     angle = (np.arange(nodes) + 0.5) * np.pi / nodes
     matrix = np.cos(np.outer(np.arange(nodes), angle)) * 2.0 / nodes
@@ -447,7 +449,7 @@ def chebyshev(nodes: int) -> tuple[Floats, NDArray]:
     return np.cos(angle), matrix
 
 
-def _meet(moments: NDArray, far: NDArray, winners: bool) -> NDArray:
+def _meet(moments: Floats, far: Floats, winners: bool) -> Floats:
     """Local coefficients of every cell from the moments of all cells, kernel by kernel.
 
     ``far[j, cells - 1 + c - c']`` holds the coefficients (a of the winner's cell c, b of the
@@ -469,7 +471,7 @@ class _Tiles(_Blocks):
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
-    ) -> NDArray:
+    ) -> Floats:
         functions = [_kernel_of(self.loss, name) for name in kernels]
         totals = np.zeros((len(kernels), scores.size))
         for low, middle, high in self.split:
@@ -484,7 +486,7 @@ class _Tiles(_Blocks):
         return totals
 
 
-def _tiled(kernel: Callable, source: Floats, mass: Floats, target: Floats, sign: float) -> Floats:
+def _tiled(kernel: Kernel, source: Floats, mass: Floats, target: Floats, sign: float) -> Floats:
     total = np.zeros(target.size)
     for first in range(0, target.size, TILE):
         rows = target[first : first + TILE, None]
@@ -496,8 +498,8 @@ def _tiled(kernel: Callable, source: Floats, mass: Floats, target: Floats, sign:
     return total
 
 
-def _kernel_of(loss: PairLoss, name: str) -> Callable[[Floats], Floats]:
-    kernels: dict[str, Callable[[Floats], Floats]] = {
+def _kernel_of(loss: PairLoss, name: str) -> Kernel:
+    kernels: dict[str, Kernel] = {
         "value": loss.value,
         "slope": lambda margin: -loss.slope(margin),
         "curvature": loss.curvature,
@@ -516,13 +518,13 @@ def _losers(arrangement: Arrangement) -> NDArray[np.bool_]:
     return loses
 
 
-def _query_of_place(arrangement: Arrangement) -> NDArray:
+def _query_of_place(arrangement: Arrangement) -> Integers:
     first = arrangement.level_start[arrangement.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
     return np.concatenate([query, np.full(arrangement.n_places - query.size, -1)])
 
 
-def _scatter_log(log_values: Floats, target: NDArray, size: int) -> Floats:
+def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:
     """Logarithms of the sums of ``exp(log_values)`` that fall on each target."""
     largest = np.full(size, -np.inf)
     np.maximum.at(largest, target, log_values)
@@ -535,7 +537,9 @@ def _scatter_log(log_values: Floats, target: NDArray, size: int) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def _log_sums_of_levels(values, level_start, query_start, winners):
+def _log_sums_of_levels(
+    values: Floats, level_start: Integers, query_start: Integers, winners: bool,
+) -> Floats:  # fmt: skip
     """For each place, log of the sum of exp(values) over the levels above it (or below)."""
     result = np.full(level_start[-1], -np.inf)
     for query in range(query_start.size - 1):
@@ -564,7 +568,7 @@ def _log_sums_of_levels(values, level_start, query_start, winners):
 
 
 @njit(cache=True, nogil=True)
-def _splits(level_start, query_start):
+def _splits(level_start: Integers, query_start: Integers) -> tuple[Integers, Integers]:
     """Halve the levels of every query down to single levels; L levels give L - 1 splits."""
     queries = query_start.size - 1
     splits = np.empty((level_start.size - 1 - queries, 3), np.int64)
@@ -593,8 +597,9 @@ def _splits(level_start, query_start):
 
 @njit(cache=True, nogil=True)
 def _polynomial_of_queries(
-    begin, end, split_start, split, most, scores, source, winners, knot, degrees, totals
-):
+    begin: int, end: int, split_start: Integers, split: Integers, most: int, scores: Floats,
+    source: Floats, winners: bool, knot: float, degrees: Integers, totals: Floats,
+) -> None:  # fmt: skip
     """Sums over every split of fewer than `most` places of the queries begin..end."""
     for row in range(split_start[begin], split_start[end]):
         low, middle, high = split[row, 0], split[row, 1], split[row, 2]
@@ -606,7 +611,10 @@ def _polynomial_of_queries(
 
 
 @njit(cache=True, nogil=True)
-def _polynomial_of_split(split, below, above, scores, source, winners, knot, degrees, totals):
+def _polynomial_of_split(
+    split: Integers, below: Integers, above: Integers, scores: Floats, source: Floats,
+    winners: bool, knot: float, degrees: Integers, totals: Floats,
+) -> None:  # fmt: skip
     """Add sum_i x_i (t_k - a_i)_+^degree over one split, whose sides have been sorted.
 
     ::
@@ -645,7 +653,7 @@ def _polynomial_of_split(split, below, above, scores, source, winners, knot, deg
 
 
 @njit(cache=True, nogil=True)
-def _order_of(values):
+def _order_of(values: Floats) -> Integers:
     """Places by rising value, equal ones as they stand: digits of eleven bits, lowest first.
 
     Of positive numbers the bits rise with the value; of negative ones they fall.
@@ -665,16 +673,16 @@ def _order_of(values):
             continue
         start = np.cumsum(counts[digit]) - counts[digit]
         shift = np.uint64(11 * digit)
-        for place in order:
-            bucket = (keys[place] >> shift) & np.uint64(2047)
-            other[start[bucket]] = place
+        for each in order:
+            bucket = (keys[each] >> shift) & np.uint64(2047)
+            other[start[bucket]] = each
             start[bucket] += 1
         order, other = other, order
     return order
 
 
 @njit(cache=True, nogil=True)
-def _advance(moment, by):
+def _advance(moment: Floats, by: float) -> None:
     """(t + by - a)^j from (t - a)^0 .. (t - a)^j, highest first."""
     for j in range(moment.size - 1, 0, -1):
         binomial = 1.0
@@ -689,8 +697,9 @@ def _advance(moment, by):
 
 @njit(cache=True, nogil=True)
 def _enumerated_queries(
-    begin, end, split_start, split, small, scores, source, winners, width, near, totals
-):
+    begin: int, end: int, split_start: Integers, split: Integers, small: NDArray[np.bool_],
+    scores: Floats, source: Floats, winners: bool, width: float, near: Floats, totals: Floats,
+) -> None:  # fmt: skip
     """Plain enumeration of the small splits, K read from a piecewise polynomial."""
     kernels, cells, nodes = near.shape
     middle_cell = cells // 2
@@ -715,7 +724,10 @@ def _enumerated_queries(
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(begin, end, block, scores, source, origin, density, moments):
+def _moments_of_blocks(
+    begin: int, end: int, block: int, scores: Floats, source: Floats, origin: float,
+    density: float, moments: Floats,
+) -> None:  # fmt: skip
     nodes = moments.shape[2]
     for number in range(begin, end):
         for place in range(number * block, min((number + 1) * block, scores.size)):
@@ -731,7 +743,10 @@ def _moments_of_blocks(begin, end, block, scores, source, origin, density, momen
 
 
 @njit(cache=True, nogil=True)
-def _read_locals(begin, end, scores, origin, density, local, totals):
+def _read_locals(
+    begin: int, end: int, scores: Floats, origin: float, density: float, local: Floats,
+    totals: Floats,
+) -> None:  # fmt: skip
     kernels, _, nodes = local.shape
     for place in range(begin, end):
         position = (scores[place] - origin) * density

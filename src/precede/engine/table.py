@@ -425,7 +425,8 @@ def _cut_points(ordered: NDArray[Any], weight: Integers, max_bins: int) -> Float
     while i < ordered.size and count < cuts.size:
         if even and distinct > max_bins:
             end = _end_of_bin(ordered, i, left, bins, max_bins)
-            here, i = end - i, end
+            here += end - i
+            i = end
         else:
             value = ordered[i]
             while i < ordered.size and ordered[i] == value:

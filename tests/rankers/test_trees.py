@@ -139,9 +139,8 @@ def test_deep_and_lopsided_trees_are_scored_as_by_hand(leaves, dtype):
     rng = np.random.default_rng(leaves)
     X = rng.normal(0, 2, (150, 5)).astype(dtype)
     X[rng.random(X.shape) < 0.1] = np.nan
-    # Values on and beside the thresholds.
-    X[:40, 0] = np.resize([t for tree in grown for t in tree.threshold], 40)
-    X[:20, 0] = np.nextafter(X[:20, 0], dtype(np.inf))
+    on = np.array([threshold for tree in grown for threshold in tree.threshold])[::3][:90]
+    X[: on.size] = on[:, None]
     expected = np.zeros(len(X))
     for tree in grown:
         expected += 0.3 * np.array([naive_trees.tree_value(tree, row) for row in X])

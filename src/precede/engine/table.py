@@ -484,7 +484,8 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     while i < ordered.size and count < cuts.size:
         if even and distinct > max_bins:
             end = _end_of_bin(ordered, i, left, bins, max_bins)
-            here, i = np.int64(end - i), end
+            here += end - i
+            i = end
         else:
             value = ordered[i]
             while i < ordered.size and ordered[i] == value:

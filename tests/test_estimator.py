@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import sklearn
+from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import (
@@ -29,12 +30,18 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
+import strategies as some
 from precede import (
+    AdaBoostRanker,
     BaseRanker,
+    BoostedRanker,
     Columns,
+    ConvexRisk,
     Judgments,
+    MultilabelBoost,
     PushRanker,
     RankBoost,
+    RankBoostPlus,
     Report,
     Stumps,
     load,
@@ -793,6 +800,41 @@ def test_global_state_is_left_alone():
     RankBoost(n_estimators=3, max_features=0.5, random_state=0, n_jobs=2).fit(X, y).predict(X)
     after = np.random.get_state()[1].tolist(), numba.get_num_threads(), list(warnings.filters)  # noqa: NPY002
     assert after == before
+
+
+@pytest.mark.parametrize("model", [
+    RankBoost(), RankBoost(rankers="features"), PushRanker(price=1), BoostedRanker(),
+    RankBoostPlus(), AdaBoostRanker(), ConvexRisk(), MultilabelBoost(),
+], ids=repr)  # fmt: skip
+def test_a_model_without_rounds_says_so(model):
+    with pytest.warns(UserWarning, match="no rounds and.*the features are constant") as caught:
+        model.fit(np.ones((8, 2)), [0, 1] * 4)
+    assert caught[0].filename == __file__
+    assert model.n_estimators_ == 0
+
+
+def test_a_model_without_rounds_on_features_that_vary_says_so_too():
+    X = np.repeat(np.arange(4.0), 2)[:, None]  # the same within each query
+    with pytest.warns(UserWarning, match="no rounds.*constant within every query"):
+        RankBoost().fit(X, [0, 1] * 4, qid=np.repeat(range(4), 2))
+
+
+@given(some.judgments())
+def test_the_share_of_pairs_in_order_is_a_share(made):
+    """To the last bit: a reversed order used to give a little less than 0."""
+    if made.grade is None or made.arrange().total <= 0:
+        return
+    for scores in (np.nan_to_num(made.grade), -np.nan_to_num(made.grade)):
+        assert 0 <= pairs_in_order(made, scores) <= 1
+
+
+def test_a_reversed_order_scores_no_less_than_0():
+    found = []
+    for n in range(2, 60):
+        y = np.arange(n) % 4
+        found += [pairs_in_order(Judgments(y), sign * y) for sign in (-1.0, 1.0)]
+    assert min(found) >= 0
+    assert max(found) <= 1
 
 
 def test_hooks_by_their_former_names_still_work():

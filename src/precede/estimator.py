@@ -27,7 +27,7 @@ from precede.boosting.callbacks import Listeners
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
-from precede.boosting.loop import Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
@@ -345,10 +345,16 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             ) as bar:
                 told: list[Callable[[Progress], Any]]
                 told = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
-                return drive(method, history, told)
+                result = drive(method, history, told)
         finally:
             for checkpoint in saved:
                 checkpoint.finish()
+        if not len(result.ensemble) and result.reason != INTERRUPTED:
+            task.training.workers.warn(
+                f"the model has no rounds and scores every row alike ({result.reason}): look "
+                "whether the features are constant, or constant within every query"
+            )
+        return result
 
     @property
     def can_resume(self) -> bool:

@@ -483,7 +483,8 @@ def test_e2_can_fall_below_the_smallest_number():
 
 
 def test_constant_features_give_an_empty_model():
-    model = fitted(np.ones((6, 2)), Judgments.graded([0.0, 1, 0, 1, 2, 0]))
+    with pytest.warns(UserWarning, match="the model has no rounds"):
+        model = fitted(np.ones((6, 2)), Judgments.graded([0.0, 1, 0, 1, 2, 0]))
     assert len(model.ensemble_) == 0
     assert model.stop_reason_ == "no weak ranker improves the risk"
     assert_array_equal(model.predict(np.ones((3, 2))), np.zeros(3))

@@ -648,7 +648,9 @@ def test_senseless_options_are_refused_by_name(options, message):
 
 
 def test_a_table_without_a_split_ends_the_fit():
-    model = BoostedRanker(n_estimators=5, min_child_samples=1).fit(np.ones((6, 2)), [0, 1] * 3)
+    model = BoostedRanker(n_estimators=5, min_child_samples=1)
+    with pytest.warns(UserWarning, match="the model has no rounds"):
+        model.fit(np.ones((6, 2)), [0, 1] * 3)
     assert model.n_estimators_ == 0
     assert model.stop_reason_ == "the search found no weak ranker that improves the risk"
     np.testing.assert_array_equal(model.predict(np.ones((2, 2))), [0.0, 0.0])

@@ -39,7 +39,8 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     at = at[arrangement.order]
     reversed_ = np.exp(count.state(at).log_mass)
     in_order = np.exp(count.state(-at).log_mass)
-    return float(0.5 + 0.5 * (in_order - reversed_) / arrangement.total)
+    share = 0.5 + 0.5 * (in_order - reversed_) / arrangement.total
+    return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
 
 
 def monitored_metrics(

@@ -32,6 +32,68 @@ def test_validation_and_early_stopping(folder):
     assert precede.load(folder / "c.json").n_estimators_ == told["rounds"]
 
 
+def test_without_early_stopping_all_rounds_are_saved_and_it_is_said(folder, tmp_path):
+    words = ["fit", folder / "train.csv", "--valid", folder / "vali.txt", "-m", "ndcg@10",
+             "-s", "n_estimators=40", "-o", tmp_path / "m.json"]  # fmt: skip
+    _, talk = run(*words)
+    model = precede.load(tmp_path / "m.json")
+    assert model.n_estimators_ == 40 > model.best_iteration_
+    assert f"after {model.best_iteration_} rounds, but all 40 are in the model" in talk
+    assert "--early-stopping" in talk
+    _, talk = run(*words, "--early-stopping", "3")
+    kept = precede.load(tmp_path / "m.json")
+    assert kept.n_estimators_ == kept.best_iteration_ < 40
+    assert f"after {kept.n_estimators_} rounds, all of which are in the model" in talk
+
+
+@pytest.mark.parametrize("option", [("-m", "map"), ("--early-stopping", "3")])
+def test_options_that_need_validation_data_are_refused_without(folder, tmp_path, option):
+    _, talk = run("fit", folder / "train.csv", "-o", tmp_path / "m.json", *option, code=1)
+    assert "give --valid DATA" in talk
+    assert not (tmp_path / "m.json").exists()
+
+
+@pytest.fixture
+def pressed(monkeypatch):
+    """Ctrl-C after the third round of any fit."""
+
+    def press(callbacks, history, ensemble):
+        if len(history) == 3:
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr("precede.boosting.loop.told_to_stop", press)
+
+
+@pytest.mark.parametrize("out_of_core", [False, True])
+def test_an_interrupted_fit_keeps_its_rounds_elsewhere(folder, tmp_path, pressed, out_of_core):
+    output = tmp_path / "model.json"
+    output.write_text("the model of yesterday")
+    words = ["fit", folder / "train.csv", "-o", output, "-s", "n_estimators=9", "--json"]
+    words += ["--out-of-core"] if out_of_core else []
+    out, talk = run(*words, code=130)
+    assert output.read_text() == "the model of yesterday"
+    assert f"rounds are in {tmp_path / 'model.partial.json'}" in talk
+    assert precede.load(tmp_path / "model.partial.json").n_estimators_ == 3
+    (told,) = objects(out)
+    assert told["stopped"] == "interrupted"
+    assert told["model"] == str(tmp_path / "model.partial.json")
+
+
+def test_an_interrupted_fit_writes_no_model_to_standard_output(folder, pressed):
+    out, talk = run("fit", folder / "train.csv", "-o", "-", code=130)
+    assert out == ""
+    assert "- is not written" in talk
+
+
+def test_an_interrupted_search_ends(folder, tmp_path, pressed):
+    words = ["tune", folder / "train.csv", "-s", "n_estimators=9", "-o", tmp_path / "m.json"]
+    out, talk = run(*words, code=130)
+    assert out == ""
+    assert "2 of 3" not in talk  # the grid is not gone through with parts of models
+    assert not (tmp_path / "m.json").exists()
+
+
 @pytest.mark.parametrize("name", sorted(fitting.algorithms()))
 def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
     """Two classes in one list, which every algorithm takes."""

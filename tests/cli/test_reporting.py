@@ -32,6 +32,10 @@ def test_the_command_writes_what_the_class_writes(tmp_path):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert text.startswith(begins)
         assert "Held out" in text
+    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "r.pdf")])
+    assert run.exit_code == 1
+    assert "r.pdf: reports are written as .html, .md or .json" in run.stderr
+    assert not (tmp_path / "r.pdf").exists()
     run = CliRunner().invoke(app, [*arguments, "--as", "pdf"])
     assert run.exit_code == 1
     assert "use html, markdown or json" in run.stderr

@@ -13,6 +13,7 @@ from precede.cli.options import (
     Algorithm,
     AsJson,
     DataFile,
+    EarlyStopping,
     Jobs,
     Metrics,
     ModelFile,
@@ -137,6 +138,7 @@ def fit(
         typer.Option("--valid", metavar="DATA", help="Looked at after every round; repeatable."),
     ] = None,
     metric: Metrics = None,
+    early_stopping: EarlyStopping = None,
     out_of_core: Annotated[
         bool,
         typer.Option(
@@ -157,26 +159,35 @@ def fit(
 
     parameters = fitting.settings(settings)
     parameters |= {} if jobs is None else {"n_jobs": jobs}
+    for name, given in {"--metric": metric, "--early-stopping": early_stopping}.items():
+        if given and not valid:
+            raise ValueError(
+                f"{name} looks at validation data after every round; give --valid DATA"
+            )
     parameters |= {"eval_metric": list(metric)} if metric else {}
+    parameters |= {} if early_stopping is None else {"early_stopping_rounds": early_stopping}
     model = fitting.made(algorithm, parameters)
     watched = [reading.read(name, beside=False) for name in valid or ()]
     if out_of_core:
-        seconds = fitting.fit_from_disk(model, data, watched, reading.arguments(), output)
+        seconds, written = fitting.fit_from_disk(model, data, watched, reading.arguments(), output)
     else:
         train = reading.read(data)
         say(f"{data}: {train!r}")
         seconds = fitting.fit(model, train, watched)
-        model.save(output)
+        written = fitting.saved(model, output)
     told: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
     told |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
-    told |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": output}
+    told |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": written}
     say(f"{told['algorithm']}: {told['rounds']} rounds in {seconds:.1f} s ({told['stopped']})")
     if model.best_score_ is not None:
-        say(f"best on validation: {model.best_score_:.4f} after {model.best_iteration_} rounds")
+        say(fitting.best_round(model))
+    if as_json and output != "-":
+        write_json(told)
+    if written != output:  # interrupted
+        kept = "there is no round to keep" if written is None else f"its rounds are in {written}"
+        raise KeyboardInterrupt(f"interrupted: {kept}, and {output} is not written")
     if output != "-":
         say(f"written to {output}")
-        if as_json:
-            write_json(told)
 
 
 @app.command()
@@ -461,5 +472,7 @@ def tune(
     if output is not None:
         model = fitting.made(algorithm, {**fixed, **best})
         fitting.fit(model, train)
-        model.save(output)
+        written = fitting.saved(model, output)
+        if written != output:
+            raise KeyboardInterrupt(f"interrupted: {output} is not written")
         say(f"written to {output}")

@@ -18,22 +18,26 @@ from numpy.typing import NDArray
 
 import precede
 from precede.boosting.folds import folds
+from precede.boosting.loop import INTERRUPTED
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say
 from precede.engine.arrays import Integers
 from precede.estimator import BaseRanker
 from precede.files.blocks import table_of_file
+from precede.files.streams import STANDARD
 from precede.files.tables import Data
 from precede.inference import compare
 from precede.metrics import Evaluation, default_metrics, evaluate, metric
 
 __all__ = [
     "algorithms",
+    "best_round",
     "default_metric",
     "fit",
     "fit_from_disk",
     "made",
     "ranks_labels",
+    "saved",
     "settings",
     "tune",
     "values_to_try",
@@ -113,10 +117,21 @@ def fit(
     return time.perf_counter() - begin
 
 
+def best_round(model: BaseRanker) -> str:
+    """Say which round was best on validation data, and how many are saved."""
+    best, rounds = model.best_iteration_, model.n_estimators_
+    told = f"best on validation: {model.best_score_:.4f} after {best} rounds"
+    if best == rounds:
+        return f"{told}, all of which are in the model"
+    hint = "; --early-stopping ROUNDS would keep the best only"
+    known = "early_stopping_rounds" in model.get_params(deep=False)
+    return f"{told}, but all {rounds} are in the model{hint if known else ''}"
+
+
 def fit_from_disk(
     model: BaseRanker, path: str, valid: Sequence[Data], reading: dict[str, Any], output: str
-) -> float:
-    """Fit on a file that is never held as a whole, and save; the seconds the fit took.
+) -> tuple[float, str | None]:
+    """Fit on a file that is never held as a whole, and save; seconds, and the file (see `saved`).
 
     The table stands beside the model while the fit lasts, and so does a checkpoint, which stays
     if the fit is interrupted. What a killed command left behind is removed by the next.
@@ -140,10 +155,26 @@ def fit_from_disk(
         )
         model.set_params(verbose=0)
     name_features(model, names)
-    model.save(output)
-    if model.stop_reason_ != "interrupted":
+    written = saved(model, output)
+    if model.stop_reason_ != INTERRUPTED:
         checkpoint.unlink(missing_ok=True)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, written
+
+
+def saved(model: BaseRanker, output: str) -> str | None:
+    """Write a fitted model; the name of the file.
+
+    The rounds of an interrupted fit go to a file of their own, so that nobody takes them for the
+    whole model: ``model.partial.json`` beside ``model.json``. None if there are no rounds, or if
+    the model would go to standard output.
+    """
+    if model.stop_reason_ == INTERRUPTED:
+        if output == STANDARD or model.n_estimators_ == 0:
+            return None
+        path = Path(output)
+        output = str(path.with_name(f"{path.stem}.partial{path.suffix}"))
+    model.save(output)
+    return output
 
 
 @contextlib.contextmanager
@@ -253,6 +284,8 @@ def _held_out(
     for learn, held_out in parts:
         model = made(type(base).__name__, {**base.get_params(deep=False), **candidate})
         fit(model, data[learn], progress=False)
+        if model.stop_reason_ == INTERRUPTED:
+            raise KeyboardInterrupt
         scores[held_out] = model.predict(features_for(model, data[held_out]))
     return scores
 

@@ -17,6 +17,7 @@ __all__ = [
     "Algorithm",
     "AsJson",
     "DataFile",
+    "EarlyStopping",
     "Jobs",
     "Metrics",
     "ModelFile",
@@ -53,6 +54,16 @@ Metrics = Annotated[
     list[str] | None,
     typer.Option(
         "--metric", "-m", help="Such as ndcg@10, auc, 'map(relevant=4)'; may be repeated."
+    ),
+]
+EarlyStopping = Annotated[
+    int | None,
+    typer.Option(
+        "--early-stopping",
+        metavar="ROUNDS",
+        min=1,
+        help="Stop when the first metric of the first --valid has not improved for so many rounds, "
+        "and keep the best ones.",
     ),
 ]
 Algorithm = Annotated[

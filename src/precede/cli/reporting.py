@@ -23,7 +23,12 @@ def style_of(output: str, style: str | None) -> str:
     >>> style_of("report.md", None), style_of("-", None), style_of("-", "json")
     ('markdown', 'html', 'json')
     """
-    chosen = style or _STYLES.get(PurePath(output).suffix.lower(), "html")
+    suffix = PurePath(output).suffix.lower()
+    if style is None and suffix and suffix not in _STYLES:
+        raise ValueError(
+            f"{output}: reports are written as .html, .md or .json; name such a file, or say --as"
+        )
+    chosen = style or _STYLES.get(suffix, "html")
     if chosen not in _STYLES.values():
         raise ValueError(f"{chosen!r} is not a format of reports; use html, markdown or json")
     return chosen

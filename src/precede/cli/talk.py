@@ -59,8 +59,8 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             # The reader has had enough; the rest of the output has nowhere to go.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(_BROKEN_PIPE) from None
-        except KeyboardInterrupt:
-            _fail("interrupted", INTERRUPTED)
+        except KeyboardInterrupt as error:
+            _fail(str(error) or "interrupted", INTERRUPTED)
         except ImportError as error:
             _fail(str(error), NO_PACKAGE)
         except OSError as error:

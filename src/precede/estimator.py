@@ -352,7 +352,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if not len(result.ensemble) and result.reason != INTERRUPTED:
             task.training.workers.warn(
                 f"the model has no rounds and scores every row alike ({result.reason}): look "
-                "whether the features are constant, or constant within every query"
+                "whether the features are constant, or constant within every query, and with trees "
+                "whether min_child_samples leaves them a split"
             )
         return result
 

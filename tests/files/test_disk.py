@@ -434,6 +434,15 @@ def test_memory_is_some_numbers_for_each_row(tmp_path):
     assert int(done.stdout) < 200_000 * 320
 
 
+@pytest.mark.parametrize("model", [PushRanker(price="cv"), ConvexRisk(radius="cv")], ids=repr)
+@pytest.mark.parametrize("qid", [None, [0, 0, 1, 1]])
+def test_tables_on_disk_cannot_be_cross_validated(tmp_path, model, qid):
+    """Nor can a single list, which has no queries to speak of."""
+    table = write_table(tmp_path / "t", [([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1], qid)])
+    with pytest.raises(ValueError, match=r"no rows that could be picked.*a number instead of 'cv'"):
+        model.fit(table)
+
+
 def test_a_smoothed_step_warns_from_disk_as_well(tmp_path):
     X, y = np.array([[0.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([0, 0, 0, 1])
     table = write_table(tmp_path / "t", [(X[:, :1], y)])

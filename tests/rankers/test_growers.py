@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import naive_trees
-from precede import BoostedRanker, Judgments, QBRank, RankBoost, Trees, load
+from precede import BoostedRanker, Judgments, QBRank, RankBoost, Stumps, Trees, load
 from precede.engine.exact import exact_sum
 from precede.engine.table import Table
 from precede.rankers import growers
@@ -640,6 +640,14 @@ def test_monotone_constraints_and_categories_reach_the_learner():
         ({"cat_smooth": -0.5}, "cat_smooth=-0.5"),
         ({"rankers": 3}, "rankers=3"),
         ({"loss": "huber"}, "loss='huber'"),
+        (
+            {"rankers": "stumps", "categorical_features": [0]},
+            r"categorical_features=\[0\] is for trees, and rankers='stumps'.*rankers='trees'",
+        ),
+        (
+            {"rankers": Stumps(), "monotone_constraints": [1] * SAMPLE.X.shape[1]},
+            "monotone_constraints=.* is for trees.*rankers='trees'",
+        ),
     ],
 )
 def test_senseless_options_are_refused_by_name(options, message):

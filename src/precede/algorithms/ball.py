@@ -255,6 +255,7 @@ class ConvexRisk(BaseRanker):
     ) -> list[dict[str, float]]:
         """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
         errors = []
+        _ = X[:1]  # refuses a table on disk, of which no rows can be picked
         for train, test in folds(judgments, self.cv, self.random_state):
             inside, outside = judgments[train], judgments[test]
             if min(inside.n_pairs, outside.n_pairs) == 0:

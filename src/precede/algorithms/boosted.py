@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
@@ -59,6 +60,13 @@ class TreeLearner:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()  # type: ignore[misc]
         check_tree_parameters(self)
+        for name in ("categorical_features", "monotone_constraints"):
+            given = getattr(self, name)
+            if given is not None and np.size(given) and not self._given().takes_categories:
+                raise ValueError(
+                    f"{name}={given!r} is for trees, and rankers={self.rankers!r} would ignore it; "
+                    f"use rankers='trees', or leave {name} out"
+                )
         if self.step_length is not None:
             NormalizedStep(self.step_length)  # refuses what is no length
             if not self._learner()[1]:

@@ -288,6 +288,7 @@ class PushRanker(BaseRanker):
         metric = self.cv_metric
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
+        _ = X[:1]  # refuses a table on disk, of which no rows can be picked
         parts = [
             (judgments[train], judgments[test], train, test)
             for train, test in folds(judgments, self.cv, self.random_state)

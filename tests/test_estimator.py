@@ -7,6 +7,7 @@ import pickle
 import warnings
 
 import joblib
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -596,6 +597,16 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({}, {"y": Y6, "sample_weight": [1, 1, -2, 1, 1, 1]}, r"weight\[2\] is -2.*negative"),
         ({}, {"y": Y6, "sample_weight": [0] * 6}, "weight is zero"),
         ({}, {"y": Y6, "sample_weight": [1] * 5}, "sample_weight has 5 values for 6 rows"),
+        ({}, {"y": Y6, "qid": Q6, "sample_weight": [1, 2]}, "as many as there are queries.*unique"),
+        (
+            {},
+            {"y": Judgments(Y6, Q6), "sample_weight": np.ones(2)},
+            "2 values, as many as there are queries, for 6 rows",
+        ),
+        ({}, {"y": Y6, "group": [2, 4], "sample_weight": [1, 2]}, r"repeat\(sample_weight, group"),
+        ({}, {"y": Y6, "qid": Q6, "sample_weight": [1] * 3}, "3 values for 6 rows"),
+        ({"callbacks": [lightgbm.early_stopping(3)]}, {"y": Y6}, "_Early.*early_stopping_rounds"),
+        ({"callbacks": [print, lightgbm.log_evaluation()]}, {"y": Y6}, "_LogEval.*verbose=1"),
         ({}, {"y": Y6, "pairs": [(0, 6)]}, r"pairs\[0, 1\] is 6.*0 to 5"),
         ({}, {"y": Y6, "pairs": [(-1, 2)]}, r"pairs\[0, 0\] is -1.*0 to 5"),
         ({}, {"y": Y6, "pairs": [(3, 3)]}, r"\(3, 3\).*remove"),
@@ -669,6 +680,20 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
 def test_what_makes_no_sense_is_refused_with_the_value_and_a_remedy(options, fit, told):
     with pytest.raises(ValueError, match=told):
         RankBoost(**({"n_estimators": 2} | options)).fit(X6, **fit)
+
+
+@pytest.mark.parametrize(("name", "told"), [
+    ("eval_metric", "eval_metric; it is a parameter of the estimator"),
+    ("callbacks", "callbacks; it is a parameter of the estimator"),
+    ("eval_at", "'ndcg@5'"),
+    ("eval_names", "valid_0"),
+    ("groups", "given as qid"),
+    ("anything", "unexpected keyword argument 'anything'"),
+])  # fmt: skip
+def test_arguments_that_the_fit_of_others_has_are_explained(name, told):
+    for model in (RankBoost(), MultilabelBoost()):
+        with pytest.raises(TypeError, match=told):
+            model.fit(X6, Y6, **{name: None})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
+from inspect import signature
 from reprlib import repr as shown
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
@@ -86,11 +87,30 @@ def _two_classes(estimator: BaseRanker) -> bool:
     return True
 
 
+_PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
+# Arguments that the fit of other libraries has, and what to use here.
+ELSEWHERE = {
+    "callbacks": _PARAMETER,
+    "categorical_feature": "BoostedRanker has the parameter categorical_features",
+    "early_stopping_rounds": _PARAMETER,
+    "eval_at": "cut-offs are part of a metric: eval_metric=['ndcg@5', 'ndcg@10'] of the estimator",
+    "eval_metric": _PARAMETER,
+    "eval_names": "evaluation sets are called valid_0, valid_1, ... in evals_result_",
+    "eval_sample_weight": "give eval_set=(X, Judgments(y, qid, weight=...))",
+    "feature_name": "give X as a data frame, whose columns have names",
+    "groups": "queries are given as qid, or by their sizes as group",
+    "init_model": "set warm_start=True and fit again to go on with a model",
+    "verbose": _PARAMETER,
+}
+
+
 def whole_or_not_at_all(fit: Decorated) -> Decorated:
     """Make a fit that fails leave what was fitted before, be it a model or nothing."""
 
     @wraps(fit)
     def kept(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
+        for name in named.keys() & ELSEWHERE.keys() - signature(fit).parameters.keys():
+            raise TypeError(f"fit has no argument {name}; {ELSEWHERE[name]}")
         before = {name: value for name, value in vars(self).items() if name.endswith("_")}
         try:
             return fit(self, *arguments, **named)
@@ -683,6 +703,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
         ):
             raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
+        for callback in callbacks or ():
+            library = type(callback).__module__.split(".")[0]
+            if library in ("catboost", "lightgbm", "xgboost"):
+                raise ValueError(
+                    f"callbacks holds {type(callback).__name__} of {library}, which is no callback "
+                    "for this library: use early_stopping_rounds to stop early, verbose=1 to see "
+                    "progress, evals_result_ for what was recorded, or a function of a Progress"
+                )
 
     def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
         """Return a function that says which features a round may use: all, or a random share."""

@@ -748,6 +748,9 @@ def judgments_to_fit(
 
     Gives also the two classes, if it is two classes in one list.
     """
+    _refuse_weights_of_queries(
+        sample_weight, rows, y.qid if isinstance(y, Judgments) else qid, group
+    )
     weight = sample_weights(sample_weight, rows)
     if isinstance(y, Judgments):
         given = {"qid": qid, "group": group, "pairs": pairs, "pair_weight": pair_weight}
@@ -771,6 +774,23 @@ def judgments_to_fit(
     if two is None or grade is None or labels is None:
         return judgments, None
     return judgments, labels[[int(np.argmax(grade == each)) for each in two]]
+
+
+def _refuse_weights_of_queries(weight: Any, rows: int, qid: Any, group: Any) -> None:
+    """Refuse one weight for each query, and say how to give it to the rows."""
+    count = np.size(weight)
+    if weight is None or np.ndim(weight) != 1 or count == rows or (qid is None and group is None):
+        return
+    if group is not None and np.size(group) == count:
+        remedy = "np.repeat(sample_weight, group)"
+    elif qid is not None and number_queries(qid)[1].size == count:
+        remedy = "sample_weight[np.unique(qid, return_inverse=True)[1]] if they are in order of qid"
+    else:
+        return
+    raise ValueError(
+        f"sample_weight has {count} values, as many as there are queries, for {rows} rows; a "
+        f"weight belongs to a row, so give every row that of its query: {remedy}"
+    )
 
 
 def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:

@@ -27,13 +27,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.workers import Workers, is_small
 from precede.losses import Logistic, PairLoss, Price
 from precede.risks.base import State
@@ -43,8 +42,6 @@ from precede.risks.sweeps import chebyshev
 
 __all__ = ["LogisticRisk"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Cells for each unit of the score, a power of two: the position of a score in its cell is exact.
 DENSITY = 4.0
@@ -93,7 +90,7 @@ class LogisticRisk(EnumeratedRisk):
             sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
         return np.concatenate(sums)
 
-    def search_line(self, state: State, values: NDArray[Any]) -> tuple[float, bool]:
+    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
         least = least_on_points(self, state, values)
         return self.line_search(state, values) if least is None else (least, False)

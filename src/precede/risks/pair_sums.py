@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.exact import exact_sums, greatest_of, log_total, log_totals
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price, logarithm
@@ -18,7 +16,6 @@ from precede.risks.sweeps import PairSums
 
 __all__ = ["GeneralRisk"]
 
-Floats = NDArray[np.float64]
 
 BLOCK = 1 << 15
 
@@ -130,7 +127,7 @@ class GeneralRisk(BoundLossRisk):
         self.workers.run(chunk, values.size, small=self._small)
         return result
 
-    def search_line(self, state: State, values: NDArray[Any]) -> tuple[float, bool]:
+    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
         """On a few points that stand for many rows where that is possible and worth it."""
         least = least_on_points(self, state, values)
         return self.line_search(state, values) if least is None else (least, False)
@@ -174,7 +171,7 @@ class GeneralRisk(BoundLossRisk):
         scale = np.exp(most + np.log(self._heaviest) - state.log_mass)
         return (lost * tax + won * self.share) * scale
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+    def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_mass == -np.inf:
             return Masses(0.0, 0.0, 0.0)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import exact_sums, sum_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -21,8 +21,6 @@ from precede.risks.pair_sums import GeneralRisk
 
 __all__ = ["EnumeratedRisk", "worth_enumerating"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 # Up to so many pairs for each place enumeration is quicker than to sort (measured).
 MOST_PAIRS = 300
@@ -116,7 +114,7 @@ class EnumeratedRisk(BoundLossRisk):
         """Diagonal of the second derivative over the pair mass: known with the state."""
         return state.parts
 
-    def masses(self, state: State, values: NDArray[np.uint8]) -> Masses:
+    def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if self._general is None:
             self._general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)

@@ -19,17 +19,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.exact import greatest_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
 __all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Kernel = Callable[[Floats], Floats]
 
 TILE = 2048  # side of the tiles in which a loss without a form is summed
@@ -374,7 +372,7 @@ class _SmoothBlocks(_Blocks):
                 self._interpolated(scores, source, split, winners, where, far, totals)
         return totals
 
-    def _by_size(self, cells: int, nodes: int) -> tuple[NDArray[np.bool_], Integers]:
+    def _by_size(self, cells: int, nodes: int) -> tuple[Flags, Integers]:
         """Which splits to enumerate and which to interpolate, by a count of operations."""
         losers = self.split[:, 1] - self.split[:, 0]
         winners = self.split[:, 2] - self.split[:, 1]
@@ -508,7 +506,7 @@ def _kernel_of(loss: PairLoss, name: str) -> Kernel:
     return kernels[name]
 
 
-def _losers(arrangement: Arrangement) -> NDArray[np.bool_]:
+def _losers(arrangement: Arrangement) -> Flags:
     """Which places have somebody who should stand above them."""
     loses = np.zeros(arrangement.n_places, bool)
     loses[: arrangement.n_graded] = True
@@ -697,7 +695,7 @@ def _advance(moment: Floats, by: float) -> None:
 
 @njit(cache=True, nogil=True)
 def _enumerated_queries(
-    begin: int, end: int, split_start: Integers, split: Integers, small: NDArray[np.bool_],
+    begin: int, end: int, split_start: Integers, split: Integers, small: Flags,
     scores: Floats, source: Floats, winners: bool, width: float, near: Floats, totals: Floats,
 ) -> None:  # fmt: skip
     """Plain enumeration of the small splits, K read from a piecewise polynomial."""

@@ -48,10 +48,12 @@ def _git(*words):
 
 
 def _version(name):
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "absent"
+    for package in (name, f"{name}-cpu"):
+        try:
+            return version(package)
+        except PackageNotFoundError:
+            continue
+    return "absent"
 
 
 def _processor():

@@ -96,7 +96,15 @@ def ours_imported(tree):
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_a_function_fits_on_a_screen(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert [(f.name, lines_of(f)) for f in functions(tree) if lines_of(f) > 60] == []
+    long = [f for f in functions(tree) if lines_of(f) > 60 and not only_keeps_parameters(f)]
+    assert [(f.name, lines_of(f)) for f in long] == []
+
+
+def only_keeps_parameters(function):
+    """Whether a function is the list ``self.name = name`` that scikit-learn wants."""
+    names = {each.arg for each in function.args.args + function.args.kwonlyargs}
+    kept = {f"self.{name} = {name}" for name in names}
+    return {ast.unparse(line) for line in function.body} <= kept
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
@@ -113,12 +121,18 @@ def test_a_function_takes_at_most_seven_positional_arguments(path):
 
 
 def test_kernels_are_cached_release_the_lock_and_nothing_else():
-    """No fastmath, no parallel, no signature: measured reasons are in CONTRIBUTING."""
+    """No fastmath, no parallel, no signature: measured reasons are in CONTRIBUTING.
+
+    A kernel that divides in a loop may ask for NumPy's divisions, which do not raise: with a check
+    for zero in it the processor takes one number at a time.
+    """
+    plain = "njit(cache=True, nogil=True)"
+    dividing = "njit(cache=True, nogil=True, error_model='numpy')"
     for path, tree in trees():
         for function in functions(tree):
             for decorator in map(ast.unparse, function.decorator_list):
                 if "jit" in decorator:
-                    assert decorator == "njit(cache=True, nogil=True)", (path, function.name)
+                    assert decorator in (plain, dividing), (path, function.name)
 
 
 def test_no_jitclass_no_thread_count_no_prange():

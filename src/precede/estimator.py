@@ -57,7 +57,7 @@ from precede.judgments import (
     warn_of_lost_queries,
 )
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import Family, family_name
+from precede.rankers.base import family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
@@ -326,7 +326,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def categorical_columns(self) -> list[int]:
         """Numbers of the columns whose values are categories; those of the family by default."""
         rankers = getattr(self, "rankers", None)
-        given = rankers.categorical_features if isinstance(rankers, Family) else None
+        given = None if rankers is None else family(rankers).categorical_features
         return column_numbers(given, None, self.n_features_in_)
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:

@@ -718,7 +718,7 @@ def one_graded_list(judgments: Judgments) -> bool:
     return judgments.grade is not None and judgments.qid is None
 
 
-def warn_of_lost_queries(model: Any, judgments: Judgments) -> None:
+def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
     """Warn if a model that was fitted with queries is judged on graded rows without any.
 
     Once for each line of the user's code, so that a grid search warns once.

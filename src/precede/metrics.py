@@ -16,7 +16,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
@@ -828,6 +828,13 @@ def precision_at_percent(
     return (result.pooled if pooled else result.mean)[name]
 
 
+class Scoring(Protocol):
+    """A fitted estimator of any library that scores rows."""
+
+    def predict(self, X: Any) -> Any:
+        """Score every row."""
+
+
 class Scorer:
     """A metric as scikit-learn's tools call it; `make_scorer` makes one."""
 
@@ -840,7 +847,7 @@ class Scorer:
 
     def __call__(
         self,
-        estimator: Any,
+        estimator: Scoring,
         X: Any,
         y: Any,
         qid: ArrayLike | None = None,

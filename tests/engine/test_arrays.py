@@ -22,7 +22,10 @@ OWN = {"losses.py"}
         ("Flags", np.bool_),
         ("Floats", np.float64),
         ("Integers", np.int64),
+        ("Keys", np.uint64),
         ("Objects", np.object_),
+        ("Rows", np.int32),
+        ("Signs", np.int8),
     ],
 )
 def test_a_name_says_what_an_array_holds(name, kind):

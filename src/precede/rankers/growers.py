@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integers
+from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import PackedRows, factors, pack_rows
@@ -27,7 +27,7 @@ from precede.engine.table import Table
 from precede.engine.workers import Workers, is_small
 from precede.judgments import column_numbers, columns_in_order
 from precede.rankers.base import Family, Found
-from precede.rankers.growth import Allowed, Grown, Growth, Rows
+from precede.rankers.growth import Allowed, Grown, Growth
 from precede.rankers.regressors import RegressionSearch, check_targets
 from precede.rankers.splits import Rules, SplitSearch, leaf_value
 from precede.rankers.trees import Tree
@@ -39,7 +39,6 @@ __all__ = [
     "check_tree_parameters",
 ]
 
-Keys = NDArray[np.uint64]
 
 # A round in which the rows or features drawn allow no split is tried again so many times.
 TRIES = 8
@@ -458,7 +457,7 @@ class TreeSearch(RegressionSearch):
             return None
         return Found(self._tree(grown, value, rules, mean), edge, values=values)
 
-    def _leaf_of_rows(self, grown: Grown, inside: Rows | None) -> NDArray[np.int32]:
+    def _leaf_of_rows(self, grown: Grown, inside: Rows | None) -> Rows:
         """Number of the leaf of every row."""
         leaf = np.empty(self._table.n_places, np.int32)
         order = sorted(range(len(grown.leaves)), key=lambda k: (grown.leaves[k].low, k))

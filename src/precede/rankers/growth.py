@@ -15,18 +15,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Flags, Integers
+from precede.engine.arrays import Bytes, Flags, Integers, Rows
 from precede.engine.exact import sum_of
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 from precede.rankers.splits import Node, Rules, Split, SplitSearch
 
-__all__ = ["Allowed", "Grown", "Growth", "Rows"]
+__all__ = ["Allowed", "Grown", "Growth"]
 
-Rows = NDArray[np.int32]
 
 # Which features a node may be split on: of the number of the split whose child it is (or -1), and
 # of the features on the way down to it.

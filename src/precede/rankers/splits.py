@@ -20,13 +20,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.arrays import Flags, Floats, Integers, Signs
 
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
 
-Signs = NDArray[np.int8]
 
 # Gains below this share of the worth of the children are rounding.
 ROUNDING = 2.0**-36

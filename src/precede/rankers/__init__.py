@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from precede.rankers.stumps import Stump as Stump
     from precede.rankers.stumps import Stumps as Stumps
     from precede.rankers.stumps import StumpSearch as StumpSearch
-    from precede.rankers.trees import MOST_CATEGORIES as MOST_CATEGORIES
     from precede.rankers.trees import MOST_FEATURES as MOST_FEATURES
     from precede.rankers.trees import Forest as Forest
     from precede.rankers.trees import Tree as Tree
@@ -49,7 +48,6 @@ else:
             "Fitted": "regressors",
             "Forest": "trees",
             "Found": "base",
-            "MOST_CATEGORIES": "trees",
             "MOST_FEATURES": "trees",
             "Ranker": "base",
             "RegressionSearch": "regressors",

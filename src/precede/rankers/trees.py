@@ -23,7 +23,6 @@ from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
 
 __all__ = [
-    "MOST_CATEGORIES",
     "MOST_FEATURES",
     "Forest",
     "Tree",

@@ -228,6 +228,16 @@ def test_of_equal_gains_the_first_wins():
     problem = Problem(X, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(4))
     split = assert_same_tree(problem, wide=True).splits[0]
     assert (split.feature, split.cut, sorted(split.left_codes)) == (0, 0, [0, 255])
+    sides = Problem(np.array([[0], [1], [np.nan]]), np.array([1.0, -1.0, 0.0]), np.ones(3))
+    for wide in (True, False):  # the row that misses the feature has no pull: both sides are equal
+        split = assert_same_tree(sides, wide=wide).splits[0]
+        assert (split.cut, sorted(split.left_codes)) == (0, [0, 255])
+    categories = Problem(
+        np.array([[1], [1], [0], [0], [2]], float), np.array([-1.0, -1.0, -1.0, -1.0, 1.0]),
+        np.ones(5), {"min_count": 2}, categorical=frozenset({0}), num_leaves=2,
+    )  # fmt: skip
+    split = assert_same_tree(categories, wide=True).splits[0]
+    assert split.left_codes == {0}  # of two categories with the same mean the lower one is first
     halves = Problem(
         np.array([[0, 0, 1, 1], [0, 1, 0, 1]], float).T, np.array([4.0, 2.0, -2.0, -4.0]),
         np.ones(4), num_leaves=3,

@@ -778,8 +778,11 @@ def judgments_to_fit(
 
 def _refuse_weights_of_queries(weight: Any, rows: int, qid: Any, group: Any) -> None:
     """Refuse one weight for each query, and say how to give it to the rows."""
-    count = np.size(weight)
-    if weight is None or np.ndim(weight) != 1 or count == rows or (qid is None and group is None):
+    if weight is None or (qid is None and group is None):
+        return
+    given = np.asarray(weight)
+    count = given.size
+    if given.ndim != 1 or count == rows:
         return
     if group is not None and np.size(group) == count:
         remedy = "np.repeat(sample_weight, group)"

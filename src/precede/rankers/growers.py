@@ -492,7 +492,7 @@ def _mixed(keys: Keys, *more: int) -> Keys:
     """Keys mixed with some numbers, as if at random (splitmix64)."""
     mixed = keys.copy()
     for number in more:
-        mixed += np.uint64(number * 0x9E3779B97F4A7C15 % 2**64) + np.uint64(0x9E3779B97F4A7C15)
+        mixed += np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed ^= mixed >> np.uint64(shift)
             mixed *= np.uint64(factor)

@@ -56,7 +56,7 @@ class Arrangement:
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
         weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
-    label : one number per place, NaN where there is none; None unless asked for
+    label : one number per place, NaN where there is none; None unless asked for and given
     level_weight : sums of the weights of every level; where other machines hold some of the
         places of the levels, of all of them (None where nobody does)
     """
@@ -205,8 +205,8 @@ def arrangements(
     without_level[winner] = without_level[loser] = True
     without_level[order] = False
     alone, label = np.flatnonzero(without_level), None
-    if labelled:
-        label = np.full(n, np.nan) if judgments.label is None else judgments.label
+    if labelled and judgments.label is not None:
+        label = judgments.label
         without_level |= ~np.isnan(label) & (weight > 0)
         without_level[order] = False
     order = np.concatenate([order, np.flatnonzero(without_level)])

@@ -728,13 +728,13 @@ class _MappedTable(Table):
     def column(self, feature: int) -> Floats:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw feature {feature} cannot be read; use "
-            "rankers='stumps' with thresholds of this table, or fit from memory"
+            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def rows(self) -> NDArray:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw rows cannot be read; use "
-            "rankers='stumps', or fit from memory"
+            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def reorder(self, old: NDArray) -> Table:  # noqa: ARG002

@@ -132,6 +132,7 @@ class Trees(Family):
     quadratic = True
     takes_categories = True
     distributable = True
+    codes_only = True
 
     def __init__(
         self,
@@ -271,6 +272,12 @@ class TreeSearch(RegressionSearch):
         self._features = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
         categorical = np.zeros(table.n_features, np.bool_)
         categorical[column_numbers(family.categorical_features, None, table.n_features)] = True
+        if categorical.any() and (table.streamed or not workers.alone):
+            raise ValueError(
+                f"categorical_features={family.categorical_features!r}: categories of a table on "
+                "disk or on a cluster are not known; they need rows in memory, or treat the "
+                "columns as numbers"
+            )
         monotone = _directions(family.monotone_constraints, table.n_features)
         both = np.flatnonzero(categorical & (monotone != 0))
         if both.size:

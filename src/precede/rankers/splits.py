@@ -56,6 +56,14 @@ class Rules:
     min_weight: float
     cat_smooth: float
 
+    def count(self, sums: tuple[int, int]) -> int:
+        """Number of rows behind the two words of some sums."""
+        return sums[1] & ((1 << self.count_bits) - 1)
+
+    def may_split(self, sums: tuple[int, int]) -> bool:
+        """Whether a node with these sums has rows enough for two children."""
+        return self.count(sums) >= 2 * max(self.min_count, 1)
+
 
 @dataclass(frozen=True)
 class Split:

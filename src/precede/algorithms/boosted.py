@@ -59,7 +59,7 @@ class TreeLearner:
         check_tree_parameters(self)
         if self.step_length is not None:
             NormalizedStep(self.step_length)  # refuses what is no length
-            if not self._learner()[1]:
+            if not self._given().quadratic:
                 raise ValueError(
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "rankers='trees' or a regressor, or leave step_length out"

@@ -107,10 +107,7 @@ class Arrangement:
         """Weight of all that should stand above each place: O(n) and the listed pairs."""
         above = np.zeros(self.n_places)
         if self.n_graded:
-            weight = self.level_weight
-            if weight is None:
-                weight = self.weights_of_levels()
-            of_level = _sums_above(weight, self.query_start)
+            of_level = _sums_above(self.weights_of_levels(), self.query_start)
             above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
         listed = self.pair_weight * self.weight[self.winner]
         return above + np.bincount(self.loser, listed, minlength=self.n_places)
@@ -124,8 +121,19 @@ class Arrangement:
         return _sums_of_runs(self.weight, self.level_start[self.query_start])
 
     def weights_of_levels(self) -> Floats:
-        """Sum of the weights of every level, in an order that the rows have no say in: O(n)."""
+        """Sum of the weights of every level, of all machines.
+
+        In an order that the rows have no say in: O(n).
+        """
+        if self.level_weight is not None:
+            return self.level_weight
         return _sums_of_runs(self.weight, self.level_start)
+
+    def outer_of_levels(self) -> Floats:
+        """The same for the weights of losers (a list that machines share has no balance)."""
+        if self.level_weight is not None:
+            return self.level_weight
+        return _sums_of_runs(self.outer, self.level_start)
 
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the places into blocks of about `rows`; no comparison crosses two blocks.

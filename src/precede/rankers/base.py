@@ -157,7 +157,7 @@ class Search:
     """A search of one family over one table, round after round."""
 
     def begin(self, rounds: int) -> None:
-        """Go on after so many rounds of an earlier fit; what is drawn at random depends on it."""
+        """Called before a round with the number of rounds done; random draws depend on it."""
 
     def best(self, pull: Floats, allowed: NDArray[np.bool_] | None = None) -> Found | None:
         """Give the ranker of the largest absolute edge; None if every edge is 0.

@@ -296,8 +296,8 @@ class TreeSearch(RegressionSearch):
             ),
             workers,
         )  # fmt: skip
-        cells = sum_of(lambda: table.n_places, workers) * max(1, self._features.size)
-        self._wide = cells <= WIDE_CELLS
+        self._rows = sum_of(lambda: table.n_places, workers)
+        self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
         self._round = 0
         self._keys: Keys | None = None
 
@@ -310,7 +310,7 @@ class TreeSearch(RegressionSearch):
         if self._family.subsample < 1 and self._keys is None:
             self._keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
             if self._family.subsample_by == "query":
-                self._keys = _query_keys(self._keys, pull.query_start)
+                self._keys = _query_keys(self._keys, pull)
         return super().best_for(pull, allowed)
 
     def fit(
@@ -322,7 +322,7 @@ class TreeSearch(RegressionSearch):
         rows: float | None = None,
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
-        count = sum_of(lambda: weight.size, self._workers)
+        count = self._rows
         mean = exact_sum(weight, self._workers) / (rows or max(count, 1))
         if not mean > 0 or not self._features.size:
             return None
@@ -507,14 +507,16 @@ def _mixed(keys: Keys, *more: int) -> Keys:
     return mixed
 
 
-def _query_keys(keys: Keys, query_start: Integers) -> Keys:
+def _query_keys(keys: Keys, pull: Pull) -> Keys:
     """The same key for all rows of a query; rows beyond the last query keep theirs."""
-    keys = keys.copy()
-    if query_start.size > 1:
-        sizes = np.diff(query_start)
-        sums = np.add.reduceat(keys[: query_start[-1]], query_start[:-1][sizes > 0])
-        keys[: query_start[-1]] = np.repeat(sums, sizes[sizes > 0])
-    return keys
+    start, end = pull.query_start[:-1], int(pull.query_start[-1])
+    sizes = np.diff(pull.query_start)
+    sums = np.zeros(sizes.size, np.uint64)
+    if end:
+        sums[sizes > 0] = np.add.reduceat(keys[:end], start[sizes > 0])
+    if pull.shared:  # every machine has some rows of each query
+        sums = sum_of(lambda: sums, pull.workers)
+    return np.concatenate([np.repeat(sums, sizes), keys[end:]])
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -232,7 +232,9 @@ class _Blocks:
         self.workers = workers
         self.split, self.split_start = _splits(arrangement.level_start, arrangement.query_start)
         self.small = is_small("heavy rows", arrangement.n_graded)
-        self.largest = int((self.split[:, 2] - self.split[:, 0]).max(initial=0))
+        # Of all machines: it decides how finely the scores are cut.
+        sizes = self.split[:, 2] - self.split[:, 0]
+        self.largest = int(greatest_of(lambda: sizes.max(initial=0), workers))
 
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool

@@ -6,8 +6,10 @@ from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from precede.dask.estimators import (
+        DaskBoostedRanker,
         DaskConvexRisk,
         DaskPushRanker,
+        DaskQBRank,
         DaskRankBoost,
         DaskSmoothMargin,
         PairObjective,
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
+        "DaskBoostedRanker": "estimators",
         "DaskConvexRisk": "estimators",
         "DaskPushRanker": "estimators",
+        "DaskQBRank": "estimators",
         "DaskRankBoost": "estimators",
         "DaskSmoothMargin": "estimators",
         "PairObjective": "estimators",

@@ -10,9 +10,11 @@ Dask is imported when something is fitted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,9 +23,12 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from precede.algorithms.ball import ConvexRisk
+from precede.algorithms.boosted import BoostedRanker
 from precede.algorithms.push import PushRanker
+from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
+from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress
 from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
@@ -32,14 +37,24 @@ from precede.dask.conversation import Conversation, Peers, Station
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator import BaseRanker, Task, whole_or_not_at_all
+from precede.estimator import BaseRanker, Task, parameters_of, whole_or_not_at_all
 from precede.judgments import Judgments
-from precede.model import Ensemble
-from precede.rankers.base import family
+from precede.model import Ensemble, plain
+from precede.rankers.regressors import learner
 from precede.risks.base import Risk
+from precede.risks.mixture import QuadraticMixture
 from precede.risks.pair_risk import PairRisk
+from precede.risks.score_risk import risk_of
 
-__all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin", "PairObjective"]
+__all__ = [
+    "DaskBoostedRanker",
+    "DaskConvexRisk",
+    "DaskPushRanker",
+    "DaskQBRank",
+    "DaskRankBoost",
+    "DaskSmoothMargin",
+    "PairObjective",
+]
 
 
 # -- estimators ------------------------------------------------------------------------------
@@ -61,6 +76,7 @@ class _OnDask(BaseRanker):
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         client: Any = None,
     ) -> Self:
         """Learn to rank from rows on the workers of a cluster.
@@ -74,13 +90,20 @@ class _OnDask(BaseRanker):
         eval_set : (X, y) or list of (X, y), looked at after every round by the client, and so
             brought into its memory
         eval_qid, eval_group : as for the local estimator
+        checkpoint : path or Checkpoint; the client writes rounds there, and a fit that finds them
+            goes on from them, on a cluster or locally, to an equal model
         client : dask.distributed.Client, optional
             Otherwise the current one, or a cluster on this machine for the time of the fit.
         """
+        saved = self._checkpoint(checkpoint)
         with _client(client) as leader:
-            return self._fit(leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group))
+            return self._fit(
+                leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group), saved
+            )
 
-    def _fit(self: Any, client: Any, data: tuple, evaluation: tuple) -> Any:
+    def _fit(
+        self: Any, client: Any, data: tuple, evaluation: tuple, saved: Checkpoint | None
+    ) -> Any:
         X, y, qid, sample_weight = data
         self.check_parameters()
         _check_family(self.rankers)
@@ -102,7 +125,7 @@ class _OnDask(BaseRanker):
         ):
             self._check_features(dealt)
             monitors = self._monitors(*_computed(evaluation), dealt.bins, workers)
-            fitted = self._converse(client, dealt, monitors)
+            fitted = self._converse(client, dealt, monitors, saved)
         self.__dict__.update(fitted)
         return self
 
@@ -126,9 +149,14 @@ class _OnDask(BaseRanker):
             )
 
     def _converse(
-        self: Any, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
+        self: Any,
+        client: Any,
+        dealt: Dealt,
+        monitors: list[tuple[Monitor, dict[str, bool]]],
+        saved: Checkpoint | None,
     ) -> dict[str, Any]:
         model = self.to_local()
+        rounds = None if saved is None else _SavedRounds.read(saved, model)
         if not self.warm_start:
             model = clone(model)
         if "random_state" in model.get_params(deep=False) and model.random_state is None:
@@ -141,19 +169,28 @@ class _OnDask(BaseRanker):
             dealt.classes,
             watched,
             self.n_features_in_,
+            getattr(self, "feature_names_in_", None),
             self.n_jobs,
-            bool(self.callbacks) or self.verbose > 0,
+            bool(self.callbacks) or self.verbose > 0 or saved is not None,
+            rounds,
         )
         done = len(getattr(self, "history_", ())) if self.warm_start else 0
+        if rounds is not None:
+            done = rounds.count
         name = type(self).__name__
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            leader = _Leader([each for each, _ in monitors], bar.callbacks(self.callbacks))
+            told: list[Callable] = [*bar.callbacks(self.callbacks), *([] if saved is None else [saved])]
+            leader = _Leader([each for each, _ in monitors], told)
             services: dict[str, Callable[[Any], Any]] = {
                 "look": leader.look,
                 "report": leader.report,
             }
             place = _Placement(client, dealt, spec)
-            return Conversation(place, len(dealt.blocks), services).run()
+            try:
+                return Conversation(place, len(dealt.blocks), services).run()
+            finally:
+                if saved is not None:
+                    saved.finish()
 
     def _needs_rows(self) -> bool:
         """Whether rows would have to be picked, as for cross-validation."""
@@ -268,6 +305,53 @@ class DaskConvexRisk(_OnDask, ConvexRisk):
         return PairRisk(self._chosen_loss(), balance=self.balance)
 
 
+class DaskBoostedRanker(_OnDask, BoostedRanker):
+    """`BoostedRanker` on a Dask cluster; see `DaskRankBoost`.
+
+    Trees, stumps and features are distributed; a regressor of scikit-learn's kind or a risk of
+    your own is refused. A single list is split between workers for the exponential loss, powers
+    as price and ``balance="pairs"``; it stays whole on one worker otherwise.
+
+    Notes
+    -----
+    A split costs one message with the histogram of the smaller child from each worker, 16 bytes
+    for each bin, and the best splits of both children back; a tree costs some ten messages of a
+    few numbers more. The client keeps the histograms of the leaves of one tree.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from precede import BoostedRanker
+    >>> from precede.dask import DaskBoostedRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(20, features=5, informative=3, per_query=20, random_state=0)
+    >>> X, y, qid = (da.from_array(part, chunks=150) for part in (sample.X, sample.y, sample.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     model = DaskBoostedRanker(n_estimators=4).fit(X, y, qid=qid, client=client)
+    >>> here = BoostedRanker(n_estimators=4).fit(sample.X, sample.y, qid=sample.qid)
+    >>> model.ensemble_.rankers == here.ensemble_.rankers
+    True
+    """
+
+    _local = BoostedRanker
+
+    def _risk(self) -> Risk:
+        return risk_of(self.loss, self.price, balance=self.balance)
+
+
+class DaskQBRank(_OnDask, QBRank):
+    """`QBRank` on a Dask cluster; see `DaskBoostedRanker`.
+
+    A single list stays whole on one worker.
+    """
+
+    _local = QBRank
+
+    def _risk(self) -> Risk:
+        return QuadraticMixture(self.margin, float(self.weight), self.balance)
+
+
 class PairObjective:
     """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
 
@@ -308,11 +392,12 @@ class PairObjective:
 
 def _check_family(rankers: Any) -> None:
     """Refuse a family whose search may not be spread over machines; see `Family`."""
-    if not family(rankers).distributable:
+    weak = learner(rankers)
+    if not weak.distributable:
         raise ValueError(
             f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' or "
-            "both (or set distributable = True on a family of your own whose search adds up over "
-            "all machines)"
+            "'trees' (or set distributable = True on a family of your own whose search adds up "
+            "over all machines)"
         )
 
 
@@ -408,8 +493,10 @@ class _Spec:
     classes: NDArray | None
     watched: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
+    names: NDArray | None
     n_jobs: int | None
     reported: bool  # whether somebody at the client looks at every round
+    rounds: _SavedRounds | None = None  # of a checkpoint
 
 
 def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
@@ -420,6 +507,8 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
             {name: each for name, each in vars(spec.model).items() if name.endswith("_")}
         )
     model.n_features_in_ = spec.n_features
+    if spec.names is not None:
+        model.feature_names_in_ = spec.names
     model.callbacks = [_Reporter(peers)] if spec.reported else None
     model.n_jobs = peers.jobs
     training = _training(block, spec, peers)
@@ -428,7 +517,7 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
         for number, (name, metrics, better) in enumerate(spec.watched)
     ]
     judgments = block.judgments()
-    task = Task(None, judgments, spec.classes, training, monitors)
+    task = Task(None, judgments, spec.classes, training, monitors, spec.rounds)
     model._keep(model._boost(task), task)
     if peers.rank > 0:
         return None
@@ -439,9 +528,37 @@ def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
     arrangement = arranged(block, spec.facts)
     table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
     training = Training.ordered(table, arrangement, peers)
-    if not spec.model.warm_start and family(spec.model.rankers).codes_only:
+    resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
+    if not resumed and learner(spec.model.rankers).codes_only:
         training.table.X = None  # thresholds of this fit are cuts: codes tell all
     return training
+
+
+class _SavedRounds(Checkpoint):
+    """Rounds of a checkpoint that the client has read; on the workers nothing is written."""
+
+    def __init__(self, path: Path, fields: dict[str, Any] | None):
+        super().__init__(path)
+        self._fields = fields
+
+    @classmethod
+    def read(cls, saved: Checkpoint, model: BaseRanker) -> _SavedRounds:
+        """What the file of a checkpoint holds for this model, checked as in a local fit."""
+        parameters = plain(parameters_of(model))
+        return cls(saved.path, saved.begin(type(model).__name__, parameters))
+
+    @property
+    def count(self) -> int:
+        """Number of rounds."""
+        history = None if self._fields is None else self._fields.get("history")
+        return len(history) if isinstance(history, list) else 0
+
+    def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+        """What the client has read."""
+        return self._fields
+
+    def __call__(self, progress: Progress) -> None:
+        """Leave the writing to the client."""
 
 
 class _Reporter:

@@ -13,10 +13,10 @@ import naive_trees
 import strategies
 from algorithms.test_boosted import SAMPLE, half_labelled
 from precede import Judgments, PairRisk, QBRank, SquaredHinge
-from precede.datasets import search_results
 from precede.boosting.history import Rounds
 from precede.boosting.loop import run
 from precede.boosting.steps import LineSearch
+from precede.datasets import search_results
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.columns import Constant

@@ -179,7 +179,9 @@ class _OnDask(BaseRanker):
             done = rounds.count
         name = type(self).__name__
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            told: list[Callable] = [*bar.callbacks(self.callbacks), *([] if saved is None else [saved])]
+            told: list[Callable] = list(bar.callbacks(self.callbacks))
+            if saved is not None:
+                told.append(saved)
             leader = _Leader([each for each, _ in monitors], told)
             services: dict[str, Callable[[Any], Any]] = {
                 "look": leader.look,

@@ -448,6 +448,68 @@ def test_an_interrupted_fit_on_a_cluster_leaves_its_last_round(clients, tmp_path
     same(resumed, RankBoost(n_estimators=9).fit(TWO.X, TWO.y))
 
 
+LISTED = {
+    "slope": (DaskRankBoost, RankBoost(n_estimators=6)),
+    "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
+    "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
+    "logistic push": (DaskPushRanker, PushRanker(n_estimators=3, loss="logistic", price=2)),
+    "ball": (DaskConvexRisk, ConvexRisk(tolerance=0.1, radius=1.0)),
+    "trees": (DaskBoostedRanker, BoostedRanker(n_estimators=4, **SMALL)),
+    "pushed trees": (DaskBoostedRanker, BoostedRanker(n_estimators=3, price=2, **SMALL)),
+    "mixture": (DaskQBRank, QBRank(n_estimators=3, **SMALL)),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+def test_listed_pairs(clients, name):
+    """Inside queries and between them; some queries have pairs alone."""
+    on_dask, model = LISTED[name]
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    y = np.where(qid % 5 == 1, 1, y)
+    rng = np.random.default_rng(0)
+    near = qid // 4  # pairs join neighbours, so that there are some blocks
+    pairs = rng.integers(0, y.size, (4000, 2))
+    pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (near[pairs[:, 0]] == near[pairs[:, 1]])][:150]
+    listed = {"pairs": pairs, "pair_weight": weights(len(pairs), seed=1)}
+    weight = weights(y.size)
+    arrays = dict(
+        zip(("X", "y", "qid", "sample_weight"), chunked(UNEVEN, X, y, qid, weight), strict=True)
+    )
+    local = clone(model).fit(X, y, qid=qid, sample_weight=weight, **listed)
+    for workers in (1, 2, 4):
+        cluster = on_dask(**model.get_params(deep=False))
+        same(cluster.fit(**arrays, **listed, client=clients[workers]), local)
+
+
+def test_listed_pairs_without_queries_or_grades(clients):
+    X = GRADED.X
+    pairs = np.random.default_rng(0).integers(0, len(X), (90, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    (there,) = chunked(50, X)
+    for estimator in (DaskRankBoost, DaskBoostedRanker):
+        local = estimator._local(n_estimators=4).fit(X, pairs=pairs)
+        same(estimator(n_estimators=4).fit(there, pairs=pairs, client=clients[2]), local)
+    X, y = chunked(70, TWO.X, TWO.y)
+    local = RankBoost(n_estimators=4).fit(TWO.X, TWO.y, pairs=[[3, 4], [5, 3]])
+    cluster = DaskRankBoost(n_estimators=4).fit(X, y, pairs=[[3, 4], [5, 3]], client=clients[2])
+    same(cluster, local)
+    assert cluster.classes_ is None
+
+
+def test_listed_pairs_that_make_no_sense_are_refused(clients):
+    X, y = chunked(70, TWO.X, TWO.y)
+    fit = DaskRankBoost().fit
+    with pytest.raises(ValueError, match="pair_weight is given without pairs"):
+        fit(X, y, pair_weight=[1.0], client=clients[2])
+    with pytest.raises(ValueError, match=r"compute\(\) them first"):
+        fit(X, y, pairs=da.zeros((2, 2)), client=clients[2])
+    with pytest.raises(ValueError, match="240"):
+        fit(X, y, pairs=[[0, 240]], client=clients[2])
+
+
 def test_what_only_some_algorithms_have_is_there(clients):
     X, y = chunked(70, TWO.X, TWO.y)
     settings = {"tolerance": 0.05, "radius": 1.0}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -32,7 +32,7 @@ from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress
 from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
+from precede.dask.blocks import Dealt, Facts, Listed, Rows, arranged, deal, partitions
 from precede.dask.conversation import Conversation, Peers, Station
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
@@ -73,6 +73,8 @@ class _OnDask(BaseRanker):
         *,
         qid: Any = None,
         sample_weight: Any = None,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
@@ -87,6 +89,10 @@ class _OnDask(BaseRanker):
             A delayed partition gives (X, y), (X, y, qid) or (X, y, qid, sample_weight).
         y, qid, sample_weight : dask Series or arrays with the partitions of X
             Numbers, identifiers and numbers. The rows of a query may be in any partitions.
+        pairs : array of shape (m, 2) of rows (winner, loser), in the memory of the client
+            Rows are counted from the first of the first partition. Queries that pairs join stay
+            on one worker, and so do all rows if there are no queries. With pairs y may be absent.
+        pair_weight : array of m numbers
         eval_set : (X, y) or list of (X, y), looked at after every round by the client, and so
             brought into its memory
         eval_qid, eval_group : as for the local estimator
@@ -96,15 +102,20 @@ class _OnDask(BaseRanker):
             Otherwise the current one, or a cluster on this machine for the time of the fit.
         """
         saved = self._checkpoint(checkpoint)
+        listed = _listed(pairs, pair_weight)
         with _client(client) as leader:
-            return self._fit(
-                leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group), saved
-            )
+            self._check_distributable()
+            delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
+            with deal(leader, delayed, self, listed) as dealt, Workers(self.n_jobs) as workers:
+                self._check_features(dealt)
+                sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
+                monitors = self._monitors(sets, qids, groups, dealt.bins, workers)
+                fitted = self._converse(leader, dealt, monitors, saved)
+        self.__dict__.update(fitted)
+        return self
 
-    def _fit(
-        self: Any, client: Any, data: tuple, evaluation: tuple, saved: Checkpoint | None
-    ) -> Any:
-        X, y, qid, sample_weight = data
+    def _check_distributable(self: Any) -> None:
+        """Refuse what cannot be fitted on a cluster."""
         self.check_parameters()
         _check_family(self.rankers)
         if self._needs_rows():
@@ -119,15 +130,6 @@ class _OnDask(BaseRanker):
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
                 "parameter callbacks instead"
             )
-        with (
-            deal(client, partitions(X, y, qid, sample_weight), self) as dealt,
-            Workers(self.n_jobs) as workers,
-        ):
-            self._check_features(dealt)
-            monitors = self._monitors(*_computed(evaluation), dealt.bins, workers)
-            fitted = self._converse(client, dealt, monitors, saved)
-        self.__dict__.update(fitted)
-        return self
 
     def _check_features(self: Any, dealt: Dealt) -> None:
         """Remember number and names of the features, or compare them with the last fit's."""
@@ -390,6 +392,16 @@ class PairObjective:
             return np.zeros(y.size), np.zeros(y.size)
         mass = np.exp(state.log_mass)
         return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
+
+
+def _listed(pairs: ArrayLike | None, weight: ArrayLike | None) -> Listed | None:
+    if pairs is None:
+        if weight is not None:
+            raise ValueError("pair_weight is given without pairs; give both, or leave it out")
+        return None
+    if hasattr(pairs, "__dask_graph__") or hasattr(weight, "__dask_graph__"):
+        raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
+    return Listed(pairs, weight)
 
 
 def _check_family(rankers: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["Arrangement", "Integers", "arrangements", "check_balance"]
+__all__ = [
+    "Arrangement",
+    "Integers",
+    "QueryTotals",
+    "arrangements",
+    "check_balance",
+    "totals_of_queries",
+]
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +66,7 @@ class Arrangement:
     label : one number per place, NaN where there is none; None unless asked for and given
     level_weight : sums of the weights of every level; where other machines hold some of the
         places of the levels, of all of them (None where nobody does)
+    listed_elsewhere : whether other machines have listed pairs
     """
 
     order: Integers
@@ -76,6 +84,12 @@ class Arrangement:
     label: Floats | None = None
     level_weight: Floats | None = None
     pair_margin: Floats | None = None
+    listed_elsewhere: bool = False
+
+    @property
+    def any_listed(self) -> bool:
+        """Whether there are listed pairs, on any machine."""
+        return self.listed_elsewhere or self.winner.size > 0
 
     @property
     def shared(self) -> bool:
@@ -199,10 +213,34 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     return arrangements(judgments, (balance,), labelled)[0]
 
 
+class QueryTotals(NamedTuple):
+    """Weights of the pairs and of the items of every query, and the number of all pairs."""
+
+    pairs: Floats
+    items: Floats
+    n_pairs: int
+
+
 def arrangements(
     judgments: Judgments, balances: Sequence[str], labelled: bool = False
 ) -> list[Arrangement]:
     """Arrange the rows once for several balances; only `outer` and `total` differ."""
+    return _arrange_all(judgments, balances, labelled)[0]
+
+
+def totals_of_queries(judgments: Judgments) -> QueryTotals:
+    """What the totals of an arrangement are made of, so that those of blocks can be joined.
+
+    >>> from precede import Judgments
+    >>> totals_of_queries(Judgments([0, 1, 1], pairs=[(0, 1)])).n_pairs
+    3
+    """
+    return _arrange_all(judgments, ("pairs",), labelled=False)[1]
+
+
+def _arrange_all(
+    judgments: Judgments, balances: Sequence[str], labelled: bool
+) -> tuple[list[Arrangement], QueryTotals]:
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
@@ -227,6 +265,8 @@ def arrangements(
     query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
         query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
     )
+    items = _query_items(order, level_start, query_start, weight, query, alone)
+    pair_count = _sum_of_pairs(level_start, query_start) + listed_count
     grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
     arranged = Arrangement(
         order=order,
@@ -239,18 +279,14 @@ def arrangements(
         loser=place[loser],
         pair_weight=pair_weight,
         total=math.fsum(query_total),
-        pair_count=max(
-            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + listed_count)
-        ),
+        pair_count=max(math.fsum(query_total), float(pair_count)),
         n_rows=n,
         label=None if label is None else label[order],
         pair_margin=pair_margin,
     )
-    items = None
-    if "items" in balances:
-        items = _query_items(order, level_start, query_start, weight, query, alone)
     place_query = query[order]
-    return [_balanced(arranged, balance, place_query, query_total, items) for balance in balances]
+    found = [_balanced(arranged, each, place_query, query_total, items) for each in balances]
+    return found, QueryTotals(query_total, items, pair_count)
 
 
 def _balanced(
@@ -258,14 +294,14 @@ def _balanced(
     balance: str,
     query: Integers,
     query_total: Floats,
-    items: Floats | None,
+    items: Floats,
 ) -> Arrangement:
     """Weigh the losers so that queries of different lengths count as `balance` says."""
     if balance == "pairs":
         return arranged
     share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
     outer, total = arranged.weight * share[query], query_total * share
-    if items is not None and balance == "items":
+    if balance == "items":
         outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
     return replace(arranged, outer=outer, total=math.fsum(total))
 

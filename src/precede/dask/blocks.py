@@ -1,7 +1,8 @@
 """Rows on a cluster dealt out to its workers, with cuts and totals as one machine finds them.
 
 Partitions are checked, queries whose rows lie in several are brought together, and each worker
-gets one block of whole queries, or of a single list where that may be split. Then what nobody
+gets one block of whole queries, or of a single list where that may be split. Queries that listed
+pairs join are in one block. Then what nobody
 knows alone is found: the total weight of the pairs and the cut points of every feature, exactly.
 """
 

@@ -1,9 +1,10 @@
 """The estimators on a Dask cluster: the model of the local ones, bit for bit.
 
 Rows are dealt out in blocks, one for each worker, and every worker runs the loop on its block
-(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down, and
-some numbers of eight bytes; scores never leave the workers. A query is never split; a single list
-is, where the loss is exponential, because then its sums by grade are all that is needed.
+(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for a
+tree, one of each for every split) and some numbers of eight bytes; scores never leave the workers. A
+query is never split; a single list is, where the loss is exponential, because then its sums by grade
+are all that is needed.
 
 Dask is imported when something is fitted.
 """
@@ -210,7 +211,7 @@ class _OnDask(BaseRanker):
 
     def predict(self: Any, X: Any) -> Any:
         """Score every row: a dask array for dask collections, where they are; else an array."""
-        if not hasattr(X, "__dask_graph__"):
+        if not _on_cluster(X):
             return super().predict(X)
         import dask.array as da  # noqa: PLC0415  (only on clusters)
 
@@ -230,6 +231,11 @@ class _OnDask(BaseRanker):
     def save(self: Any, path: Any) -> None:
         """Write the model as the local estimator writes it; `precede.load` reads it back."""
         self.to_local().save(path)
+
+
+def _on_cluster(X: Any) -> bool:
+    """Whether something is a collection of dask."""
+    return hasattr(X, "__dask_graph__")
 
 
 def _scores(X: Any, model: BaseRanker) -> NDArray[np.float64]:
@@ -399,7 +405,7 @@ def _listed(pairs: ArrayLike | None, weight: ArrayLike | None) -> Listed | None:
         if weight is not None:
             raise ValueError("pair_weight is given without pairs; give both, or leave it out")
         return None
-    if hasattr(pairs, "__dask_graph__") or hasattr(weight, "__dask_graph__"):
+    if _on_cluster(pairs) or _on_cluster(weight):
         raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
     return Listed(pairs, weight)
 

@@ -1,10 +1,10 @@
 """The estimators on a Dask cluster: the model of the local ones, bit for bit.
 
 Rows are dealt out in blocks, one for each worker, and every worker runs the loop on its block
-(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for a
-tree, one of each for every split) and some numbers of eight bytes; scores never leave the workers. A
-query is never split; a single list is, where the loss is exponential, because then its sums by grade
-are all that is needed.
+(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for
+a tree, a histogram and a split for every split) and some numbers of eight bytes; scores never leave
+the workers. A query is never split; a single list is, where the loss is exponential, because then
+its sums by grade are all that is needed.
 
 Dask is imported when something is fitted.
 """

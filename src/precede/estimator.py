@@ -317,8 +317,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     @property
     def can_resume(self) -> bool:
         """Whether a fit with these parameters takes a `checkpoint`."""
-        drawn = self.max_features < 1 and not isinstance(self.random_state, int | np.integer)
-        return self.resumable and not self.warm_start and not drawn
+        unknown = self._draws and not isinstance(self.random_state, int | np.integer)
+        return self.resumable and not self.warm_start and not unknown
+
+    @property
+    def _draws(self) -> bool:
+        """Whether rounds depend on `random_state`."""
+        return self.max_features < 1
 
     def _checkpoint(self, given: Any) -> Checkpoint | None:
         """Where rounds are written, if anywhere; what cannot be resumed is refused."""
@@ -328,10 +333,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
         if self.warm_start:
             raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
-        if self.max_features < 1 and not isinstance(self.random_state, int | np.integer):
+        if self._draws and not isinstance(self.random_state, int | np.integer):
             raise ValueError(
-                f"random_state={self.random_state!r}: with max_features below 1 only a number "
-                "lets a fit be resumed to an equal model"
+                f"random_state={self.random_state!r}: where rows or features are drawn "
+                "(max_features or subsample below 1) only a number lets a fit be resumed to an "
+                "equal model"
             )
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 

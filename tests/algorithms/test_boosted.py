@@ -465,15 +465,19 @@ def test_callbacks_and_progress(capsys):
     assert "BoostedRanker" in capsys.readouterr().err
 
 
-def test_a_drawn_fit_cannot_be_resumed(tmp_path):
-    model = BoostedRanker(n_estimators=4, subsample=0.5, random_state=0)
-    with pytest.raises(ValueError, match="cannot be resumed"):
-        model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "rounds")
-    whole = BoostedRanker(n_estimators=4).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    kept = BoostedRanker(n_estimators=4).fit(
-        SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid, checkpoint=tmp_path / "other"
-    )
-    assert kept.ensemble_.rankers == whole.ensemble_.rankers
+@pytest.mark.parametrize("drawn", ["subsample", "max_features", "max_features_by_split"])
+def test_a_drawn_fit_is_resumed_with_a_number_as_seed_only(tmp_path, drawn):
+    data = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
+    model = BoostedRanker(n_estimators=4, **{drawn: 0.5})
+    assert not model.can_resume
+    with pytest.raises(ValueError, match=r"random_state=None: .* only a number"):
+        model.fit(**data, checkpoint=tmp_path / "rounds")
+    model.set_params(random_state=0)
+    assert model.can_resume
+    whole = clone(model).fit(**data)
+    model.set_params(n_estimators=2).fit(**data, checkpoint=tmp_path / "rounds")
+    model.set_params(n_estimators=4).fit(**data, checkpoint=tmp_path / "rounds")
+    assert model.ensemble_.rankers == whole.ensemble_.rankers
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge"])

@@ -65,6 +65,10 @@ class TreeLearner:
                     "rankers='trees' or a regressor, or leave step_length out"
                 )
 
+    @property
+    def _draws(self) -> bool:
+        return min(self.subsample, self.max_features, self.max_features_by_split) < 1
+
     def _learner(self) -> tuple[Family, bool]:
         """The family, and whether it fits a quadratic model of the risk."""
         if self.rankers == "trees":
@@ -104,8 +108,7 @@ class TreeLearner:
 
     def _trees(self) -> Trees:
         seed = 0
-        drawn = min(self.subsample, self.max_features, self.max_features_by_split) < 1
-        if self.random_state is not None or drawn:
+        if self.random_state is not None or self._draws:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = {name: getattr(self, name) for name in TREE_PARAMETERS}
         given["categorical_features"] = self._category_numbers()

@@ -47,14 +47,14 @@ class Rows:
     numbers of the rows among all, and `pairs` and `pair_weight` the pairs of a block, by its rows.
     """
 
-    X: NDArray
+    X: NDArray[Any]
     grade: Floats
-    query: NDArray | None
+    query: NDArray[Any] | None
     weight: Floats | None
-    labels: NDArray
+    labels: NDArray[Any]
     names: tuple[Any, ...] | None = None
-    number: NDArray | None = None
-    pairs: NDArray | None = None
+    number: NDArray[Any] | None = None
+    pairs: NDArray[Any] | None = None
     pair_weight: Floats | None = None
 
     def judgments(self) -> Judgments:
@@ -99,7 +99,7 @@ class Dealt:
     homes: list[str]
     bins: Bins
     facts: Facts
-    classes: NDArray | None
+    classes: NDArray[Any] | None
     names: list[str] | None
 
 
@@ -310,7 +310,9 @@ def _look_at(part: Rows) -> dict[str, Any]:
     }
 
 
-def _not_empty(parts: list[Any], seen: list[dict]) -> tuple[list[Any], list[dict]]:
+def _not_empty(
+    parts: list[Any], seen: list[dict[str, Any]]
+) -> tuple[list[Any], list[dict[str, Any]]]:
     first = np.cumsum([0, *(each["rows"] for each in seen)])
     kept = [j for j, each in enumerate(seen) if each["rows"]]
     if not kept:
@@ -331,7 +333,7 @@ def _whole(part: Any, seen: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _by_query(
-    client: Any, parts: list[Any], seen: list[dict], workers: int, listed: Listed | None
+    client: Any, parts: list[Any], seen: list[dict[str, Any]], workers: int, listed: Listed | None
 ) -> tuple[list[list[tuple[Any, ...]]], list[Listed | None]]:
     """For each block its pieces, and the listed pairs between their rows.
 
@@ -378,8 +380,12 @@ def _by_query(
 
 
 def _queries_of(
-    client: Any, parts: list[Any], seen: list[dict], numbers: list[NDArray], rows: NDArray
-) -> NDArray:
+    client: Any,
+    parts: list[Any],
+    seen: list[dict[str, Any]],
+    numbers: list[NDArray[Any]],
+    rows: NDArray[Any],
+) -> NDArray[Any]:
     """Numbers of the queries of some rows, which are counted over all partitions."""
     found = np.empty(rows.shape, np.int64)
     asked = []
@@ -393,12 +399,14 @@ def _queries_of(
     return found
 
 
-def _local_queries(part: Rows, rows: NDArray) -> NDArray:
+def _local_queries(part: Rows, rows: NDArray[Any]) -> NDArray[Any]:
     """Which queries of a partition, as `_look_at` lists them, some of its rows belong to."""
     return number_queries(part.query)[0][rows]
 
 
-def _piece(part: Rows, first: int, numbers: NDArray | None, taken: NDArray | None) -> Rows:
+def _piece(
+    part: Rows, first: int, numbers: NDArray[Any] | None, taken: NDArray[Any] | None
+) -> Rows:
     """The rows of a partition that belong to a block, their queries numbered for all."""
     number = first + np.arange(len(part.X))
     if numbers is None or taken is None:

@@ -72,8 +72,8 @@ class Peers(Workers):
         super().__init__(n_jobs)
         self.rank = rank
         self._known: list[Any] = []
-        self._asked: queue.SimpleQueue = queue.SimpleQueue()
-        self._told: queue.SimpleQueue = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def together(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; see `Workers.together`."""

@@ -182,7 +182,7 @@ class _OnDask(BaseRanker):
             done = rounds.count
         name = type(self).__name__
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            told: list[Callable] = list(bar.callbacks(self.callbacks))
+            told: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
             if saved is not None:
                 told.append(saved)
             leader = _Leader([each for each, _ in monitors], told)
@@ -387,8 +387,12 @@ class PairObjective:
         self.loss, self.price, self.balance = loss, price, balance
 
     def __call__(
-        self, y: NDArray, scores: NDArray, weight: NDArray | None, group: NDArray
-    ) -> tuple[NDArray, NDArray]:
+        self,
+        y: NDArray[Any],
+        scores: NDArray[Any],
+        weight: NDArray[Any] | None,
+        group: NDArray[Any],
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Gradient and curvature, as LightGBM asks for them."""
         qid = np.repeat(np.arange(len(group)), group)
         judgments = Judgments.graded(y, qid, weight=weight)
@@ -427,18 +431,20 @@ def _check_family(rankers: Any) -> None:
 class _Leader:
     """What only the client can do: look at evaluation sets, call the user's functions."""
 
-    def __init__(self, monitors: list[Monitor], callbacks: list[Callable]):
+    def __init__(self, monitors: list[Monitor], callbacks: list[Callable[..., Any]]):
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def look(self, given: tuple[int, list[tuple]]) -> dict[str, float]:
+    def look(self, given: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
         """Move the scores of an evaluation set as a worker says, and look at its metrics."""
         number, moves = given
         for what, *arguments in moves:
             getattr(self._monitors[number], what)(*arguments)
         return self._monitors[number].look()
 
-    def report(self, given: tuple[list[dict], Ensemble | None, tuple | None]) -> bool:
+    def report(
+        self, given: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None]
+    ) -> bool:
         """Show a round to the callbacks; whether one of them says stop."""
         records, ensemble, added_ = given
         for record in records:
@@ -510,10 +516,10 @@ class _Spec:
     model: BaseRanker
     bins: Bins
     facts: Facts
-    classes: NDArray | None
+    classes: NDArray[Any] | None
     watched: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
-    names: NDArray | None
+    names: NDArray[Any] | None
     n_jobs: int | None
     reported: bool  # whether somebody at the client looks at every round
     rounds: _SavedRounds | None = None  # of a checkpoint
@@ -609,7 +615,7 @@ class _RemoteMonitor:
         self.name = name
         self.metrics = dict.fromkeys(metrics)
         self._peers, self._number = peers, number
-        self._moves: list[tuple] = []
+        self._moves: list[tuple[Any, ...]] = []
 
     def advance(self, ranker: Any, weight: float) -> None:
         """Add one ranker to the scores, before they are looked at."""
@@ -625,7 +631,7 @@ class _RemoteMonitor:
         return self._peers.serve("look", (self._number, moves))
 
 
-def _computed(given: tuple) -> tuple:
+def _computed(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Evaluation sets in the memory of the client."""
     import dask  # noqa: PLC0415  (only on clusters)
 

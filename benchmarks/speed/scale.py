@@ -1,7 +1,10 @@
 """The same fit from memory, from disk and on Dask workers: seconds, memory, equality.
 
-    python benchmarks/speed/scale.py            # some five minutes on two quiet cores
+    python benchmarks/speed/scale.py            # some ten minutes on two quiet cores
+    python benchmarks/speed/scale.py --blocks 8 # sizes in blocks of 25,000 rows; 8 32 96 by default
     python benchmarks/speed/scale.py --quick    # small, to see that it runs
+
+Stumps (`RankBoost`) and trees (`BoostedRanker`).
 
 Every line is a process of its own. Memory is the greatest resident set of that process
 (``VmHWM``) less what it was after the imports and a tiny fit that compiles everything. Blocks of
@@ -11,6 +14,7 @@ all. All models must be equal to the bit, or nothing is written.
 
 import argparse
 import hashlib
+import itertools
 import json
 import re
 import subprocess
@@ -46,7 +50,7 @@ def peak():
 
 
 def fingerprint(model):
-    parts = [model.ensemble_.weights, [str(ranker) for ranker in model.ensemble_.rankers]]
+    parts = [model.ensemble_.weights, [repr(ranker) for ranker in model.ensemble_.rankers]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -56,17 +60,37 @@ def timed(function):
     return result, time.perf_counter() - begin
 
 
-def from_memory(blocks, jobs):
-    from precede import RankBoost
+def estimator(rankers, *, on_dask=False, **settings):
+    """The algorithm that is measured with stumps, or with trees."""
+    import precede
+    import precede.dask
 
-    RankBoost(n_estimators=2, n_jobs=jobs).fit(*block(0, 3, 100)[:2])
+    name = {"stumps": "RankBoost", "trees": "BoostedRanker"}[rankers]
+    made = getattr(precede.dask, f"Dask{name}") if on_dask else getattr(precede, name)
+    return made(**{"n_estimators": ROUNDS, **settings})
+
+
+def from_memory(rankers, blocks, jobs):
+    compile_all(rankers, jobs)
     before = peak()
     X, y, qid = (np.concatenate(parts) for parts in zip(*map(block, range(blocks)), strict=True))
-    model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(X, y, qid=qid))
+    model, seconds = timed(lambda: estimator(rankers, n_jobs=jobs).fit(X, y, qid=qid))
     return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
-def to_disk(path, blocks, jobs):
+def compile_all(rankers, jobs):
+    """A tiny fit, also of numbers that are packed as those of many rows are."""
+    from precede.rankers import growers
+
+    wide = growers.WIDE_CELLS
+    for cells in (wide, 0):
+        growers.WIDE_CELLS = cells
+        X, y, qid = block(0, 3, 100)
+        estimator(rankers, n_estimators=2, n_jobs=jobs).fit(X, y, qid=qid)
+    growers.WIDE_CELLS = wide
+
+
+def to_disk(rankers, path, blocks, jobs):  # noqa: ARG001  (the table is the same)
     from precede import write_table
 
     write_table(path, [block(0, 3, 100)], n_jobs=jobs)
@@ -79,33 +103,32 @@ def to_disk(path, blocks, jobs):
     }
 
 
-def from_disk(path, jobs):
-    from precede import DiskTable, RankBoost, write_table
+def from_disk(rankers, path, jobs):
+    from precede import DiskTable, write_table
 
+    compile_all(rankers, jobs)
     with tempfile.TemporaryDirectory() as folder:
         small = write_table(Path(folder, "table"), [block(0, 3, 100)], n_jobs=jobs)
-        RankBoost(n_estimators=2, n_jobs=jobs).fit(small)
+        estimator(rankers, n_estimators=2, n_jobs=jobs).fit(small)
     before = peak()
     table = DiskTable(path)
-    model, seconds = timed(lambda: RankBoost(n_estimators=ROUNDS, n_jobs=jobs).fit(table))
+    model, seconds = timed(lambda: estimator(rankers, n_jobs=jobs).fit(table))
     return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
-def on_dask(blocks, workers):
+def on_dask(rankers, blocks, workers):
     import dask
     from dask.distributed import Client
-
-    from precede.dask.estimators import DaskRankBoost
 
     options = {"n_workers": workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with Client(processes=True, **options) as client:
         make = dask.delayed(block)
         small = [make(number, 3, 100) for number in range(2 * workers)]
-        DaskRankBoost(n_estimators=2).fit(small, client=client)
+        estimator(rankers, on_dask=True, n_estimators=2).fit(small, client=client)
         parts = client.persist([make(number) for number in range(blocks)])
         ticks = []
-        model = DaskRankBoost(
-            n_estimators=ROUNDS, callbacks=[lambda _: ticks.append(time.perf_counter())]
+        model = estimator(
+            rankers, on_dask=True, callbacks=[lambda _: ticks.append(time.perf_counter())]
         )
         _, seconds = timed(lambda: model.fit(parts, client=client))
         return {
@@ -130,19 +153,20 @@ def in_process(how, *given):
 
 def measure(sizes):
     lines = []
-    for blocks in sizes:
+    for rankers, blocks in itertools.product(("stumps", "trees"), sizes):
         for how, count in (("memory", 1), ("memory", 2), ("disk", 1), ("disk", 2), ("dask", 1),
                            ("dask", 2)):  # fmt: skip
             if how == "disk":
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder, "table")
-                    found = in_process("write", path, blocks, count)
-                    found |= in_process("disk", path, count)
+                    found = in_process("write", rankers, path, blocks, count)
+                    found |= in_process("disk", rankers, path, count)
             else:
-                found = in_process(how, blocks, count)
-            lines.append({"rows": blocks * BLOCK, "how": how, "count": count, **found})
+                found = in_process(how, rankers, blocks, count)
+            size = {"rankers": rankers, "rows": blocks * BLOCK}
+            lines.append({**size, "how": how, "count": count, **found})
             print(json.dumps(lines[-1]), flush=True)
-        models = {line["model"] for line in lines if line["rows"] == blocks * BLOCK}
+        models = {line["model"] for line in lines[-6:]}
         assert len(models) == 1, "the models differ"
     return lines
 
@@ -157,14 +181,14 @@ def table(lines):
         "# The same fit from memory, from disk and on Dask workers",
         "",
         f"`python benchmarks/speed/scale.py`, {date.today()}: {FEATURES} features as float32, "
-        f"queries of 25 rows, {ROUNDS} rounds of `RankBoost()`. All models of one size are "
-        "equal to the bit.",
+        f"queries of 25 rows, {ROUNDS} rounds of `RankBoost()` (stumps) or `BoostedRanker()` "
+        "(trees). All models of one kind and size are equal to the bit.",
         'Memory is the greatest resident set of the process less that after the imports; "a row" '
         "is that by the number of rows. On Dask it is that of the workers and not shown.",
         "",
-        "| rows | how | | write s | fit s | memory MB | a row, bytes | while writing MB | a row, "
+        "| | rows | how | | write s | fit s | memory MB | a row, bytes | while writing MB | a row, "
         "bytes | file MB |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for line in lines:
         rows = line["rows"]
@@ -173,14 +197,16 @@ def table(lines):
             return f"{line[name] / unit:.{digits}f}" if name in line else ""
 
         text.append(
-            f"| {rows:,} | {names[line['how']]} | {line['count']} | {number('write')} | "
-            f"{number('fit')} | {number('memory', 1e6, 0)} | {number('memory', rows, 0)} | "
+            f"| {line['rankers']} | {rows:,} | {names[line['how']]} | {line['count']} | "
+            f"{number('write')} | {number('fit')} | {number('memory', 1e6, 0)} | "
+            f"{number('memory', rows, 0)} | "
             f"{number('write_memory', 1e6, 0)} | {number('write_memory', rows, 0)} | "
             f"{number('disk', 1e6, 0)} |"
         )
     rounds = [line for line in lines if "round" in line]
     told = "; ".join(
-        f"{line['rows']:,} rows, {line['count']} workers: {1e3 * line['round']:.0f} ms"
+        f"{line['rankers']}, {line['rows']:,} rows, {line['count']} workers: "
+        f"{1e3 * line['round']:.0f} ms"
         for line in rounds
     )
     return "\n".join([*text, "", f"A round on Dask (median): {told}.", ""])
@@ -189,13 +215,14 @@ def table(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--blocks", nargs="+", type=int, default=[8, 32, 96])
     parser.add_argument("--one", nargs="+", help="how, and what it takes: one line, as JSON")
     given = parser.parse_args()
     if given.one:
         how, *words = given.one
         print(json.dumps(HOW[how](*(int(w) if w.isdigit() else w for w in words))))
         return
-    lines = measure([2] if given.quick else [8, 32, 96])
+    lines = measure([2] if given.quick else given.blocks)
     text = table(lines)
     print(text)
     if not given.quick:

@@ -60,7 +60,7 @@ from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, 
 from precede.rankers.base import family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
-__all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
+__all__ = ["BaseRanker", "Task", "load", "parameters_of", "whole_or_not_at_all"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -406,8 +406,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         """Rounds of an earlier fit to go on from."""
         if checkpoint is not None:
-            parameters = _parameters(self.get_params(deep=False))
-            fields = checkpoint.begin(type(self).__name__, plain(parameters))
+            fields = checkpoint.begin(type(self).__name__, plain(parameters_of(self)))
             if fields is None:
                 return None, History()
             ensemble = Ensemble.from_dict(_part(fields, "model", dict))
@@ -575,7 +574,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
             **({"queries": True} if self.has_queries_ else {}),
-            **_parameters(self.get_params(deep=False)),
+            **parameters_of(self),
             "classes": classes,
             "intercept": self.intercept_,
             "best_iteration": self.best_iteration_,
@@ -880,8 +879,13 @@ def _part(fields: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters that JSON can hold, and the names of those that it cannot."""
+def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
+    """Parameters of an estimator that JSON can hold, and the names of those that it cannot.
+
+    >>> parameters_of(BaseRanker())
+    {'parameters': {}, 'parameters_left_out': []}
+    """
+    parameters = estimator.get_params(deep=False)
     named = {name: _named(value) for name, value in parameters.items()}
     held = {name: plain(value) for name, value in named.items() if _is_plain(value)}
     return {

@@ -16,6 +16,7 @@ from precede import Judgments, PairRisk, QBRank, SquaredHinge
 from precede.boosting.history import Rounds
 from precede.boosting.loop import run
 from precede.boosting.steps import LineSearch
+from precede.datasets import search_results
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.columns import Constant
@@ -169,3 +170,19 @@ def test_nothing_to_learn_from_is_said():
         QBRank(weight=2.0).fit(X, [0, 1] * 3)
     with pytest.raises(ValueError, match="margin='wide'"):
         QBRank(margin="wide").fit(X, [0, 1] * 3)
+
+
+def test_drawn_rows_after_the_constant_are_those_of_one_longer_fit():
+    """The constant of the labels is a round of its own."""
+    sample = search_results(20, features=5, informative=3, per_query=15, random_state=0)
+    known = sample.qid < 10
+    both = Judgments(
+        np.where(known, sample.y, np.nan), sample.qid, label=np.where(known, np.nan, sample.y)
+    )
+    settings = {"subsample": 0.5, "random_state": 0, "min_child_samples": 5}
+    whole = QBRank(n_estimators=6, **settings).fit(sample.X, both)
+    assert whole.ensemble_.rankers[0].is_constant
+    model = QBRank(n_estimators=3, warm_start=True, **settings).fit(sample.X, both)
+    model.set_params(n_estimators=6).fit(sample.X, both)
+    assert model.ensemble_.rankers == whole.ensemble_.rankers
+    assert model.ensemble_.weights == whole.ensemble_.weights

@@ -1,17 +1,22 @@
 """Machines that work in step: conversations, losses and interruptions, without any cluster."""
 
 import gc
+import pickle
 import signal
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from precede import Judgments, PairRisk, Trees
 from precede.dask.conversation import Conversation, Here, Peers, Station
 from precede.engine.exact import added, exact_sum, exact_sums, greatest
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.rankers.stumps import StumpSearch
+from precede.risks import sweeps
+from precede.risks.mixture import QuadraticMixture
 
 PATIENCE = 60.0  # seconds for a thread that ends at once, on a machine that has much else to do
 
@@ -292,3 +297,82 @@ def test_a_search_meets_once_a_round_unless_the_pull_jumps():
     assert np.diff([0, *met]).tolist().count(1) >= 7
     assert len(conversation.answers) > len(pulls)
     assert evaluated < 200 * len(pulls)
+
+
+def test_how_finely_scores_are_cut_is_the_same_for_all(monkeypatch):
+    """One machine has a long query, and the other has none."""
+    monkeypatch.setattr(sweeps, "LARGE", 40)
+    rng = np.random.default_rng(0)
+    qid = np.repeat([0, 1, 2, 3, 4, 5, 6], [90, *[15] * 6])
+    grade, scores = rng.integers(0, 3, 180), rng.uniform(0, 20, 180)
+    here = Judgments(grade, qid).arrange()
+    bound = PairRisk("logistic", 2).bind(here)
+    expected = bound.to_rows(bound.state(scores[here.order]).pull)
+
+    def work(rows, spec, peers):
+        block = Judgments(grade[rows], qid[rows]).arrange()
+        bound = PairRisk("logistic", 2).bind(block, peers)
+        pull = bound.to_rows(bound.state(scores[rows][block.order]).pull)
+        return peers.together(lambda: pull, np.concatenate)
+
+    assert np.array_equal(talk(work, np.split(np.arange(180), [90])), expected)
+
+
+def test_histograms_of_trees_stay_with_the_leader():
+    """What the machines are told, and what is kept for one that is lost, is small."""
+    rng = np.random.default_rng(0)
+    X, pull = rng.normal(size=(400, 12)), rng.normal(size=400)
+    table = Table.build(X)
+    alone = Trees(num_leaves=9).search(table, pull)
+
+    def work(rows, spec, peers):
+        return Trees(num_leaves=9).start(table.block(rows), peers).best(pull[rows])
+
+    blocks = np.split(np.arange(400), [10, 250])
+    conversation = Conversation(place_of(work, blocks), len(blocks), {})
+    found = conversation.run()
+    assert found.ranker == alone.ranker
+    assert found.edge == alone.edge
+    histogram = 16 * int((table.bins.n_bins + 1).sum())
+    assert sum(len(pickle.dumps(answer)) for answer in conversation.answers) < histogram // 2
+    # One for each leaf at most, and of one tree alone.
+    assert 0 < sum(each.nbytes for each in conversation._kept.values()) <= 9 * histogram
+
+
+def test_machines_without_rows_grow_the_same_tree():
+    rng = np.random.default_rng(1)
+    X, pull = rng.normal(size=(60, 3)), rng.normal(size=60)
+    table = Table.build(X)
+    alone = Trees(num_leaves=5).search(table, pull)
+
+    def work(rows, spec, peers):
+        return Trees(num_leaves=5).start(table.block(rows), peers).best(pull[rows])
+
+    blocks = np.split(np.arange(60), [0, 1, 60])  # some have none, and one has a single row
+    assert talk(work, blocks).ranker == alone.ranker
+
+
+def test_labels_on_several_machines_are_one_mixture():
+    """One machine has all the labels, and another scores that are all 0."""
+    rng = np.random.default_rng(0)
+    grade, qid = rng.integers(0, 3, 60), np.repeat([0, 1, 2], 20)
+    label = np.where(qid == 1, rng.normal(size=60).round(1), np.nan)
+    scores = np.where(qid == 2, 0.0, rng.normal(size=60))
+    risk = QuadraticMixture("gap", 0.3, "pairs")
+
+    def numbers(rows, workers):
+        block = Judgments(grade[rows], qid[rows], label=label[rows]).arrange(labelled=True)
+        whole = Judgments(grade, qid, label=label).arrange(labelled=True)
+        bound = risk.bind(replace(block, total=whole.total), workers)
+        at = [bound.state(each[rows][block.order]) for each in (0 * scores, scores)]
+        pull = bound.pull_of(at[1])
+        rest = [at[1].log_value, at[1].log_mass, bound.offset(at[0]), pull.rows]
+        return bound.to_rows(pull.hessian("newton")), rest
+
+    def work(rows, spec, peers):
+        weight, rest = numbers(rows, peers)
+        return peers.together(lambda: weight, np.concatenate), rest
+
+    found, expected = talk(work, np.split(np.arange(60), [20, 40])), numbers(np.arange(60), None)
+    assert np.array_equal(found[0], expected[0])
+    assert found[1] == expected[1]

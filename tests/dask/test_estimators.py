@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 import sklearn.callback
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 
 pytest.importorskip("dask", reason="Dask is not installed")
 pytest.importorskip("distributed", reason="Dask's scheduler is not installed")
@@ -21,27 +23,35 @@ from dask.distributed import Client, LocalCluster
 
 from clusters import GRADED, PATIENCE, PATIENT, TWO, chunked, shuffled
 from precede import (
+    BoostedRanker,
+    Checkpoint,
     ConvexRisk,
     Family,
     Found,
     Judgments,
     PushRanker,
+    QBRank,
     RankBoost,
+    ScoreRisk,
     SmoothMargin,
     Stump,
     Stumps,
+    Trees,
     load,
     pairs_in_order,
 )
 from precede.boosting.steps import SmoothedStepWarning
 from precede.dask.estimators import (
+    DaskBoostedRanker,
     DaskConvexRisk,
     DaskPushRanker,
+    DaskQBRank,
     DaskRankBoost,
     DaskSmoothMargin,
     PairObjective,
 )
 from precede.engine.exact import exact_sums
+from precede.rankers import growers
 from precede.rankers.base import Search
 from precede.rankers.stumps import StumpSearch
 from precede.risks.pointwise import PointRisk
@@ -235,6 +245,272 @@ def test_other_estimators_on_any_workers_and_partitions(clients, name, workers):
     arrays = chunked(UNEVEN, X, two, weight)
     cluster = on_dask(**settings).fit(*arrays[:2], sample_weight=arrays[2], client=clients[workers])
     same(cluster, local)
+
+
+SMALL = {"num_leaves": 5, "min_child_samples": 3}
+WITH_TREES = {
+    "boosted": (DaskBoostedRanker, BoostedRanker(n_estimators=5, **SMALL)),
+    "searched": (DaskBoostedRanker, BoostedRanker(n_estimators=4, line_search=True, **SMALL)),
+    "push": (DaskBoostedRanker, BoostedRanker(n_estimators=4, price=2, **SMALL)),
+    "normalised": (
+        DaskBoostedRanker,
+        BoostedRanker(n_estimators=4, step_length=0.1, hessian="bound", **SMALL),
+    ),
+    "drawn": (
+        DaskBoostedRanker,
+        BoostedRanker(n_estimators=5, subsample=0.5, max_features=0.6, random_state=3, **SMALL),
+    ),
+    "queries drawn": (
+        DaskBoostedRanker,
+        BoostedRanker(n_estimators=5, subsample=0.5, subsample_by="query", random_state=3, **SMALL),
+    ),
+    "penalised": (
+        DaskBoostedRanker,
+        BoostedRanker(
+            n_estimators=5,
+            reg_alpha=0.1,
+            min_split_gain=1e-4,
+            min_child_weight=2.0,
+            monotone_constraints={0: 1, 1: -1},
+            **SMALL,
+        ),
+    ),
+    "exponential": (
+        DaskBoostedRanker,
+        BoostedRanker(
+            n_estimators=4, loss="exponential", price=2, balance="pairs", targets="average", **SMALL
+        ),
+    ),
+    "exponential, queries drawn": (
+        DaskBoostedRanker,
+        BoostedRanker(
+            n_estimators=4,
+            loss="exponential",
+            balance="pairs",
+            hessian="bound",
+            subsample=0.6,
+            subsample_by="query",
+            random_state=0,
+            **SMALL,
+        ),
+    ),
+    "hinge": (DaskBoostedRanker, BoostedRanker(n_estimators=3, loss="hinge", **SMALL)),
+    "mixture": (DaskQBRank, QBRank(n_estimators=4, **SMALL)),
+    "rankboost": (DaskRankBoost, RankBoost(n_estimators=4, rankers=Trees(**SMALL))),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("name", WITH_TREES)
+def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers):
+    """With weights, some of them 0; queries scattered, and one list, split where it may be."""
+    on_dask, model = WITH_TREES[name]
+    monkeypatch.setattr(growers, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
+    X[::5, 2] = np.nan
+    weight = weights(y.size)
+    local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
+    assert local.ensemble_.rankers[0].n_leaves > 2
+    names = ("X", "y", "qid", "sample_weight")
+    arrays = dict(zip(names, chunked(UNEVEN, X, y, qid, weight), strict=True))
+    cluster = on_dask(**model.get_params(deep=False))
+    same(cluster.fit(**arrays, client=clients[workers]), local)
+    two = (y > np.median(y)).astype(int)
+    local = clone(model).fit(X, two, sample_weight=weight)
+    order = np.argsort(two, kind="stable")  # the first partitions hold one class only
+    arrays = chunked(60, X[order], two[order], weight[order])
+    cluster.fit(*arrays[:2], sample_weight=arrays[2], client=clients[workers])
+    same(cluster, local)
+
+
+def test_trees_with_frames_evaluation_sets_early_stopping_and_callbacks(clients):
+    names = list("abcdefg")
+    frame = pd.DataFrame(GRADED.X, columns=names).assign(y=GRADED.y, q=GRADED.qid)
+    watched = {"eval_set": (frame[names][:80], frame.y[:80]), "eval_qid": frame.q[:80]}
+    settings = {"n_estimators": 40, "early_stopping_rounds": 2, "learning_rate": 0.6, **SMALL}
+    settings |= {"monotone_constraints": {"b": 1}, "interaction_constraints": [["a", "b"], ["c"]]}
+    local = BoostedRanker(**settings).fit(frame[names], frame.y, qid=frame.q, **watched)
+    assert len(local.ensemble_) < 40
+    table = dd.from_pandas(frame, npartitions=3)
+    shown = []
+    cluster = DaskBoostedRanker(
+        **settings, callbacks=[lambda p: shown.append(p.ensemble.rankers[-1].n_leaves)]
+    )
+    cluster.fit(table[names], table.y, qid=table.q, **watched, client=clients[2])
+    same(cluster, local)
+    assert cluster.evals_result_ == local.evals_result_
+    assert len(shown) == len(local.history_)
+    scores = cluster.predict(table[names])
+    assert np.array_equal(scores.compute(), local.predict(frame[names]))
+
+
+def test_trees_go_on_after_a_fit_and_after_control_c(clients, tmp_path):
+    X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
+    data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
+    settings = {"subsample": 0.7, "random_state": 0, **SMALL}
+    local = BoostedRanker(n_estimators=7, **settings).fit(GRADED.X, GRADED.y, qid=GRADED.qid)
+    model = DaskBoostedRanker(n_estimators=3, warm_start=True, **settings).fit(**data)
+    same(model.set_params(n_estimators=7).fit(**data), local)
+    model.save(tmp_path / "model.json")
+    assert load(tmp_path / "model.json").ensemble_.rankers == local.ensemble_.rankers
+
+    def interrupt(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    stopped = DaskBoostedRanker(n_estimators=7, callbacks=[interrupt], **settings)
+    with pytest.warns(UserWarning, match="interrupted"):
+        stopped.fit(**data)
+    assert stopped.ensemble_.rankers == local.ensemble_.rankers[:3]
+
+
+def test_trees_that_cannot_be_grown_on_a_cluster_are_refused(clients):
+    X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
+    data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
+    with pytest.raises(ValueError, match="cannot be searched on a cluster"):
+        DaskBoostedRanker(rankers=LinearRegression()).fit(**data)
+    with pytest.raises(ValueError, match=r"categories .* need rows in memory"):
+        DaskBoostedRanker(categorical_features=[1]).fit(**data)
+    with pytest.raises(ValueError, match="num_leaves=1"):
+        DaskQBRank(num_leaves=1).fit(**data)
+
+    class Squares(ScoreRisk):
+        pass
+
+    with pytest.raises(ValueError, match="cannot be minimised on a cluster"):
+        DaskBoostedRanker(loss=Squares()).fit(**data)
+
+
+RESUMED = {
+    "rankboost": (DaskRankBoost, RankBoost(n_estimators=9)),
+    "margin": (DaskSmoothMargin, SmoothMargin(n_estimators=9)),
+    "trees": (
+        DaskBoostedRanker,
+        BoostedRanker(n_estimators=7, subsample=0.7, random_state=0, **SMALL),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_checkpoint_is_resumed_on_the_cluster_and_at_home(clients, tmp_path, name):
+    on_dask, model = RESUMED[name]
+    X, y = chunked(60, TWO.X, TWO.y)
+    local = clone(model).fit(TWO.X, TWO.y)
+    cluster = on_dask(**model.get_params(deep=False))
+    rounds = []
+
+    def stop(progress):
+        rounds.append(progress.round)
+        return progress.round == 4
+
+    saved = Checkpoint(tmp_path / "fit.json", every=3)
+    cluster.set_params(callbacks=[stop]).fit(X, y, checkpoint=saved, client=clients[2])
+    assert len(cluster.ensemble_) == 4
+    at_home = clone(model).fit(TWO.X, TWO.y, checkpoint=saved.path)
+    same(at_home, local)
+    saved.path.unlink()
+    clone(model).set_params(callbacks=[lambda p: p.round == 5]).fit(
+        TWO.X, TWO.y, checkpoint=saved.path
+    )
+    rounds.clear()
+    cluster.set_params(callbacks=[lambda p: rounds.append(p.round)])
+    same(cluster.fit(X, y, checkpoint=saved.path, client=clients[4]), local)
+    assert rounds == [*range(6, len(local.history_) + 1)]  # and not the first five again
+    with pytest.raises(ValueError, match="it was made from other data"):
+        cluster.fit(X + 0.01, 1 - y, checkpoint=saved.path, client=clients[2])
+
+
+def test_checkpoints_that_make_no_sense_are_refused(clients, tmp_path):
+    X, y = chunked(60, TWO.X, TWO.y)
+    path = tmp_path / "fit.json"
+    with pytest.raises(ValueError, match="cannot be resumed; leave checkpoint out"):
+        DaskConvexRisk().fit(X, y, checkpoint=path, client=clients[2])
+    with pytest.raises(ValueError, match="warm_start=True and a checkpoint"):
+        DaskRankBoost(warm_start=True).fit(X, y, checkpoint=path, client=clients[2])
+    DaskRankBoost(n_estimators=2).fit(X, y, checkpoint=path, client=clients[2])
+    with pytest.raises(ValueError, match="was made with step='exact'"):
+        DaskRankBoost(n_estimators=4, step="bound").fit(X, y, checkpoint=path, client=clients[2])
+
+
+def test_an_interrupted_fit_on_a_cluster_leaves_its_last_round(clients, tmp_path):
+    def interrupt(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    X, y = chunked(90, TWO.X, TWO.y)
+    path = tmp_path / "fit.json"
+    with pytest.warns(UserWarning, match="interrupted"):
+        DaskRankBoost(n_estimators=9, callbacks=[interrupt]).fit(
+            X, y, checkpoint=path, client=clients[2]
+        )
+    resumed = DaskRankBoost(n_estimators=9).fit(X, y, checkpoint=path, client=clients[2])
+    same(resumed, RankBoost(n_estimators=9).fit(TWO.X, TWO.y))
+
+
+LISTED = {
+    "slope": (DaskRankBoost, RankBoost(n_estimators=6)),
+    "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
+    "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
+    "logistic push": (DaskPushRanker, PushRanker(n_estimators=3, loss="logistic", price=2)),
+    "ball": (DaskConvexRisk, ConvexRisk(tolerance=0.1, radius=1.0)),
+    "trees": (DaskBoostedRanker, BoostedRanker(n_estimators=4, **SMALL)),
+    "pushed trees": (DaskBoostedRanker, BoostedRanker(n_estimators=3, price=2, **SMALL)),
+    "mixture": (DaskQBRank, QBRank(n_estimators=3, **SMALL)),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize("some", ["everywhere", "on one machine", "and few grades"])
+def test_listed_pairs(clients, name, some):
+    """Inside queries and between them; on some machines there are none, or nothing else."""
+    on_dask, model = LISTED[name]
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    y = np.where((qid > 3) if some == "and few grades" else (qid % 5 == 1), 1, y)
+    rng = np.random.default_rng(0)
+    near = qid // 4  # pairs join neighbours, so that there are some blocks
+    pairs = rng.integers(0, y.size, (4000, 2))
+    pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (near[pairs[:, 0]] == near[pairs[:, 1]])][:150]
+    if some == "on one machine":
+        pairs = pairs[near[pairs[:, 0]] == 1]
+    listed = {"pairs": pairs, "pair_weight": weights(len(pairs), seed=1)}
+    weight = weights(y.size)
+    arrays = dict(
+        zip(("X", "y", "qid", "sample_weight"), chunked(UNEVEN, X, y, qid, weight), strict=True)
+    )
+    local = clone(model).fit(X, y, qid=qid, sample_weight=weight, **listed)
+    for workers in (1, 4):
+        cluster = on_dask(**model.get_params(deep=False))
+        same(cluster.fit(**arrays, **listed, client=clients[workers]), local)
+
+
+def test_listed_pairs_without_queries_or_grades(clients):
+    X = GRADED.X
+    pairs = np.random.default_rng(0).integers(0, len(X), (90, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    (there,) = chunked(50, X)
+    for estimator in (DaskRankBoost, DaskBoostedRanker):
+        local = estimator._local(n_estimators=4).fit(X, pairs=pairs)
+        same(estimator(n_estimators=4).fit(there, pairs=pairs, client=clients[2]), local)
+    X, y = chunked(70, TWO.X, TWO.y)
+    local = RankBoost(n_estimators=4).fit(TWO.X, TWO.y, pairs=[[3, 4], [5, 3]])
+    cluster = DaskRankBoost(n_estimators=4).fit(X, y, pairs=[[3, 4], [5, 3]], client=clients[2])
+    same(cluster, local)
+    assert cluster.classes_ is None
+
+
+def test_listed_pairs_that_make_no_sense_are_refused(clients):
+    X, y = chunked(70, TWO.X, TWO.y)
+    fit = DaskRankBoost().fit
+    with pytest.raises(ValueError, match="pair_weight is given without pairs"):
+        fit(X, y, pair_weight=[1.0], client=clients[2])
+    with pytest.raises(ValueError, match=r"compute\(\) them first"):
+        fit(X, y, pairs=da.zeros((2, 2)), client=clients[2])
+    with pytest.raises(ValueError, match="240"):
+        fit(X, y, pairs=[[0, 240]], client=clients[2])
 
 
 def test_what_only_some_algorithms_have_is_there(clients):
@@ -526,10 +802,17 @@ def worker_pids(client):
     return client.run(os.getpid)
 
 
-def test_a_killed_worker_costs_a_recomputation_and_not_the_model():
+@pytest.mark.parametrize(
+    ("on_dask", "here"),
+    [
+        (DaskRankBoost, RankBoost(n_estimators=25)),
+        (DaskBoostedRanker, BoostedRanker(n_estimators=14, subsample=0.8, random_state=0, **SMALL)),
+    ],
+)
+def test_a_killed_worker_costs_a_recomputation_and_not_the_model(on_dask, here):
     """Three processes, one of them killed in the middle of a fit, without a new one."""
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
-    local = RankBoost(n_estimators=25).fit(X, y, qid=qid)
+    local = clone(here).fit(X, y, qid=qid)
     arrays = chunked(50, X, y, qid)
     with (
         dask.config.set({**PATIENT, "distributed.nanny.environ": {"NUMBA_NUM_THREADS": "1"}}),
@@ -547,7 +830,7 @@ def test_a_killed_worker_costs_a_recomputation_and_not_the_model():
                 killed.append(pid)
                 os.kill(pid, signal.SIGKILL)
 
-        model = DaskRankBoost(n_estimators=25, callbacks=[kill])
+        model = on_dask(**{**here.get_params(deep=False), "callbacks": [kill]})
         model.fit(*arrays[:2], qid=arrays[2], client=client)
         assert killed
     same(model, local)

@@ -177,8 +177,16 @@ def test_an_error_in_a_later_block_names_the_line_of_the_letor_file(tmp_path):
         list(read_blocks(tmp_path / "t.txt", size=20))
 
 
-@pytest.mark.parametrize("suffix", ["txt", "csv", "parquet", "csv.gz"])
-def test_the_command_line_fits_out_of_core(tmp_path, suffix):
+@pytest.mark.parametrize(
+    ("suffix", "more"),
+    [
+        *[(suffix, []) for suffix in ("txt", "csv", "parquet", "csv.gz")],
+        ("csv", ["-a", "BoostedRanker", "-s", "min_child_samples=2"]),
+        ("csv", ["-a", "QBRank", "-s", "min_child_samples=2"]),
+        ("csv", ["-s", "rankers=trees"]),
+    ],
+)
+def test_the_command_line_fits_out_of_core(tmp_path, suffix, more):
     """The model file is the one of a fit in memory; nothing else is left."""
     data = sample()
     if suffix == "txt":
@@ -186,10 +194,10 @@ def test_the_command_line_fits_out_of_core(tmp_path, suffix):
     path, folder = tmp_path / f"t.{suffix}", tmp_path / "models"
     folder.mkdir()
     write(path, data)
-    words = ["fit", str(path), "-s", "n_estimators=7", "-j", "1"]
+    words = ["fit", str(path), "-s", "n_estimators=7", "-j", "1", *more]
     texts = []
-    for name, more in (("a.json", []), ("b.json", ["--out-of-core"])):
-        done = CliRunner().invoke(app, [*words, *more, "-o", str(folder / name)])
+    for name, where in (("a.json", []), ("b.json", ["--out-of-core"])):
+        done = CliRunner().invoke(app, [*words, *where, "-o", str(folder / name)])
         assert done.exit_code == 0, done.output
         fields = json.loads((folder / name).read_text())
         for each in fields["history"]:

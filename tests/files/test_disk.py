@@ -13,14 +13,27 @@ import pytest
 import scipy.sparse
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 
 import strategies
-from precede import ConvexRisk, DiskTable, PushRanker, RankBoost, write_table
+from precede import (
+    BoostedRanker,
+    Checkpoint,
+    ConvexRisk,
+    DiskTable,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    Trees,
+    write_table,
+)
 from precede.boosting.steps import SmoothedStepWarning
 from precede.engine import arrangement
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.files import disk
+from precede.rankers import growers, trees
 
 
 def blocks_of(cuts, *arrays):
@@ -148,9 +161,100 @@ def test_other_algorithms_and_evaluation_sets(tmp_path):
     assert same_model(going_on, RankBoost(n_estimators=9).fit(X, y, qid=qid))
 
 
+SMALL = {"num_leaves": 5, "min_child_samples": 4}
+WITH_TREES = {
+    "boosted": BoostedRanker(n_estimators=6, **SMALL),
+    "searched": BoostedRanker(n_estimators=5, line_search=True, loss="exponential", **SMALL),
+    "push": BoostedRanker(n_estimators=4, price=2, hessian="bound", targets="average", **SMALL),
+    "drawn": BoostedRanker(
+        n_estimators=6, subsample=0.6, max_features=0.7, random_state=3, **SMALL
+    ),
+    "queries drawn": BoostedRanker(
+        n_estimators=6, subsample=0.5, subsample_by="query", random_state=3, **SMALL
+    ),
+    "constrained": BoostedRanker(
+        n_estimators=6,
+        monotone_constraints={0: 1, 5: -1},
+        interaction_constraints=[[0, 1], [2, 3]],
+        **SMALL,
+    ),
+    "mixture": QBRank(n_estimators=5, **SMALL),
+    "rankboost": RankBoost(n_estimators=5, rankers=Trees(**SMALL)),
+}
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("name", WITH_TREES)
+def test_trees_from_disk_are_those_from_memory(tmp_path, monkeypatch, name, wide):
+    if not wide:
+        monkeypatch.setattr(growers, "WIDE_CELLS", 0)
+    X, y, qid, weight = sample()
+    model = WITH_TREES[name]
+    local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
+    assert local.ensemble_.rankers[0].n_leaves > 2
+    table = write_table(tmp_path / "t", blocks_of([1, 100, 101, 250], X, y, qid, weight))
+    for jobs in (1, 2):
+        assert same_model(local, clone(model).set_params(n_jobs=jobs).fit(table))
+    two = (y > 0).astype(int)  # one list, and an intercept where there are two classes
+    local = clone(model).fit(X, two, sample_weight=weight)
+    pairs = ((X, two, None, weight) for X, two, weight in blocks_of([77], X, two, weight))
+    assert same_model(local, clone(model).fit(write_table(tmp_path / "u", pairs)))
+
+
+def test_trees_from_disk_go_on_from_models_and_checkpoints(tmp_path, monkeypatch):
+    """Earlier trees are read from the codes, some rows at a time."""
+    monkeypatch.setattr(trees, "ROWS_FROM_DISK", 64)
+    X, y, qid, _ = sample(weighted=False)
+    table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    settings = {"subsample": 0.7, "random_state": 0, **SMALL}
+    local = BoostedRanker(n_estimators=9, **settings).fit(X, y, qid=qid)
+    going_on = BoostedRanker(n_estimators=4, warm_start=True, **settings).fit(table)
+    assert same_model(local, going_on.set_params(n_estimators=9).fit(table))
+
+    saved = Checkpoint(tmp_path / "fit.json", every=2)
+    stopped = BoostedRanker(n_estimators=9, callbacks=[lambda p: p.round == 5], **settings)
+    assert len(stopped.fit(table, checkpoint=saved).history_) == 5
+    assert same_model(local, BoostedRanker(n_estimators=9, **settings).fit(table, checkpoint=saved))
+
+    def interrupt(progress):
+        if progress.round == 5:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        kept = BoostedRanker(n_estimators=9, callbacks=[interrupt], **settings).fit(table)
+    assert kept.ensemble_.rankers == local.ensemble_.rankers[:5]
+
+
+def test_trees_from_disk_with_evaluation_sets(tmp_path):
+    X, y, qid, _ = sample(weighted=False)
+    table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    watched = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
+    model = BoostedRanker(n_estimators=40, early_stopping_rounds=3, learning_rate=0.5, **SMALL)
+    local = clone(model).fit(X, y, qid=qid, **watched)
+    stored = clone(model).fit(table, **watched)
+    assert same_model(local, stored)
+    assert local.evals_result_ == stored.evals_result_
+
+
+def test_trees_with_other_thresholds_cannot_be_continued_from_disk(tmp_path):
+    X, y, qid, _ = sample(weighted=False)
+    table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    model = BoostedRanker(n_estimators=3, warm_start=True, **SMALL).fit(X + 0.03, y, qid=qid)
+    with pytest.raises(ValueError, match="'trees' with thresholds of this table"):
+        model.set_params(n_estimators=5).fit(table)
+    for rankers in (BoostedRanker(categorical_features=[5]), RankBoost(rankers=CATEGORIES)):
+        with pytest.raises(ValueError, match=r"categories .* need rows in memory"):
+            rankers.fit(table)
+
+
+CATEGORIES = Trees(categorical_features=[5])
+
+
 def test_what_needs_raw_values_is_refused(tmp_path):
     X, y, qid, _ = sample()
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
+    with pytest.raises(ValueError, match="holds bins, not values"):
+        BoostedRanker(rankers=LinearRegression()).fit(table)
     with pytest.raises(ValueError, match="holds bins, not values"):
         RankBoost(rankers="features").fit(table)
     with pytest.raises(ValueError, match="max_bins=255, and the estimator has max_bins=7"):

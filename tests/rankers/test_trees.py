@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -88,8 +89,21 @@ def test_a_tree_scores_as_by_hand(tree, X):
     expected = [naive_trees.tree_value(tree, row) for row in X]
     np.testing.assert_array_equal(tree(X), expected)
     np.testing.assert_array_equal(tree.on(Table.build(X)), expected)
-    sparse = scipy.sparse.csc_array(X)
-    np.testing.assert_array_equal(tree.on(Table(sparse, None, None, np.arange(len(X)))), expected)
+    np.testing.assert_array_equal(tree.on(Table.build(scipy.sparse.csc_array(X))), expected)
+
+
+@given(trees(), rows(), rows(), st.data())
+def test_a_tree_reads_codes_where_its_thresholds_are_cuts(tree, X, other, data):
+    """Without raw rows; and other rows as well, binned by the same cuts."""
+    table = Table.build(X)
+    cuts = [st.sampled_from([*cut, np.inf, -np.inf]) for cut in table.bins.cuts]
+    chosen = tuple(data.draw(cuts[feature]) for feature in tree.split_feature)
+    tree = replace(tree, threshold=chosen, categories=())
+    for rows, here in ((X, table), (other, Table.like(other, table.bins))):
+        here.X = None
+        np.testing.assert_array_equal(
+            tree.on(here), [naive_trees.tree_value(tree, row) for row in rows]
+        )
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), rows(), st.sampled_from([np.float64, np.float32]))

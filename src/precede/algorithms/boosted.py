@@ -69,11 +69,15 @@ class TreeLearner:
                 )
         if self.step_length is not None:
             NormalizedStep(self.step_length)  # refuses what is no length
-            if not self._learner()[1]:
+            if not self._given().quadratic:
                 raise ValueError(
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "rankers='trees' or a regressor, or leave step_length out"
                 )
+
+    @property
+    def _draws(self) -> bool:
+        return min(self.subsample, self.max_features, self.max_features_by_split) < 1
 
     def _learner(self) -> tuple[Family, bool]:
         """The family, and whether it fits a quadratic model of the risk."""
@@ -119,8 +123,7 @@ class TreeLearner:
 
     def _trees(self) -> Trees:
         seed = 0
-        drawn = min(self.subsample, self.max_features, self.max_features_by_split) < 1
-        if self.random_state is not None or drawn:
+        if self.random_state is not None or self._draws:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = {name: getattr(self, name) for name in TREE_PARAMETERS}
         given["categorical_features"] = self._category_numbers()

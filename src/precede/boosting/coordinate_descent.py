@@ -17,6 +17,7 @@ from precede.boosting.history import History, Monitor, Progress, Stop
 from precede.boosting.method import PERFECT, Method, Round
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
 from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.exact import all_true
 from precede.engine.training import Training
 from precede.engine.workers import is_small
 from precede.model import Ensemble
@@ -76,6 +77,7 @@ class CoordinateDescent(Method):
         self.ensemble = Ensemble([], [], training.table.n_features)
         self.scores = np.zeros(training.table.n_places)
         self._warned = False
+        self._offset = 0.0
         self._moving = False  # whether a round has been begun to be added to the scores
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
         for ranker, weight in zip(*_parts(ensemble), strict=True):
@@ -128,8 +130,8 @@ class CoordinateDescent(Method):
             )
 
     def _step(self, found: Found, values: Array) -> Step:
-        if not self.state.scores.any() and (offset := self.risk.offset(self.state)) != 0:
-            return Step(offset, whole=True)
+        if self._offset != 0:
+            return Step(self._offset, whole=True)
         return self.plan.step.step(self.risk, self.state, found, values)
 
     def _log_risk(self) -> float:
@@ -139,20 +141,23 @@ class CoordinateDescent(Method):
         if self.state.log_mass == -np.inf:  # every pair is beyond its margin
             return None
         allowed = self.plan.draw()
-        if (offset := self._offset()) is not None:
-            return offset
         self.search.begin(len(self.ensemble))
+        self._offset = self._find_offset()
+        if self._offset != 0:
+            ones = np.ones(self.state.scores.size)
+            return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
         found = self._best(allowed)
         if found is None and allowed is not None:  # none of those drawn is of any use
             found = self._best(None)
         return found
 
-    def _offset(self) -> Found | None:
-        """The constant, as the first ranker of all, where the risk asks for one."""
-        if self.state.scores.any() or self.risk.offset(self.state) == 0:
-            return None
-        ones = np.ones(self.state.scores.size)
-        return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
+    def _find_offset(self) -> float:
+        """What the risk asks to add to all scores before the first ranker, while all are 0."""
+        offset = self.risk.offset(self.state)
+        if offset == 0:
+            return 0.0
+        still = all_true(lambda: not self.state.scores.any(), self.workers)
+        return offset if still else 0.0
 
     def _best(self, allowed: Flags | None) -> Found | None:
         if self.plan.select == "decrease":

@@ -11,7 +11,7 @@ from precede.boosting.history import (
     History,
 )
 from precede.engine.arrays import Array, Floats
-from precede.engine.exact import exact_sum
+from precede.engine.exact import exact_sum, sum_of
 from precede.model import Ensemble
 from precede.rankers.base import Found, Ranker, Search
 from precede.risks.base import BoundRisk, State, ghost_mass
@@ -168,7 +168,8 @@ class NormalizedStep(StepRule):
         """Scale the ranker to the length; the family holds its multiples, negative ones too."""
         weight = risk.pull_of(state).hessian(self.hessian)
         square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
-        norm = float(np.sqrt(square / values.size) * np.exp(0.5 * state.log_mass))
+        rows = sum_of(lambda: values.size, risk.workers)
+        norm = float(np.sqrt(square / rows) * np.exp(0.5 * state.log_mass))
         size = (1.0 if found.edge > 0 else -1.0) * self.length / norm
         rises = risk.log_value(state.scores + size * values) > state.log_value
         self._taken = 0.0 if rises else self.length

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
+    from precede.dask.estimators import DaskBoostedRanker as DaskBoostedRanker
     from precede.dask.estimators import DaskConvexRisk as DaskConvexRisk
     from precede.dask.estimators import DaskPushRanker as DaskPushRanker
+    from precede.dask.estimators import DaskQBRank as DaskQBRank
     from precede.dask.estimators import DaskRankBoost as DaskRankBoost
     from precede.dask.estimators import DaskSmoothMargin as DaskSmoothMargin
     from precede.dask.estimators import PairObjective as PairObjective
@@ -14,8 +16,10 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "DaskBoostedRanker": "estimators",
             "DaskConvexRisk": "estimators",
             "DaskPushRanker": "estimators",
+            "DaskQBRank": "estimators",
             "DaskRankBoost": "estimators",
             "DaskSmoothMargin": "estimators",
             "PairObjective": "estimators",

@@ -1,7 +1,8 @@
 """Rows on a cluster dealt out to its workers, with cuts and totals as one machine finds them.
 
 Partitions are checked, queries whose rows lie in several are brought together, and each worker
-gets one block of whole queries, or of a single list where that may be split. Then what nobody
+gets one block of whole queries, or of a single list where that may be split. Queries that listed
+pairs join are in one block. Then what nobody
 knows alone is found: the total weight of the pairs and the cut points of every feature, exactly.
 """
 
@@ -15,8 +16,10 @@ from traceback import clear_frames
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
 
-from precede.engine.arrangement import Arrangement
+from precede.engine.arrangement import Arrangement, totals_of_queries
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text
@@ -26,7 +29,7 @@ from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
-__all__ = ["Dealt", "Facts", "Rows", "arranged", "deal", "partitions"]
+__all__ = ["Dealt", "Facts", "Listed", "Rows", "arranged", "deal", "partitions"]
 
 
 # A single list is split between workers if it has no more grades than this: their sums travel.
@@ -40,7 +43,8 @@ MOST_GRADES = 256
 class Rows:
     """Some rows, checked: raw values, grades, numbers of queries, weights, distinct labels.
 
-    `names` are those of the columns, where they had names.
+    `names` are those of the columns, where they had names. Where pairs are listed, `number` are the
+    numbers of the rows among all, and `pairs` and `pair_weight` the pairs of a block, by its rows.
     """
 
     X: Array
@@ -49,10 +53,24 @@ class Rows:
     weight: Floats | None
     labels: Array
     names: tuple[Any, ...] | None = None
+    number: Array | None = None
+    pairs: Array | None = None
+    pair_weight: Floats | None = None
 
     def judgments(self) -> Judgments:
         """What is known about their order."""
-        return Judgments(self.grade, self.query, weight=self.weight)
+        return Judgments(
+            self.grade, self.query, pairs=self.pairs, pair_weight=self.pair_weight,
+            weight=self.weight,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Listed pairs as (winner, loser) rows, counted over all partitions, and their weights."""
+
+    pairs: Any
+    weight: Any
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,7 @@ class Facts:
     pair_count: float
     rows: int
     weight_total: float | None = None
+    listed: bool = False
     grades: Floats | None = None
     level_weight: Floats | None = None
 
@@ -85,8 +104,8 @@ class Dealt:
     has_queries: bool
 
 
-def partitions(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
-    """Delayed `Rows`, one for each partition."""
+def partitions(X: Any, y: Any, qid: Any, weight: Any, *, graded: bool = True) -> list[Any]:
+    """Delayed `Rows`, one for each partition; without `graded` there may be no y."""
     import dask  # noqa: PLC0415  (only on clusters)
 
     if isinstance(X, list | tuple):
@@ -106,7 +125,7 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any) -> list[Any]:
         X = X.rechunk({1: -1})
     columns = {"X": X, "y": y, "qid": qid, "sample_weight": weight}
     delayed = {name: _delayed(each, X, name) for name, each in columns.items() if each is not None}
-    if "y" not in delayed:
+    if graded and "y" not in delayed:
         raise ValueError("y is missing; give the grade of every row as a dask Series or array")
     count = len(delayed["X"])
     check = dask.delayed(_checked, pure=False)
@@ -143,13 +162,17 @@ def _checked_block(block: Any, number: int) -> Rows:
     return _checked(number, **dict(zip(names, block, strict=False)))
 
 
-def _checked(number: int, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Rows:
+def _checked(
+    number: int, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None
+) -> Rows:
     """One partition as arrays; everything a local fit would refuse is refused."""
     refuse_text(X)
     values = dense_block(X)
     if np.isinf(values).any():
         raise ValueError(f"X of partition {number} holds infinities; use NaN for missing values")
-    if len(values):
+    if y is None:  # the order is that of listed pairs alone
+        grade, label = np.full(len(values), np.nan), np.zeros(0)
+    elif len(values):
         grade, label = numeric_grades(y, number)
     else:
         grade = label = np.zeros(0)
@@ -164,7 +187,9 @@ def _checked(number: int, X: Any, y: Any, qid: Any = None, sample_weight: Any = 
 
 
 @contextmanager
-def deal(client: Any, delayed: list[Any], model: BaseRanker) -> Iterator[Dealt]:
+def deal(
+    client: Any, delayed: list[Any], model: BaseRanker, listed: Listed | None = None
+) -> Iterator[Dealt]:
     """Bring queries together, deal the rows out, and find what all blocks have in common.
 
     When the context ends, however it ends, the workers are rid of everything made here and of
@@ -174,7 +199,7 @@ def deal(client: Any, delayed: list[Any], model: BaseRanker) -> Iterator[Dealt]:
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
     try:
-        dealt = _dealt(client, parts, model)
+        dealt = _dealt(client, parts, model, listed)
     except BaseException as error:
         # Not cancelled: tasks beside the one that failed may still be under way, and the
         # scheduler loses a client that cancels what they wait for.
@@ -199,36 +224,48 @@ def _forget(client: Any, futures: list[Any]) -> None:
         client.cancel(futures, force=True)
 
 
-def _dealt(client: Any, parts: list[Any], model: BaseRanker) -> Dealt:
+def _dealt(client: Any, parts: list[Any], model: BaseRanker, listed: Listed | None) -> Dealt:
     seen = client.gather(client.map(_look_at, parts, pure=False))
     parts, seen = _not_empty(parts, seen)
+    rows = sum(each["rows"] for each in seen)
+    if listed is not None:  # refuses rows that are not there
+        whole = Judgments(n=rows, pairs=listed.pairs, pair_weight=listed.weight)
+        assert whole.pairs is not None
+        listed = Listed(whole.pairs, whole.pair_weight)
     for name in ("features", "names", "has_query", "has_weight"):
         if len({each[name] for each in seen}) > 1:
             raise ValueError(f"the partitions differ in {_DIFFERENCES[name]}")
     names = _feature_names(seen[0]["names"])
     labels = np.unique(np.concatenate([each["labels"] for each in seen]))
     one_list = not seen[0]["has_query"] or getattr(model, "scope", "query") == "global"
-    classes = labels if labels.size == 2 and not seen[0]["has_query"] else None
+    two = labels.size == 2 and not seen[0]["has_query"] and listed is None
+    classes = labels if two else None
     shared = one_list and model._splits_a_list() and labels.size <= MOST_GRADES
+    shared = shared and listed is None
     workers = list(client.nthreads())
     if not workers:
         raise ValueError("the cluster has no workers; start some")
+    pairs: list[Any] = []  # of each block, where some are listed
     if shared:
         groups = _evenly([each["rows"] for each in seen], len(workers))
-        chosen = [[(part, None, None) for part in (parts[j] for j in group)] for group in groups]
+        chosen = [[_whole(parts[j], seen[j]) for j in group] for group in groups]
+    elif one_list:
+        chosen = [[_whole(part, each) for part, each in zip(parts, seen, strict=True)]]
+        pairs = [listed]
     else:
-        chosen = _by_query(parts, seen, len(workers), one_list)
+        chosen, pairs = _by_query(client, parts, seen, len(workers), listed)
     blocks = []
-    for pieces, worker in zip(chosen, workers, strict=False):
+    for number, (pieces, worker) in enumerate(zip(chosen, workers, strict=False)):
         held = [client.submit(_piece, *each, pure=False) for each in pieces]
         # Another worker will do if this one is lost.
         there = {"workers": [worker], "allow_other_workers": True}
-        blocks.append((client.submit(_join, held, pure=False, **there), worker))
-    rows = sum(each["rows"] for each in seen)
+        of_block = pairs[number] if pairs else None
+        blocks.append((client.submit(_join, held, of_block, pure=False, **there), worker))
     if shared:
         kept, known = _shared_facts(client, [block for block, _ in blocks], rows)
     else:
         kept, known = _facts(client, [block for block, _ in blocks], model.balance, rows)
+        known = replace(known, listed=listed is not None)
     bins = _bins(client, kept, known, model.max_bins)
     home = {block.key: worker for block, worker in blocks}
     homes = [home[block.key] for block in kept]
@@ -278,10 +315,11 @@ def _look_at(part: Rows) -> dict[str, Any]:
 def _not_empty(
     parts: list[Any], seen: list[dict[str, Any]]
 ) -> tuple[list[Any], list[dict[str, Any]]]:
+    first = np.cumsum([0, *(each["rows"] for each in seen)])
     kept = [j for j, each in enumerate(seen) if each["rows"]]
     if not kept:
         raise ValueError("there are no rows: the partitions are empty")
-    return [parts[j] for j in kept], [seen[j] for j in kept]
+    return [parts[j] for j in kept], [{**seen[j], "first": int(first[j])} for j in kept]
 
 
 def _evenly(rows: list[int], groups: int) -> list[list[int]]:
@@ -291,59 +329,108 @@ def _evenly(rows: list[int], groups: int) -> list[list[int]]:
     return [np.flatnonzero(number == group).tolist() for group in range(groups) if group in number]
 
 
-def _by_query(
-    parts: list[Any], seen: list[dict[str, Any]], workers: int, one_list: bool
-) -> list[list[tuple[Any, Any, Any]]]:
-    """For each block its pieces: a partition, the number of each query, which of them to take.
+def _whole(part: Any, seen: dict[str, Any]) -> tuple[Any, ...]:
+    """A whole partition as a piece of one list."""
+    return part, seen["first"], None, None
 
-    Queries go to blocks in the order in which they are met, so that those that lie together
-    stay together.
+
+def _by_query(
+    client: Any, parts: list[Any], seen: list[dict[str, Any]], workers: int, listed: Listed | None
+) -> tuple[list[list[tuple[Any, ...]]], list[Listed | None]]:
+    """For each block its pieces, and the listed pairs between their rows.
+
+    A piece is a partition, the number of its first row, the number of each query, and which of
+    them to take. Queries that listed pairs join, directly or by way of others, stay together.
+    They go to blocks in the order in which they are met, so that those that lie together stay
+    together; they are numbered as one machine numbers them.
     """
-    if one_list:
-        return [[(part, None, None) for part in parts]]
-    number: dict[Any, int] = {}
-    sizes: list[int] = []
-    numbers = []
+    met: dict[Any, int] = {}
     for each in seen:
-        here = []
-        for name, count in zip(each["queries"], each["counts"], strict=True):
-            known = number.setdefault(name, len(number))
-            if known == len(sizes):
-                sizes.append(0)
-            sizes[known] += int(count)
-            here.append(known)
-        numbers.append(np.array(here, np.int64))
-    groups = _evenly(sizes, workers)
-    block_of = np.empty(len(sizes), np.int64)
+        for name in each["queries"]:
+            met.setdefault(name, len(met))
+    numbers = [np.array([met[name] for name in each["queries"]], np.int64) for each in seen]
+    sizes = np.zeros(len(met), np.int64)
+    for here, each in zip(numbers, seen, strict=True):
+        np.add.at(sizes, here, each["counts"])
+    joined = np.arange(len(met))
+    ends = np.zeros((0, 2), np.int64)
+    if listed is not None:
+        ends = _queries_of(client, parts, seen, numbers, listed.pairs)
+        graph = scipy.sparse.coo_array((np.ones(len(ends)), ends.T), (len(met), len(met)))
+        joined = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
+    groups = _evenly(np.bincount(joined, sizes).tolist(), workers)
+    block_of_joined = np.empty(int(joined.max()) + 1, np.int64)
     for block, group in enumerate(groups):
-        block_of[group] = block
-    return [
+        block_of_joined[group] = block
+    block_of = block_of_joined[joined]
+    name_of = number_queries(list(met))[0]
+    pieces = [
         [
-            (part, here, block_of[here] == block)
-            for part, here in zip(parts, numbers, strict=True)
+            (part, each["first"], name_of[here], block_of[here] == block)
+            for part, each, here in zip(parts, seen, numbers, strict=True)
             if (block_of[here] == block).any()
         ]
         for block in range(len(groups))
     ]
+    if listed is None:
+        return pieces, []
+    inside = [block_of[ends[:, 0]] == block for block in range(len(groups))]
+    weight = listed.weight
+    return pieces, [
+        Listed(listed.pairs[each], None if weight is None else weight[each]) for each in inside
+    ]
 
 
-def _piece(part: Rows, numbers: Array | None, taken: Array | None) -> Rows:
+def _queries_of(
+    client: Any,
+    parts: list[Any],
+    seen: list[dict[str, Any]],
+    numbers: list[Array],
+    rows: Array,
+) -> Array:
+    """Numbers of the queries of some rows, which are counted over all partitions."""
+    found = np.empty(rows.shape, np.int64)
+    asked = []
+    for part, each in zip(parts, seen, strict=True):
+        inside = (rows >= each["first"]) & (rows < each["first"] + each["rows"])
+        there = client.submit(_local_queries, part, rows[inside] - each["first"], pure=False)
+        asked.append((inside, there))
+    answers = client.gather([there for _, there in asked])
+    for (inside, _), here, local in zip(asked, numbers, answers, strict=True):
+        found[inside] = here[local]
+    return found
+
+
+def _local_queries(part: Rows, rows: Array) -> Array:
+    """Which queries of a partition, as `_look_at` lists them, some of its rows belong to."""
+    return number_queries(part.query)[0][rows]
+
+
+def _piece(part: Rows, first: int, numbers: Array | None, taken: Array | None) -> Rows:
     """The rows of a partition that belong to a block, their queries numbered for all."""
+    number = first + np.arange(len(part.X))
     if numbers is None or taken is None:
-        return replace(part, query=None)
+        return replace(part, query=None, number=number)
     local = number_queries(part.query)[0]
     rows = np.flatnonzero(taken[local])
     weight = None if part.weight is None else part.weight[rows]
-    return Rows(part.X[rows], part.grade[rows], numbers[local[rows]], weight, part.labels)
+    query = numbers[local[rows]]
+    return Rows(part.X[rows], part.grade[rows], query, weight, part.labels, number=number[rows])
 
 
-def _join(pieces: list[Rows]) -> Rows:
+def _join(pieces: list[Rows], listed: Listed | None) -> Rows:
+    """One block of its pieces, whose rows stand in the order of all rows."""
+
     def joined(name: str) -> Any:
         arrays = [getattr(piece, name) for piece in pieces]
         return None if arrays[0] is None else np.concatenate(arrays)
 
     names = ("X", "grade", "query", "weight", "labels")
-    return Rows(**{name: joined(name) for name in names})
+    block = Rows(**{name: joined(name) for name in names})
+    if listed is None or not len(listed.pairs):
+        return block
+    pairs = np.searchsorted(joined("number"), listed.pairs)
+    return replace(block, pairs=pairs, pair_weight=listed.weight)
 
 
 # -- what all blocks have in common ----------------------------------------------------------
@@ -351,15 +438,14 @@ def _join(pieces: list[Rows]) -> Rows:
 
 def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[list[Any], Facts]:
     """Totals over whole queries; blocks without a pair are left out."""
-    found = client.gather(client.map(_facts_of, blocks, balance=balance, pure=False))
-    kept = [j for j, each in enumerate(found) if each["totals"].size]
+    found = client.gather(client.map(_facts_of, blocks, pure=False))
+    kept = [j for j, each in enumerate(found) if each["totals"].any()]
     if not kept:
         grades = np.unique(np.concatenate([each["grades"] for each in found]))
         raise ValueError(_why_none(grades, one_list=False))
-    totals = np.concatenate([found[j]["totals"] for j in kept])
-    balanced = totals if balance == "pairs" else totals * (1.0 / totals)
-    if balance == "items":
-        balanced = np.concatenate([found[j]["items"] for j in kept])
+    totals, items = (np.concatenate([found[j][name] for j in kept]) for name in ("totals", "items"))
+    totals, items = totals[totals > 0], items[totals > 0]
+    balanced = {"pairs": totals, "queries": totals * (1.0 / totals), "items": items}[balance]
     pairs = float(sum(found[j]["pairs"] for j in kept))
     blocks = [blocks[j] for j in kept]
     known = Facts(balance, math.fsum(balanced), max(math.fsum(totals), pairs), rows)
@@ -367,13 +453,13 @@ def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[lis
     return blocks, replace(known, weight_total=_weight_total(client, blocks, known, ends))
 
 
-def _facts_of(block: Rows, balance: str) -> dict[str, Any]:
-    arrangement = block.judgments().arrange(balance)
-    weight = arrangement.weight
+def _facts_of(block: Rows) -> dict[str, Any]:
+    judgments = block.judgments()
+    weight, totals = judgments.arrange().weight, totals_of_queries(judgments)
     return {
-        "totals": arrangement.query_totals() if weight.size else np.zeros(0),
-        "items": arrangement.query_items(),
-        "pairs": arrangement.count_graded_pairs(),
+        "totals": totals.pairs,
+        "items": totals.items,
+        "pairs": totals.n_pairs,
         "grades": np.unique(block.grade),
         "lightest": weight.min(initial=np.inf),
         "heaviest": weight.max(initial=0.0),
@@ -445,6 +531,7 @@ def arranged(block: Rows, facts: Facts) -> Arrangement:
         pair_count=facts.pair_count,
         n_rows=facts.rows,
         level_weight=facts.level_weight,
+        listed_elsewhere=facts.listed,
     )
 
 

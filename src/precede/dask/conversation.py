@@ -36,8 +36,9 @@ FAREWELL = 10.0
 class Request:
     """What a machine puts on the table.
 
-    `kind` is "ask" (combine the parts), "serve" (the name of a service and what it is given),
-    "done" (a result) or "failed" (an exception).
+    `kind` is "ask" (combine the parts), "recall" (combine them with what the leader keeps),
+    "serve" (the name of a service and what it is given), "done" (a result) or "failed" (an
+    exception).
     """
 
     kind: str
@@ -78,6 +79,14 @@ class Peers(Workers):
         """Combine the parts of all machines; see `Workers.together`."""
         # How to combine is the same for all; the first machine says it.
         return self._answer(lambda: Request("ask", combine if self.rank == 0 else None, part()))
+
+    def remembering(
+        self,
+        part: Callable[[], Any],
+        combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
+    ) -> Any:
+        """Combine the parts of all machines with what the leader keeps; see `Workers`."""
+        return self._answer(lambda: Request("recall", combine if self.rank == 0 else None, part()))
 
     def relive(self, answers: Sequence[Any]) -> None:
         """Take answers that were given before to one whose place this machine takes."""
@@ -221,6 +230,7 @@ class Conversation:
         self._stations: list[Any] = []
         self.answers: list[Any] = []
         self.lost = 0
+        self._kept: dict[Any, Any] = {}
 
     def run(self) -> Any:
         """Converse until all are done; gives the result of the first station.
@@ -251,7 +261,8 @@ class Conversation:
         first = requests[0]
         if first.kind == "serve":
             return self._services[first.what](first.part)
-        return first.what([request.part for request in requests])
+        parts = [request.part for request in requests]
+        return first.what(parts, self._kept) if first.kind == "recall" else first.what(parts)
 
     def _check(self, requests: list[Request]) -> None:
         for request in requests:

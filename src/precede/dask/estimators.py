@@ -1,46 +1,64 @@
 """The estimators on a Dask cluster: the model of the local ones, bit for bit.
 
 Rows are dealt out in blocks, one for each worker, and every worker runs the loop on its block
-(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down, and
-some numbers of eight bytes; scores never leave the workers. A query is never split; a single list
-is, where the loss is exponential, because then its sums by grade are all that is needed.
+(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for
+a tree, a histogram and a split for every split) and some numbers of eight bytes; scores never leave
+the workers. A query is never split; a single list is, where the loss is exponential, because then
+its sums by grade are all that is needed.
 
 Dask is imported when something is fitted.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from precede.algorithms.ball import ConvexRisk
+from precede.algorithms.boosted import BoostedRanker
 from precede.algorithms.push import PushRanker
+from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
+from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress
 from precede.boosting.loop import told_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.dask.blocks import Dealt, Facts, Rows, arranged, deal, partitions
+from precede.dask.blocks import Dealt, Facts, Listed, Rows, arranged, deal, partitions
 from precede.dask.conversation import Conversation, Peers, Station
 from precede.engine.arrays import Array, Floats
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator import BaseRanker, Task, whole_or_not_at_all
+from precede.estimator import BaseRanker, Task, parameters_of, whole_or_not_at_all
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
-from precede.model import Ensemble
-from precede.rankers.base import Family, Ranker, family
+from precede.model import Ensemble, plain
+from precede.rankers.base import Family, Ranker
+from precede.rankers.regressors import learner
 from precede.risks.base import Risk
+from precede.risks.mixture import QuadraticMixture
 from precede.risks.pair_risk import PairRisk
+from precede.risks.score_risk import risk_of
 
-__all__ = ["DaskConvexRisk", "DaskPushRanker", "DaskRankBoost", "DaskSmoothMargin", "PairObjective"]
+__all__ = [
+    "DaskBoostedRanker",
+    "DaskConvexRisk",
+    "DaskPushRanker",
+    "DaskQBRank",
+    "DaskRankBoost",
+    "DaskSmoothMargin",
+    "PairObjective",
+]
 
 
 # -- estimators ------------------------------------------------------------------------------
@@ -59,9 +77,12 @@ class _OnDask(BaseRanker):
         *,
         qid: Any = None,
         sample_weight: Any = None,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
         client: Any = None,
     ) -> Self:
         """Learn to rank from rows on the workers of a cluster.
@@ -72,17 +93,35 @@ class _OnDask(BaseRanker):
             A delayed partition gives (X, y), (X, y, qid) or (X, y, qid, sample_weight).
         y, qid, sample_weight : dask Series or arrays with the partitions of X
             Numbers, identifiers and numbers. The rows of a query may be in any partitions.
+        pairs : array of shape (m, 2) of rows (winner, loser), in the memory of the client
+            Rows are counted from the first of the first partition. Queries that pairs join stay
+            on one worker, and so do all rows if there are no queries. With pairs y may be absent.
+        pair_weight : array of m numbers
         eval_set : (X, y) or list of (X, y), looked at after every round by the client, and so
             brought into its memory
         eval_qid, eval_group : as for the local estimator
+        checkpoint : path or Checkpoint; the client writes rounds there, and a fit that finds them
+            goes on from them, on a cluster or locally, to an equal model
         client : dask.distributed.Client, optional
             Otherwise the current one, or a cluster on this machine for the time of the fit.
         """
+        saved = self._checkpoint(checkpoint)
+        listed = _listed(pairs, pair_weight)
         with _client(client) as leader:
-            return self._fit(leader, (X, y, qid, sample_weight), (eval_set, eval_qid, eval_group))
+            self._check_distributable()
+            delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
+            with deal(leader, delayed, self, listed) as dealt, Workers(self.n_jobs) as workers:
+                self._check_features(dealt)
+                sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
+                monitors = self._monitors(
+                    sets, qids, groups, dealt.bins, workers, queries=dealt.has_queries
+                )
+                fitted = self._converse(leader, dealt, monitors, saved)
+        self.__dict__.update(fitted, has_queries_=dealt.has_queries)
+        return self
 
-    def _fit(self, client: Any, data: tuple[Any, ...], evaluation: tuple[Any, Any, Any]) -> Self:
-        X, y, qid, sample_weight = data
+    def _check_distributable(self) -> None:
+        """Refuse what cannot be fitted on a cluster."""
         self.check_parameters()
         _check_family(self.rankers)
         if self._needs_rows():
@@ -97,17 +136,6 @@ class _OnDask(BaseRanker):
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
                 "parameter callbacks instead"
             )
-        with (
-            deal(client, partitions(X, y, qid, sample_weight), self) as dealt,
-            Workers(self.n_jobs) as workers,
-        ):
-            self._check_features(dealt)
-            monitors = self._monitors(
-                *_computed(evaluation), dealt.bins, workers, queries=dealt.has_queries
-            )
-            fitted = self._converse(client, dealt, monitors)
-        self.__dict__.update(fitted, has_queries_=dealt.has_queries)
-        return self
 
     def _check_features(self, dealt: Dealt) -> None:
         """Remember number and names of the features, or compare them with the last fit's."""
@@ -129,9 +157,14 @@ class _OnDask(BaseRanker):
             )
 
     def _converse(
-        self, client: Any, dealt: Dealt, monitors: list[tuple[Monitor, dict[str, bool]]]
+        self,
+        client: Any,
+        dealt: Dealt,
+        monitors: list[tuple[Monitor, dict[str, bool]]],
+        saved: Checkpoint | None,
     ) -> dict[str, Any]:
         model = self.to_local()
+        rounds = None if saved is None else _SavedRounds.read(saved, model)
         if not self.warm_start:
             model = clone(model)
         if "random_state" in model.get_params(deep=False) and model.random_state is None:
@@ -144,19 +177,30 @@ class _OnDask(BaseRanker):
             dealt.classes,
             watched,
             self.n_features_in_,
+            getattr(self, "feature_names_in_", None),
             self.n_jobs,
-            bool(self.callbacks) or self.verbose > 0,
+            bool(self.callbacks) or self.verbose > 0 or saved is not None,
+            rounds,
         )
         done = len(getattr(self, "history_", ())) if self.warm_start else 0
+        if rounds is not None:
+            done = rounds.count
         name = type(self).__name__
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            leader = _Leader([each for each, _ in monitors], bar.callbacks(self.callbacks))
+            told: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
+            if saved is not None:
+                told.append(saved)
+            leader = _Leader([each for each, _ in monitors], told)
             services: dict[str, Callable[[Any], Any]] = {
                 "look": leader.look,
                 "report": leader.report,
             }
             place = _Placement(client, dealt, spec)
-            return Conversation(place, len(dealt.blocks), services).run()
+            try:
+                return Conversation(place, len(dealt.blocks), services).run()
+            finally:
+                if saved is not None:
+                    saved.finish()
 
     def _needs_rows(self) -> bool:
         """Whether rows would have to be picked, as for cross-validation."""
@@ -172,7 +216,7 @@ class _OnDask(BaseRanker):
 
     def predict(self, X: Any) -> Any:
         """Score every row: a dask array for dask collections, where they are; else an array."""
-        if not hasattr(X, "__dask_graph__"):
+        if not _on_cluster(X):
             return super().predict(X)
         import dask.array as da  # noqa: PLC0415  (only on clusters)
 
@@ -192,6 +236,11 @@ class _OnDask(BaseRanker):
     def save(self, path: Any) -> None:
         """Write the model as the local estimator writes it; `precede.load` reads it back."""
         self.to_local().save(path)
+
+
+def _on_cluster(X: Any) -> bool:
+    """Whether something is a collection of dask."""
+    return hasattr(X, "__dask_graph__")
 
 
 def _scores(X: Any, model: BaseRanker) -> Floats:
@@ -271,6 +320,53 @@ class DaskConvexRisk(_OnDask, ConvexRisk):
         return PairRisk(self._chosen_loss(), balance=self.balance)
 
 
+class DaskBoostedRanker(_OnDask, BoostedRanker):
+    """`BoostedRanker` on a Dask cluster; see `DaskRankBoost`.
+
+    Trees, stumps and features are distributed; a regressor of scikit-learn's kind or a risk of
+    your own is refused. A single list is split between workers for the exponential loss, powers
+    as price and ``balance="pairs"``; it stays whole on one worker otherwise.
+
+    Notes
+    -----
+    A split costs one message with the histogram of the smaller child from each worker, 16 bytes
+    for each bin, and the best splits of both children back; a tree costs some ten messages of a
+    few numbers more. The client keeps the histograms of the leaves of one tree.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from precede import BoostedRanker
+    >>> from precede.dask import DaskBoostedRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(20, features=5, informative=3, per_query=20, random_state=0)
+    >>> X, y, qid = (da.from_array(part, chunks=150) for part in (sample.X, sample.y, sample.qid))
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     model = DaskBoostedRanker(n_estimators=4).fit(X, y, qid=qid, client=client)
+    >>> here = BoostedRanker(n_estimators=4).fit(sample.X, sample.y, qid=sample.qid)
+    >>> model.ensemble_.rankers == here.ensemble_.rankers
+    True
+    """
+
+    _local = BoostedRanker
+
+    def _risk(self) -> Risk:
+        return risk_of(self.loss, self.price, balance=self.balance)
+
+
+class DaskQBRank(_OnDask, QBRank):
+    """`QBRank` on a Dask cluster; see `DaskBoostedRanker`.
+
+    A single list stays whole on one worker.
+    """
+
+    _local = QBRank
+
+    def _risk(self) -> Risk:
+        return QuadraticMixture(self.margin, float(self.weight), self.balance)
+
+
 class PairObjective:
     """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
 
@@ -314,13 +410,24 @@ class PairObjective:
         return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
 
 
+def _listed(pairs: ArrayLike | None, weight: ArrayLike | None) -> Listed | None:
+    if pairs is None:
+        if weight is not None:
+            raise ValueError("pair_weight is given without pairs; give both, or leave it out")
+        return None
+    if _on_cluster(pairs) or _on_cluster(weight):
+        raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
+    return Listed(pairs, weight)
+
+
 def _check_family(rankers: str | Family) -> None:
     """Refuse a family whose search may not be spread over machines; see `Family`."""
-    if not family(rankers).distributable:
+    weak = learner(rankers)
+    if not weak.distributable:
         raise ValueError(
             f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' or "
-            "both (or set distributable = True on a family of your own whose search adds up over "
-            "all machines)"
+            "'trees' (or set distributable = True on a family of your own whose search adds up "
+            "over all machines)"
         )
 
 
@@ -419,8 +526,10 @@ class _Spec:
     classes: Array | None
     watched: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
+    names: Array | None
     n_jobs: int | None
     reported: bool  # whether somebody at the client looks at every round
+    rounds: _SavedRounds | None = None  # of a checkpoint
 
 
 def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
@@ -431,6 +540,8 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
             {name: each for name, each in vars(spec.model).items() if name.endswith("_")}
         )
     model.n_features_in_ = spec.n_features
+    if spec.names is not None:
+        model.feature_names_in_ = spec.names
     model.callbacks = [_Reporter(peers)] if spec.reported else None
     model.n_jobs = peers.jobs
     training = _training(block, spec, peers)
@@ -439,7 +550,7 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
         for number, (name, metrics, better) in enumerate(spec.watched)
     ]
     judgments = block.judgments()
-    task = Task(None, judgments, spec.classes, training, monitors)
+    task = Task(None, judgments, spec.classes, training, monitors, spec.rounds)
     model._keep(model._boost(task), task)
     if peers.rank > 0:
         return None
@@ -450,9 +561,37 @@ def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
     arrangement = arranged(block, spec.facts)
     table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
     training = Training.ordered(table, arrangement, peers)
-    if not spec.model.warm_start and family(spec.model.rankers).codes_only:
+    resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
+    if not resumed and learner(spec.model.rankers).codes_only:
         training.table.X = None  # thresholds of this fit are cuts: codes tell all
     return training
+
+
+class _SavedRounds(Checkpoint):
+    """Rounds of a checkpoint that the client has read; on the workers nothing is written."""
+
+    def __init__(self, path: Path, fields: dict[str, Any] | None):
+        super().__init__(path)
+        self._fields = fields
+
+    @classmethod
+    def read(cls, saved: Checkpoint, model: BaseRanker) -> _SavedRounds:
+        """What the file of a checkpoint holds for this model, checked as in a local fit."""
+        parameters = plain(parameters_of(model))
+        return cls(saved.path, saved.begin(type(model).__name__, parameters))
+
+    @property
+    def count(self) -> int:
+        """Number of rounds."""
+        history = None if self._fields is None else self._fields.get("history")
+        return len(history) if isinstance(history, list) else 0
+
+    def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+        """What the client has read."""
+        return self._fields
+
+    def __call__(self, progress: Progress) -> None:
+        """Leave the writing to the client."""
 
 
 class _Reporter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +17,7 @@ from precede.engine.arrays import Array, Floats, Integers
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["Arrangement", "arrangements", "check_balance"]
+__all__ = ["Arrangement", "QueryTotals", "arrangements", "check_balance", "totals_of_queries"]
 
 BALANCES = ("pairs", "queries", "items")
 
@@ -51,9 +51,10 @@ class Arrangement:
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
         weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
-    label : one number per place, NaN where there is none; None unless asked for
+    label : one number per place, NaN where there is none; None unless asked for and given
     level_weight : sums of the weights of every level; where other machines hold some of the
         places of the levels, of all of them (None where nobody does)
+    listed_elsewhere : whether other machines have listed pairs
     """
 
     order: Integers
@@ -71,6 +72,12 @@ class Arrangement:
     label: Floats | None = None
     level_weight: Floats | None = None
     pair_margin: Floats | None = None
+    listed_elsewhere: bool = False
+
+    @property
+    def any_listed(self) -> bool:
+        """Whether there are listed pairs, on any machine."""
+        return self.listed_elsewhere or self.winner.size > 0
 
     @property
     def shared(self) -> bool:
@@ -102,10 +109,7 @@ class Arrangement:
         """Weight of all that should stand above each place: O(n) and the listed pairs."""
         above = np.zeros(self.n_places)
         if self.n_graded:
-            weight = self.level_weight
-            if weight is None:
-                weight = self.weights_of_levels()
-            of_level = _sums_above(weight, self.query_start)
+            of_level = _sums_above(self.weights_of_levels(), self.query_start)
             above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
         listed = self.pair_weight * self.weight[self.winner]
         return above + np.bincount(self.loser, listed, minlength=self.n_places)
@@ -119,8 +123,19 @@ class Arrangement:
         return _sums_of_runs(self.weight, self.level_start[self.query_start])
 
     def weights_of_levels(self) -> Floats:
-        """Sum of the weights of every level, in an order that the rows have no say in: O(n)."""
+        """Sum of the weights of every level, of all machines.
+
+        In an order that the rows have no say in: O(n).
+        """
+        if self.level_weight is not None:
+            return self.level_weight
         return _sums_of_runs(self.weight, self.level_start)
+
+    def outer_of_levels(self) -> Floats:
+        """The same for the weights of losers (a list that machines share has no balance)."""
+        if self.level_weight is not None:
+            return self.level_weight
+        return _sums_of_runs(self.outer, self.level_start)
 
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
@@ -186,10 +201,34 @@ def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
     return arrangements(judgments, (balance,), labelled)[0]
 
 
+class QueryTotals(NamedTuple):
+    """Weights of the pairs and of the items of every query, and the number of all pairs."""
+
+    pairs: Floats
+    items: Floats
+    n_pairs: int
+
+
 def arrangements(
     judgments: Judgments, balances: Sequence[str], labelled: bool = False
 ) -> list[Arrangement]:
     """Arrange the rows once for several balances; only `outer` and `total` differ."""
+    return _arrange_all(judgments, balances, labelled)[0]
+
+
+def totals_of_queries(judgments: Judgments) -> QueryTotals:
+    """What the totals of an arrangement are made of, so that those of blocks can be joined.
+
+    >>> from precede import Judgments
+    >>> totals_of_queries(Judgments([0, 1, 1], pairs=[(0, 1)])).n_pairs
+    3
+    """
+    return _arrange_all(judgments, ("pairs",), labelled=False)[1]
+
+
+def _arrange_all(
+    judgments: Judgments, balances: Sequence[str], labelled: bool
+) -> tuple[list[Arrangement], QueryTotals]:
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
@@ -200,8 +239,8 @@ def arrangements(
     without_level[winner] = without_level[loser] = True
     without_level[order] = False
     alone, label = np.flatnonzero(without_level), None
-    if labelled:
-        label = np.full(n, np.nan) if judgments.label is None else judgments.label
+    if labelled and judgments.label is not None:
+        label = judgments.label
         without_level |= ~np.isnan(label) & (weight > 0)
         without_level[order] = False
     order = np.concatenate([order, np.flatnonzero(without_level)])
@@ -214,6 +253,8 @@ def arrangements(
     query_total = _query_totals(order, level_start, query_start, weight, query) + np.bincount(
         query[loser][rising], listed[rising], minlength=int(query.max(initial=0)) + 1
     )
+    items = _query_items(order, level_start, query_start, weight, query, alone)
+    pair_count = _sum_of_pairs(level_start, query_start) + listed_count
     grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
     arranged = Arrangement(
         order=order,
@@ -226,18 +267,14 @@ def arrangements(
         loser=place[loser],
         pair_weight=pair_weight,
         total=math.fsum(query_total),
-        pair_count=max(
-            math.fsum(query_total), float(_sum_of_pairs(level_start, query_start) + listed_count)
-        ),
+        pair_count=max(math.fsum(query_total), float(pair_count)),
         n_rows=n,
         label=None if label is None else label[order],
         pair_margin=pair_margin,
     )
-    items = None
-    if "items" in balances:
-        items = _query_items(order, level_start, query_start, weight, query, alone)
     place_query = query[order]
-    return [_balanced(arranged, balance, place_query, query_total, items) for balance in balances]
+    found = [_balanced(arranged, each, place_query, query_total, items) for each in balances]
+    return found, QueryTotals(query_total, items, pair_count)
 
 
 def _balanced(
@@ -245,14 +282,14 @@ def _balanced(
     balance: str,
     query: Integers,
     query_total: Floats,
-    items: Floats | None,
+    items: Floats,
 ) -> Arrangement:
     """Weigh the losers so that queries of different lengths count as `balance` says."""
     if balance == "pairs":
         return arranged
     share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
     outer, total = arranged.weight * share[query], query_total * share
-    if items is not None and balance == "items":
+    if balance == "items":
         outer, total = outer * items[query], np.where(query_total > 0, items, 0.0)
     return replace(arranged, outer=outer, total=math.fsum(total))
 

@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.exact import exact_sum, greatest_of, sum_of
+from precede.engine.exact import exact_sums, greatest_of, sum_of
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["BLOCK", "PackedRows", "factors", "pack_rows"]
@@ -84,18 +84,18 @@ def pack_rows(
     (array([ 0.5 , -0.25]), array([1, 1]))
     """
     count = sum_of(lambda: pull.size, workers)
-    total, total_weight = exact_sum(np.abs(pull), workers), exact_sum(weight, workers)
+    total, total_weight = exact_sums([np.abs(pull), weight], workers)
     if not (total > 0 and total_weight > 0):
         return None
-    largest, heaviest = _largest(pull, workers), _largest(weight, workers)
+    largest, heaviest = greatest_of(
+        lambda: np.array([_largest(pull), _largest(weight)]), workers
+    ).tolist()
     count_bits = count.bit_length()
     of_mean = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
     pull_bits = MEAN_PULL - of_mean[0]
     weight_bits = min(MEAN_WEIGHT, 62 - 2 * count_bits) - of_mean[1]
-    fits = (
-        math.ldexp(largest, pull_bits) < MOST_PULL
-        and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
-    )
+    fits = math.ldexp(largest, pull_bits) < MOST_PULL
+    fits = fits and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
     exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
     small = is_small("rows", pull.size)
     if fits and not wide:
@@ -118,10 +118,8 @@ def pack_rows(
     return PackedRows(*words, *units, count_bits, total, exact_bits)
 
 
-def _largest(values: Floats, workers: Workers) -> float:
-    return float(
-        greatest_of(lambda: max(values.max(initial=0.0), -values.min(initial=0.0)), workers)
-    )
+def _largest(values: Floats) -> float:
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def factors(bits: int) -> tuple[float, float]:

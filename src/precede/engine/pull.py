@@ -40,6 +40,9 @@ class Pull:
     terms : function that gives how many terms of the risk every row takes part in
     query_start : first row of every query, and the end of the last; rows beyond are in none
     workers : threads, and the other machines
+    shared : whether other machines hold some of the rows of the queries
+    item_total : function that gives the sum of `item_weight` over all machines, where that is
+        known already
     """
 
     values: Floats
@@ -48,6 +51,8 @@ class Pull:
     terms: Callable[[], Floats]
     query_start: Integers
     workers: Workers
+    shared: bool = False
+    item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
@@ -56,6 +61,8 @@ class Pull:
     @property
     def rows(self) -> float:
         """How many rows there are, an item of weight 2 being two."""
+        if self.item_total is not None:
+            return self.item_total()
         return exact_sum(self.item_weight, self.workers)
 
     def hessian(self, kind: str) -> Floats:

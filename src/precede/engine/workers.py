@@ -110,6 +110,7 @@ class Workers:
     def __init__(self, n_jobs: int | None = None):
         self.jobs = count_jobs(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
+        self._kept: dict[Any, Any] = {}
 
     def __enter__(self) -> Workers:
         return self
@@ -156,6 +157,25 @@ class Workers:
         3
         """
         return combine([part()])
+
+    def remembering(
+        self,
+        part: Callable[[], Any],
+        combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
+    ) -> Any:
+        """As `together`, with a dictionary that stays where the parts are combined.
+
+        Sums that later calls need, but the machines do not, are kept there and never sent back:
+        ``combine(parts, kept)``.
+
+        >>> def total(parts, kept):
+        ...     kept["total"] = kept.get("total", 0) + sum(parts)
+        ...     return kept["total"]
+        >>> workers = Workers(1)
+        >>> workers.remembering(lambda: 3, total), workers.remembering(lambda: 4, total)
+        (3, 7)
+        """
+        return combine([part()], self._kept)
 
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Warn the user, once for all machines, at the line that called the library."""

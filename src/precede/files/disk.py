@@ -682,7 +682,9 @@ class DiskTable:
             )
         check_balance(balance)
         fields, arrays = self._fields, self._arrays
-        parts = {name: arrays[name] for name in KINDS if name in Arrangement.__dataclass_fields__}
+        parts: dict[str, Any] = {
+            name: arrays[name] for name in KINDS if name in Arrangement.__dataclass_fields__
+        }
         outer, total = OUTER[balance]
         parts["outer"] = arrays[outer]
         arrangement = Arrangement(
@@ -737,13 +739,13 @@ class _MappedTable(Table):
     def column(self, feature: int) -> Floats:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw feature {feature} cannot be read; use "
-            "rankers='stumps' with thresholds of this table, or fit from memory"
+            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def rows(self) -> Array:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw rows cannot be read; use "
-            "rankers='stumps', or fit from memory"
+            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def reorder(self, old: NDArray[np.int64]) -> Table:  # noqa: ARG002

@@ -130,6 +130,7 @@ class Trees(Family):
     quadratic = True
     takes_categories = True
     distributable = True
+    codes_only = True
 
     def __init__(
         self,
@@ -294,8 +295,8 @@ class TreeSearch(RegressionSearch):
             ),
             workers,
         )  # fmt: skip
-        cells = sum_of(lambda: table.n_places, workers) * max(1, self._features.size)
-        self._wide = cells <= WIDE_CELLS
+        self._rows = sum_of(lambda: table.n_places, workers)
+        self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
         self._round = 0
         self._keys: Keys | None = None
 
@@ -305,7 +306,7 @@ class TreeSearch(RegressionSearch):
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
         """Grow a tree for the quadratic model of the risk."""
-        self._prepare_draws(pull.query_start)
+        self._prepare_draws(pull)
         return super().best_for(pull, allowed)
 
     def fit(
@@ -318,7 +319,7 @@ class TreeSearch(RegressionSearch):
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
         self._prepare_draws(None)
-        count = sum_of(lambda: weight.size, self._workers)
+        count = self._rows
         mean = exact_sum(weight, self._workers) / (rows or max(count, 1))
         if not mean > 0 or not self._features.size:
             return None
@@ -362,18 +363,18 @@ class TreeSearch(RegressionSearch):
 
     # -- draws -----------------------------------------------------------------------------
 
-    def _prepare_draws(self, query_start: Integers | None) -> None:
+    def _prepare_draws(self, pull: Pull | None) -> None:
         """Give every row, or all rows of a query, a number to draw by."""
         if self._family.subsample == 1 or self._keys is not None:
             return
         keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
         if self._family.subsample_by == "query":
-            if query_start is None:
+            if pull is None:
                 raise ValueError(
                     "subsample_by='query': a pull by itself has no queries; use "
                     "subsample_by='row', or an estimator"
                 )
-            keys = _query_keys(keys, query_start)
+            keys = _query_keys(keys, pull)
         self._keys = keys
 
     def _draw_rows(self, attempt: int) -> Rows | None:
@@ -518,14 +519,16 @@ def _mixed(keys: Keys, *more: int) -> Keys:
     return mixed
 
 
-def _query_keys(keys: Keys, query_start: Integers) -> Keys:
+def _query_keys(keys: Keys, pull: Pull) -> Keys:
     """The same key for all rows of a query; rows beyond the last query keep theirs."""
-    keys = keys.copy()
-    if query_start.size > 1:
-        sizes = np.diff(query_start)
-        sums = np.add.reduceat(keys[: query_start[-1]], query_start[:-1][sizes > 0])
-        keys[: query_start[-1]] = np.repeat(sums, sizes[sizes > 0])
-    return keys
+    start, end = pull.query_start[:-1], int(pull.query_start[-1])
+    sizes = np.diff(pull.query_start)
+    sums = np.zeros(sizes.size, np.uint64)
+    if end:
+        sums[sizes > 0] = np.add.reduceat(keys[:end], start[sizes > 0])
+    if pull.shared:  # every machine has some rows of each query
+        sums = sum_of(lambda: sums, pull.workers)
+    return np.concatenate([np.repeat(sums, sizes), keys[end:]])
 
 
 # -- kernels ---------------------------------------------------------------------------------

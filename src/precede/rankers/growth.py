@@ -3,21 +3,22 @@
 The rows of a node stand side by side in a list of row numbers, in their old order. A split moves
 them to another list, left child first, and sums the histogram of the smaller child; that of the
 larger child is the node's less the smaller one's, exactly, since both are sums of integers. On
-several machines each holds the lists of its own rows, and the histograms of the smaller children
-are all that travels.
+several machines each holds the lists of its own rows. The histograms of the smaller children travel
+to whoever combines them, who keeps those of all leaves and sends back the best splits.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integers, Rows
-from precede.engine.exact import sum_of
+from precede.engine.exact import added
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
@@ -95,13 +96,12 @@ class Growth:
         """
         self._numbers, self._rules, self._max_depth = numbers, rules, max_depth
         self._allowed = allowed
-        size = self._start(rows)
-        root = self._root(size)
+        root = self._root(self._start(rows))
         grown = Grown(leaves=[root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
         used: list[frozenset[int]] = [frozenset()]
         waiting: list[tuple[float, int]] = []
-        self._look(root, 0, waiting)
+        self._wait(root, 0, waiting)
         while waiting and len(grown.leaves) < num_leaves:
             _, number = heapq.heappop(waiting)
             node, split = grown.leaves[number], grown.leaves[number].split
@@ -109,9 +109,8 @@ class Growth:
             at, right = len(grown.splits), len(grown.leaves)
             path = used[number] | {split.feature}
             features = None if allowed is None else allowed(at, path)
-            last = len(grown.leaves) + 1 == num_leaves
-            side = self._search.left_codes(node, rules)
-            children = self._split(node, side, features, last=last)
+            side = self._search.left_codes(split)
+            children = self._split(node, split, side, features)
             grown.splits.append(split)
             grown.sides.append(side)
             grown.left.append(-1 - number)
@@ -122,9 +121,10 @@ class Growth:
             origin[number], used[number] = (at, False), path
             origin.append((at, True))
             used.append(path)
-            if not last:
-                self._look(children[0], number, waiting)
-                self._look(children[1], right, waiting)
+            if len(grown.leaves) < num_leaves:
+                self._look(children, (number, right))
+                self._wait(children[0], number, waiting)
+                self._wait(children[1], right, waiting)
         return grown
 
     # -- steps -----------------------------------------------------------------------------
@@ -147,34 +147,42 @@ class Growth:
         return size
 
     def _root(self, size: int) -> Node:
-        allowed = self._allowed
-        histogram = sum_of(lambda: self._sums(0, 0, size), self._workers)
+        features = None if self._allowed is None else self._allowed(-1, frozenset())
+        node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
         # All rows are in some bin of the first feature.
-        first = histogram[: self._histograms.start[1]].sum(axis=0)
-        features = None if allowed is None else allowed(-1, frozenset())
-        node = Node(0, size, 0, (int(first[0]), int(first[1])), 0, -np.inf, np.inf, features)
-        node.histogram = histogram
+        end = int(self._histograms.start[1])
+        node.sums, node.split = self._workers.remembering(
+            lambda: self._sums(0, 0, size), _SplitOfRoot(self._search, self._rules, node, end)
+        )
         return node
 
     def _sums(self, buffer: int, low: int, high: int) -> Integers:
         packed = None if self._numbers.packed is None else self._packed[buffer]
         return self._histograms.sums(self._numbers, self.lists[buffer], packed, low, high)
 
-    def _count(self, sums: tuple[int, int]) -> int:
-        return sums[1] & ((1 << self._rules.count_bits) - 1)
+    def _look(self, children: tuple[Node, Node], numbers: tuple[int, int]) -> None:
+        """Find the best splits of two new leaves, of which the left has the node's number."""
+        split = [self._may_split(node) for node in children]
+        if not any(split):
+            return
+        leaves = list(zip(numbers, children, split, strict=True))
+        if self._rules.count(children[1].sums) < self._rules.count(children[0].sums):
+            leaves.reverse()
+        smaller = leaves[0][1]
+        found = self._workers.remembering(
+            lambda: self._sums(smaller.buffer, smaller.low, smaller.high),
+            _SplitsOfLeaves(self._search, self._rules, numbers[0], tuple(leaves)),
+        )
+        for (_, node, _), best in zip(leaves, found, strict=True):
+            node.split = best
 
-    def _look(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
-        """Find the best split of a leaf; one that has none needs its histogram no more."""
-        if self._may_split(node):
-            node.split = self._search.best(node, self._rules)
-        if node.split is None:
-            node.histogram = None
-        else:
+    def _wait(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
+        if node.split is not None:
             heapq.heappush(waiting, (-node.split.gain, number))
 
     def _may_split(self, node: Node) -> bool:
         deep = self._max_depth > 0 and node.depth >= self._max_depth
-        return not deep and self._count(node.sums) >= 2 * max(self._rules.min_count, 1)
+        return not deep and self._rules.may_split(node.sums)
 
     def _link(self, grown: Grown, origin: tuple[int, bool], at: int) -> None:
         """Let the split above a leaf lead to the split that takes its place."""
@@ -183,31 +191,16 @@ class Growth:
             (grown.right if right else grown.left)[above] = at
 
     def _split(
-        self,
-        node: Node,
-        side: Flags,
-        features: Flags | None,
-        *,
-        last: bool,
+        self, node: Node, split: Split, side: Flags, features: Flags | None
     ) -> tuple[Node, Node]:
-        """Move the rows of a node to its children, and make their histograms."""
-        split = node.split
-        assert split is not None
+        """Move the rows of a node to its children."""
         middle = self._move(node, split, side)
         buffer, depth = 1 - node.buffer, node.depth + 1
         (least, limit), (floor, most) = self._bounds(node, split)
-        left = Node(node.low, middle, buffer, split.left_sums, depth, least, limit, features)
-        right = Node(middle, node.high, buffer, split.right_sums, depth, floor, most, features)
-        smaller, larger = left, right
-        if self._count(right.sums) < self._count(left.sums):
-            smaller, larger = right, left
-        if not last and (self._may_split(left) or self._may_split(right)):
-            sums = sum_of(lambda: self._sums(buffer, smaller.low, smaller.high), self._workers)
-            assert node.histogram is not None
-            node.histogram -= sums
-            smaller.histogram, larger.histogram = sums, node.histogram
-        node.histogram = None
-        return left, right
+        return (
+            Node(node.low, middle, buffer, split.left_sums, depth, least, limit, features),
+            Node(middle, node.high, buffer, split.right_sums, depth, floor, most, features),
+        )
 
     def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
         """Bounds of the values below each child.
@@ -236,7 +229,11 @@ class Growth:
         if self._workers.jobs == 1 or is_small("rows", size):
             # The sums are of the rows of all machines.
             alone = self._workers.alone
-            left = self._count(split.left_sums) if alone else _count_left(low, node.high, *read[:3])
+            left = (
+                self._rules.count(split.left_sums)
+                if alone
+                else _count_left(low, node.high, *read[:3])
+            )
             _scatter(low, node.high, low, low + left, *read)
             return int(low + left)
         counts = self._workers.run(
@@ -251,6 +248,55 @@ class Growth:
 
         self._workers.run(scatter, size)
         return middle
+
+
+@dataclass(frozen=True)
+class _SplitOfRoot:
+    """The sums of the root and its best split, from the histograms of all machines."""
+
+    search: SplitSearch
+    rules: Rules
+    root: Node
+    end: int  # of the bins of the first feature
+
+    def __call__(
+        self, parts: Sequence[Integers], kept: dict[Any, Any]
+    ) -> tuple[tuple[int, int], Split | None]:
+        histogram = added(parts)
+        pull, weight_count = histogram[: self.end].sum(axis=0)
+        sums = int(pull), int(weight_count)
+        kept.clear()
+        if not self.rules.may_split(sums):
+            return sums, None
+        root = replace(self.root, sums=sums, histogram=histogram)
+        kept[0] = histogram
+        return sums, self.search.best(root, self.rules)
+
+
+@dataclass(frozen=True)
+class _SplitsOfLeaves:
+    """The best splits of two new leaves, from the histograms of the smaller one.
+
+    Histograms of leaves that may be split are kept by the numbers of the leaves.
+    """
+
+    search: SplitSearch
+    rules: Rules
+    parent: int
+    leaves: tuple[tuple[int, Node, bool], ...]  # the smaller first; whether it may be split
+
+    def __call__(self, parts: Sequence[Integers], kept: dict[Any, Any]) -> list[Split | None]:
+        smaller, larger = added(parts), kept.pop(self.parent)
+        larger -= smaller
+        found: list[Split | None] = []
+        for (number, node, wanted), histogram in zip(self.leaves, (smaller, larger), strict=True):
+            split = None
+            if wanted:
+                split = self.search.best(replace(node, histogram=histogram), self.rules)
+            if split is not None:
+                kept[number] = histogram
+            found.append(split)
+        return found
 
 
 # -- kernels ---------------------------------------------------------------------------------

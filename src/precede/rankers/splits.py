@@ -61,6 +61,14 @@ class Rules:
         """What the kernels need to read histograms."""
         return self.pull_unit, self.weight_unit, self.count_bits
 
+    def count(self, sums: tuple[int, int]) -> int:
+        """Number of rows behind the two words of some sums."""
+        return sums[1] & ((1 << self.count_bits) - 1)
+
+    def may_split(self, sums: tuple[int, int]) -> bool:
+        """Whether a node with these sums has rows enough for two children."""
+        return self.count(sums) >= 2 * max(self.min_count, 1)
+
     @property
     def penalties(self) -> tuple[float, float, float]:
         """What the kernels need to weigh leaves."""
@@ -78,6 +86,7 @@ class Split:
     cut : greatest code that goes left; of categories, position in their order
     way : 0 if missing values go with what is up to the cut, 1 otherwise
     left_sums, right_sums : the two words of the sums of the children
+    categories : of a split by categories, which of the 256 codes go left
     """
 
     gain: float
@@ -86,6 +95,7 @@ class Split:
     way: int
     left_sums: tuple[int, int]
     right_sums: tuple[int, int]
+    categories: Flags | None = None
 
 
 @dataclass(slots=True)
@@ -147,20 +157,17 @@ class SplitSearch:
             return None
         left = pull, weight_count
         right = node.sums[0] - left[0], node.sums[1] - left[1]
-        return Split(gain, feature, cut, way, left, right)
+        if not self.categorical[feature]:
+            return Split(gain, feature, cut, way, left, right)
+        first = self._start[feature]
+        bins = node.histogram[first : first + self._n_bins[feature]]
+        codes = _left_categories(bins, cut, way, rules.units, rules.cat_smooth)
+        return Split(gain, feature, cut, way, left, right, codes)
 
-    def left_codes(self, node: Node, rules: Rules) -> Flags:
-        """Whether each of the 256 codes of the feature of the node's split goes left.
-
-        Code 255 is that of missing values.
-        """
-        split = node.split
-        assert split is not None
-        if self.categorical[split.feature]:
-            assert node.histogram is not None
-            first = self._start[split.feature]
-            bins = node.histogram[first : first + self._n_bins[split.feature]]
-            return _left_categories(bins, split.cut, split.way, rules.units, rules.cat_smooth)
+    def left_codes(self, split: Split) -> Flags:
+        """Whether each of the 256 codes of the split's feature goes left; 255 is for missing."""
+        if split.categories is not None:
+            return split.categories
         codes = split.cut >= CODES
         codes[255] = split.way == 0
         return codes

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
-from precede.engine.table import MOST_CATEGORIES, Table
+from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
 
@@ -37,6 +37,8 @@ BLOCK = 64
 WORD = 64
 # A de Bruijn sequence: multiplied by 2^k its upper six bits differ for every k.
 DE_BRUIJN = 0x022FDD63CC95386D
+# Rows whose codes are in memory at a time, of a table on disk.
+ROWS_FROM_DISK = 1 << 20
 # Numbers beyond these are mistakes, or files that mean harm.
 MOST_FEATURES = 1 << 26
 MOST_ROWS = 2**53
@@ -156,8 +158,49 @@ class Tree(Ranker):
         return self._values(X, np.arange(X.shape[0]))
 
     def on(self, table: Table) -> Floats:
-        """Value of each place, from the raw rows without copying them."""
-        return self._values(table.X, table.order)
+        """Value of each place: from the codes where all thresholds are cuts of the table.
+
+        Otherwise from the raw rows, without copying them; a table that holds none raises
+        ValueError. O(depth) for each place.
+        """
+        if not self.split_feature:
+            return np.full(table.n_places, self.value[0])
+        sides = self._left_codes(table.bins)
+        if sides is None:
+            return self._values(table.rows() if table.X is None else table.X, table.order)
+        values = np.empty(table.n_places)
+        feature, *_, child, value, _, _ = self._arrays
+        features = np.array(self.features)
+        # From disk the codes of some rows at a time.
+        width = ROWS_FROM_DISK if table.streamed else max(1, values.size)
+        for low in range(0, values.size, width):
+            high = min(low + width, values.size)
+            _values_of_codes(low, high, table.codes, feature, sides, child, value, values)
+            table.release(features)
+        return values
+
+    def _left_codes(self, bins: Bins) -> Flags | None:
+        """Which of the 256 codes each split sends left; None if codes cannot tell.
+
+        A value is at most ``cuts[b]`` if its code is at most b.
+        """
+        if any(self.categories) or self.features[-1] >= bins.n_features:
+            return None
+        last = np.empty(len(self.split_feature), np.int64)
+        for j, (feature, threshold) in enumerate(
+            zip(self.split_feature, self.threshold, strict=True)
+        ):
+            cuts = bins.cuts[feature]
+            at = int(np.searchsorted(cuts, threshold))
+            if np.isinf(threshold):
+                last[j] = MISSING - 1 if threshold > 0 else -1
+            elif at < cuts.size and cuts[at] == threshold:
+                last[j] = at
+            else:
+                return None
+        sides = np.arange(MISSING + 1) <= last[:, None]
+        sides[:, MISSING] = self.missing_left
+        return sides
 
     def _values(self, X: Any, order: Integers) -> Floats:
         values = np.empty(order.size)
@@ -523,6 +566,19 @@ def _values_of_rows(
                 set_start[node], set_start[node + 1], bits,
             )  # fmt: skip
             node = child[side, node]
+        values[place] = value[-1 - node]
+
+
+@njit(cache=True, nogil=True)
+def _values_of_codes(
+    low: int, high: int, codes: Bytes, feature: Integers,
+    sides: Flags, child: Integers, value: Floats, values: Floats,
+) -> None:  # fmt: skip
+    for place in range(low, high):
+        node = np.int64(0)
+        while node >= 0:
+            left = sides[node, codes[feature[node], place]]
+            node = child[0 if left else 1, node]
         values[place] = value[-1 - node]
 
 

@@ -119,6 +119,7 @@ class BoundRisk:
         self.queries = queries
         if not arrangement.shared:
             self.queries = sum_of(lambda: queries, self.workers)
+        self._item_total: float | None = None
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores (one per place)."""
@@ -166,7 +167,16 @@ class BoundRisk:
 
         places = self.arrangement
         query_start = places.level_start[places.query_start]
-        return Pull(state.pull, places.weight, curvature, self.terms, query_start, self.workers)
+        return Pull(
+            state.pull, places.weight, curvature, self.terms, query_start, self.workers,
+            shared=places.shared, item_total=self._weight_of_items,
+        )  # fmt: skip
+
+    def _weight_of_items(self) -> float:
+        """Weight of all places of all machines; summed once."""
+        if self._item_total is None:
+            self._item_total = exact_sum(self.arrangement.weight, self.workers)
+        return self._item_total
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
@@ -353,10 +363,10 @@ def pair_totals(arrangement: Arrangement) -> Floats:
     count = arrangement.n_graded
     total = np.zeros(arrangement.n_places)
     if count:
-        start, levels = arrangement.level_start[:-1], arrangement.level_start.size - 1
+        levels = arrangement.level_start.size - 1
         level = np.repeat(np.arange(levels), np.diff(arrangement.level_start))
         weight, outer = arrangement.weight[:count], arrangement.outer[:count]
-        of_level = np.add.reduceat(outer, start), np.add.reduceat(weight, start)
+        of_level = arrangement.outer_of_levels(), arrangement.weights_of_levels()
         below, above = np.zeros(levels), np.zeros(levels)
         for first, last in zip(arrangement.query_start, arrangement.query_start[1:], strict=False):
             below[first + 1 : last] = np.cumsum(of_level[0][first : last - 1])

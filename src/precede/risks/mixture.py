@@ -12,7 +12,7 @@ import numpy as np
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
-from precede.engine.exact import exact_sum
+from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
 from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
@@ -32,6 +32,8 @@ class QuadraticMixture(Risk):
     margin: float | str
     weight: float
     balance: str
+
+    distributable = True  # no annotation: no field of the dataclass
 
     def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> MixtureRisk:
         """Prepare the risk for one set of judgments."""
@@ -56,7 +58,8 @@ class MixtureRisk(BoundLossRisk):
         self._known = known
         self._weight = mixture.weight
         self._totals = pair_totals(arrangement)
-        terms = mixture.weight * arrangement.total + exact_sum(self._of_labels)
+        self._label_total = exact_sum(self._of_labels, workers)
+        terms = mixture.weight * arrangement.total + self._label_total
         if terms <= 0:
             raise ValueError(
                 f"weight={mixture.weight:g} leaves nothing to learn from: there are "
@@ -71,8 +74,9 @@ class MixtureRisk(BoundLossRisk):
         pair_mass = 0.5 * self._weight * np.exp(pairs.log_mass)
         pull = pair_mass * pairs.pull + self._of_labels * short
         value = 0.5 * self._weight * np.exp(pairs.log_value)
-        value += 0.5 * exact_sum(self._of_labels * short**2)
-        mass = 0.5 * exact_sum(np.abs(pull))
+        squares, pulls = exact_sums([self._of_labels * short**2, np.abs(pull)], self.workers)
+        value += 0.5 * squares
+        mass = 0.5 * pulls
         log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
         return State(scores, log_value, log_mass, pull / mass if mass > 0 else pull, pairs)
 
@@ -102,10 +106,10 @@ class MixtureRisk(BoundLossRisk):
 
     def offset(self, state: State) -> float:
         """What to add to all scores so that the labels are met on average."""
-        total = exact_sum(self._of_labels)
-        if total <= 0:
+        if self._label_total <= 0:
             return 0.0
-        return exact_sum(self._of_labels * (self._label - state.scores)) / total
+        short = self._of_labels * (self._label - state.scores)
+        return exact_sum(short, self.workers) / self._label_total
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: labels have no order."""

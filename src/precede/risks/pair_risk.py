@@ -79,7 +79,7 @@ class PairRisk(Risk):
         if isinstance(judgments, Judgments):
             judgments = judgments.arrange(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
-        power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.winner.size)
+        power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
         if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)

@@ -88,7 +88,7 @@ class SmoothLine:
         arrangement, form = risk.arrangement, risk.loss.form
         if form is None or form.kind != "smooth":
             return False
-        if risk.price.power is None or arrangement.winner.size:
+        if risk.price.power is None or arrangement.any_listed:
             return False
         levels = arrangement.level_start.size - 1
         if risk.queries != 1 or arrangement.n_graded < ROWS_FOR_EACH_LEVEL * levels:

@@ -51,6 +51,8 @@ class PairSums:
         self.loss = loss
         self.workers = workers or Workers(1)
         self.is_loser = _losers(arrangement)
+        # Of all machines, which must ask each other for the same sums.
+        self._any_graded = bool(greatest_of(lambda: arrangement.n_graded > 0, self.workers))
         self._graded: _Separable | _Blocks
         form = loss.form
         if form is not None and form.kind == "separable":
@@ -75,7 +77,7 @@ class PairSums:
     @property
     def by_levels_only(self) -> bool:
         """Whether there is no listed pair, and the sums are plain numbers before their log."""
-        return not self.arrangement.winner.size and isinstance(self._graded, _Blocks)
+        return not self.arrangement.any_listed and isinstance(self._graded, _Blocks)
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
@@ -139,7 +141,7 @@ class PairSums:
     ) -> list[Floats]:
         count = self.arrangement.n_graded
         sums = [np.full(scores.size, -np.inf) for _ in kernels]
-        if count:
+        if self._any_graded:
             graded = scores[:count]
             if self.loss.gap:
                 graded = graded - self.arrangement.grade[:count]
@@ -232,7 +234,9 @@ class _Blocks:
         self.workers = workers
         self.split, self.split_start = _splits(arrangement.level_start, arrangement.query_start)
         self.small = is_small("heavy rows", arrangement.n_graded)
-        self.largest = int((self.split[:, 2] - self.split[:, 0]).max(initial=0))
+        # Of all machines: it decides how finely the scores are cut.
+        sizes = self.split[:, 2] - self.split[:, 0]
+        self.largest = int(greatest_of(lambda: sizes.max(initial=0), workers))
 
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool

@@ -12,6 +12,7 @@ from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundRisk, Masses, Risk, State
 from precede.risks.pair_risk import PairRisk
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["BoundScoreRisk", "ScoreRisk", "places_of", "risk_of"]
 
@@ -108,10 +109,23 @@ def places_of(arrangement: Arrangement) -> Judgments:
     )
 
 
-def risk_of(loss: str | PairLoss | ScoreRisk, price: str | float | Price, *, balance: str) -> Risk:
+def risk_of(
+    loss: str | PairLoss | ScoreRisk,
+    price: str | float | Price,
+    *,
+    balance: str,
+    rank_weight: str | RankWeight | None = None,
+) -> Risk:
     """A risk written by hand as it is, or the risk of a pair loss and a price.
 
     >>> risk_of("logistic", "linear", balance="pairs")
     PairRisk('logistic', 'linear', balance='pairs')
     """
-    return loss if isinstance(loss, ScoreRisk) else PairRisk(loss, price, balance=balance)
+    if not isinstance(loss, ScoreRisk):
+        return PairRisk(loss, price, balance=balance, rank_weight=rank_weight)
+    if rank_weight is not None:
+        raise ValueError(
+            f"rank_weight={rank_weight!r} weighs pairs, but loss={loss!r} is a risk of its own; "
+            "use a pair loss such as 'logistic', or rank_weight=None"
+        )
+    return loss

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import naive_rank_weights
@@ -34,10 +34,13 @@ def graded(draw, most=12):
     return judgments
 
 
-@given(st.data(), st.sampled_from(RULES), st.sampled_from(sorted(LOSSES)),
-       st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
-@settings(max_examples=300)
-def test_sums_equal_enumeration(data, rule, name, balance):
+@pytest.mark.parametrize("few", [0, 16])
+@given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)),
+       balance=st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sums_equal_enumeration(monkeypatch, few, data, rule, name, balance):
+    """By sums for every grade, and (if 0 grades are few) by trees."""
+    monkeypatch.setattr("precede.risks.rank_weights.FEW", few)
     judgments, loss = data.draw(graded()), LOSSES[name]
     scores = data.draw(strategies.scores(len(judgments), data.draw(st.sampled_from([2.0, 150.0]))))
     risk = PairRisk(loss, balance=balance, rank_weight=rule)
@@ -56,7 +59,7 @@ def test_sums_equal_enumeration(data, rule, name, balance):
 
 
 @given(st.data(), st.sampled_from(RULES), st.sampled_from(sorted(LOSSES)))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, name):
     judgments, loss = data.draw(graded()), LOSSES[name]
     before, now = (data.draw(strategies.scores(len(judgments), 4.0)) for _ in range(2))
@@ -72,9 +75,6 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, n
     np.testing.assert_allclose(bound.to_rows(state.pull), pull / mass, rtol=1e-9, atol=1e-10)
     pairs = naive_rank_weights.weighted_pairs(judgments, rank_weight(rule), before)
     total = sum(weight for *_, weight in pairs)
-    np.testing.assert_allclose(
-        np.exp(bound.log_mean_payment(state.log_value)), value / total, rtol=1e-9
-    )
     totals = np.zeros(len(judgments))
     for i, k, weight in pairs:
         totals[[i, k]] += weight
@@ -84,7 +84,7 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, n
 
 
 @given(st.data(), st.sampled_from(RULES), st.sampled_from(["exponential", "logistic"]))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_masses_equal_enumeration(data, rule, name):
     judgments = data.draw(graded())
     scores = data.draw(strategies.scores(len(judgments), 4.0))

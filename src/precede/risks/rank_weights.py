@@ -12,7 +12,7 @@ a Fenwick tree: O(n log(grades)) for a sorted list.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
-from precede.engine.exact import exact_sum, exact_sums, log_total
+from precede.engine.exact import exact_sums, log_total
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -39,6 +39,8 @@ __all__ = [
 LONG = 1 << 12
 # Scores of a query further apart than this have products of exponentials beyond floats.
 WIDEST = 600.0
+# With up to so many grades sums by grade are quicker than trees.
+FEW = 16
 
 Gain = str | Sequence[float] | Callable[[Floats], Any]
 Discount = str | Callable[[Floats], Any] | None
@@ -227,7 +229,6 @@ class RoundWeights:
     ends : for every position of `order`, where the run of equal scores that it is in ends
     discount, tied : mean discount of the ranks a place shares, and what ties add; per place
     plain, factor : one number per query
-    total : weight of all pairs
     """
 
     scores: Floats
@@ -237,7 +238,6 @@ class RoundWeights:
     tied: Floats
     plain: Floats
     factor: Floats
-    total: float
 
 
 class RankWeights:
@@ -271,6 +271,7 @@ class RankWeights:
         self._scale = np.ones(sizes.size)
         if rule.by_ideal and not balanced and not self.flat:
             self._scale = 1.0 / self._ideals(sizes)
+        self.level_gain = self.gain[arrangement.level_start[:-1]]
         self.plain_totals = _by_query(0.5 * pair_totals(arrangement)[:count], self.first)
 
     def _ideals(self, sizes: Integers) -> Floats:
@@ -299,31 +300,41 @@ class RankWeights:
             _ranks_of_queries, queries, self.first, kept, self.by_rank, order, ends, discount,
             tied, small=self.small,
         )  # fmt: skip
-        unit = RoundWeights(kept, order, ends, discount, tied, np.zeros(queries), self._scale, 0.0)
-        up, _ = self.meet(unit, places.weight, places.outer, losers=False)
-        raw = _by_query(up, self.first)
-        mean = raw / self.plain_totals
+        blend, scale = float(self.rule.blend), self._scale
+        plain, factor = np.zeros(queries), (1.0 - blend) * scale
+        found = RoundWeights(kept, order, ends, discount, tied, plain, factor)
+        if not self.balanced and blend == 0:
+            return found
+        unit = replace(found, factor=scale)
+        mean = _by_query(self.meet(unit, places.weight, places.outer)[0], self.first)
+        mean /= self.plain_totals
         if not self.balanced:
-            plain, factor = self.rule.blend * mean, (1.0 - self.rule.blend) * self._scale
-        else:
-            inverse = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0)
-            plain = np.full(queries, float(self.rule.blend))
-            factor = (1.0 - self.rule.blend) * inverse
-        total = exact_sum(plain * self.plain_totals + factor / self._scale * raw, self.workers)
-        return RoundWeights(kept, order, ends, discount, tied, plain, factor, total)
+            return replace(found, plain=blend * mean)
+        inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
+        return replace(found, plain=np.full(queries, blend), factor=inverse * scale)
 
     def meet(
-        self, weights: RoundWeights, winner: Floats, loser: Floats, *, losers: bool = True
-    ) -> tuple[Floats, Floats]:
-        """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k."""
-        graded = self.arrangement.n_graded
-        up, down = np.zeros(graded), np.zeros(graded)
+        self, weights: RoundWeights, winner: Floats, loser: Floats, *, losers: bool = False,
+        apart: Bytes | None = None,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
+
+        The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each place,
+        only pairs of two different numbers count.
+        """
+        order, queries = weights.order, self.first.size - 1
+        up, down = np.zeros(order.size), np.zeros(order.size)
+        sides = np.zeros(1, np.uint8) if apart is None else apart[order]
+        arrays = [each[order] for each in (self.level, weights.discount, winner, loser)]
+        few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
         self.workers.run(
-            _meet_in_queries, self.first.size - 1, self.first, weights.order, weights.ends,
-            self.level, self.gain, weights.discount, weights.tied, weights.plain, weights.factor,
-            self.flat, winner, loser, losers, up, down, small=self.small,
+            _meet_in_queries if few else _meet_many_levels, queries, self.first, weights.ends,
+            self.arrangement.query_start, self.level_gain, weights.tied[order], weights.plain,
+            weights.factor, self.flat, *arrays, sides, losers, up, down, small=self.small,
         )  # fmt: skip
-        return up, down
+        found = np.empty((2, order.size))
+        found[:, order] = up, down
+        return found[0], found[1]
 
 
 def _by_query(values: Floats, first: Integers) -> Floats:
@@ -359,14 +370,11 @@ class RankWeightedRisk(BoundLossRisk):
         """Weight of the pairs that every place takes part in, in this round."""
         found = np.zeros(self.arrangement.n_places)
         places = self.arrangement
-        up, down = self.weights.meet(self.at(state.scores), places.weight, places.outer)
+        up, down = self.weights.meet(
+            self.at(state.scores), places.weight, places.outer, losers=True
+        )
         found[: places.n_graded] = up + down
         return found
-
-    def log_mean_payment(self, log_value: float) -> float:
-        """Logarithm of the mean loss of a pair, by the weights of the round."""
-        total = self.arrangement.total if self._round is None else self._round.total
-        return log_value - float(np.log(total)) if total > 0 else log_value
 
 
 class RankedExponentialRisk(RankWeightedRisk):
@@ -385,7 +393,7 @@ class RankedExponentialRisk(RankWeightedRisk):
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
         weights, places = self.at(scores), self.arrangement
-        up, down, lift, log_query = self._sums(weights, scores, places.weight, places.outer)
+        up, down, lift, log_query = self._sums(weights, scores)
         log_value = log_total(log_query, self.workers)
         pull, parts = np.zeros(places.n_places), np.zeros((2, places.n_places))
         if log_value == -np.inf:  # no pair has any weight
@@ -397,13 +405,14 @@ class RankedExponentialRisk(RankWeightedRisk):
         return State(scores, log_value, log_mass, pull, (weights, parts))
 
     def _sums(
-        self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats
+        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Sums over pairs of every place, as winner and as loser, and of every query.
 
         Those of a place are relative to exp(lift) of its query, the third array; those of
-        queries are logarithms.
+        queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only.
         """
+        winner, loser = self.arrangement.weight, self.arrangement.outer
         first, graded = self.weights.first, self.arrangement.n_graded
         margin = self.rate * scores[:graded]
         if not graded:
@@ -415,13 +424,17 @@ class RankedExponentialRisk(RankWeightedRisk):
         wide = high - low > WIDEST
         at = margin - np.repeat(0.5 * (low + high), np.diff(first))
         term = np.exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
-        up, down = self.weights.meet(weights, winner[:graded] / term, loser[:graded] * term)
+        up, down = self.weights.meet(
+            weights, winner[:graded] / term, loser[:graded] * term, losers=apart is None,
+            apart=apart,
+        )  # fmt: skip
         lift = np.zeros(wide.size)
         if wide.any():
             _meet_far_apart(
                 np.flatnonzero(wide), first, self.weights.level, margin, weights.scores,
                 self.weights.gain, weights.discount, weights.tied, weights.plain, weights.factor,
-                self.weights.flat, winner, loser, up, down, lift,
+                self.weights.flat, winner, loser,
+                np.zeros(0, np.uint8) if apart is None else apart, up, down, lift,
             )  # fmt: skip
         with np.errstate(divide="ignore"):
             return up, down, lift, np.log(_by_query(up, first)) + lift
@@ -441,14 +454,10 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        weights, places = state.parts[0], self.arrangement
-        shares = []
-        for above in (1, 0):
-            winner = np.where(values == above, places.weight, 0.0)
-            loser = np.where(values == above, 0.0, places.outer)
-            up, _, lift, _ = self._sums(weights, state.scores, winner, loser)
-            shares.append(up * self._share(lift, state.log_value))
-        right, wrong = exact_sums(shares, self.workers)
+        up, _, lift, _ = self._sums(state.parts[0], state.scores, values)
+        up *= self._share(lift, state.log_value)
+        above = values[: up.size] == 1
+        right, wrong = exact_sums([up[above], up[~above]], self.workers)
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
@@ -539,51 +548,73 @@ def _meeting(
     return plain * one + factor * max(sign * apart, 0.0)
 
 
+# Below, arrays of items are in ranking order. `sides` is empty but for one entry where all pairs
+# count; otherwise pairs of items of two different sides do.
+
+
 @njit(cache=True, nogil=True)
 def _meet_in_queries(
-    low: int, high: int, first: Integers, order: Integers, ends: Integers, level: Integers,
-    gain: Floats, discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
-    winner: Floats, loser: Floats, losers: bool, up: Floats, down: Floats,
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
+    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
+    losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
-    """Sums of w_ik·winner_i·loser_k for every place as winner and, if asked for, as loser."""
+    """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below."""
+    most = 0
+    for query in range(low, high):
+        most = max(most, query_start[query + 1] - query_start[query])
+    above = np.empty((2, most, 2))  # of losers, by side: sums of loser_k and loser_k·D_k
+    beyond = np.empty((most, 2))  # of winners
     for query in range(low, high):
         start, end = first[query], first[query + 1]
-        levels = level[end - 1] + 1
-        lower, higher = np.zeros((levels + 1, 4)), np.zeros((levels + 1, 4))
-        for direction in (1.0, -1.0):
-            lower[:, :] = 0.0
-            higher[:, :] = 0.0
+        bottom = query_start[query]
+        gain = level_gain[bottom : query_start[query + 1]]
+        for direction in (1, -1):
+            above[:, :, :] = 0.0
+            beyond[:, :] = 0.0
             position = start if direction > 0 else end - 1
             while start <= position < end:
-                # A run of equal scores: those seen so far are above it, or below it.
+                # A run of equal scores: what was seen so far is above it, or below it.
                 one, other = position, ends[position]
                 if direction < 0:
                     one, other = _first_of_run(ends, start, position), position + 1
-                for each in range(one, other):
-                    place = order[each]
-                    up[place] += winner[place] * _meeting(
-                        lower, level[place], gain[place], discount[place], 1.0, -direction,
-                        plain[query], factor[query], flat,
+                for i in range(one, other):
+                    look = 1 - sides[i] if sides.size > 1 else 0
+                    up[i] += winner[i] * _met(
+                        above[look], 0, level[i], gain, level[i], discount[i], direction, flat,
+                        plain[query], factor[query],
                     )  # fmt: skip
                     if losers:
-                        down[place] += loser[place] * _meeting(
-                            higher, levels - 1 - level[place], gain[place], discount[place], -1.0,
-                            -direction, plain[query], factor[query], flat,
+                        down[i] += loser[i] * _met(
+                            beyond, level[i] + 1, gain.size, gain, level[i], discount[i],
+                            direction, flat, plain[query], factor[query],
                         )  # fmt: skip
                 if direction > 0 and other - one > 1:
                     _meet_tied(
-                        one, other, order, level, levels, gain, tied[order[one]] + flat,
-                        plain[query], factor[query], winner, loser, losers, up, down,
+                        one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                        winner, loser, sides, losers, up, down,
                     )  # fmt: skip
-                for each in range(one, other):
-                    place = order[each]
-                    _insert(lower, level[place], loser[place], gain[place], discount[place])
-                    if losers:
-                        _insert(
-                            higher, levels - 1 - level[place], winner[place], gain[place],
-                            discount[place],
-                        )  # fmt: skip
+                for i in range(one, other):
+                    side = sides[i] if sides.size > 1 else 0
+                    above[side, level[i], 0] += loser[i]
+                    above[side, level[i], 1] += loser[i] * discount[i]
+                    beyond[level[i], 0] += winner[i]
+                    beyond[level[i], 1] += winner[i] * discount[i]
                 position = other if direction > 0 else one - 1
+
+
+@njit(cache=True, nogil=True)
+def _met(
+    sums: Floats, lowest: Integer, highest: Integer, gain: Floats, own: Integer, discount: float,
+    direction: int, flat: float, plain: float, factor: float,
+) -> float:  # fmt: skip
+    """Sum of the weights of an item with those of the levels lowest..highest."""
+    apart, one = 0.0, 0.0
+    for level in range(lowest, highest):
+        gap = direction * (sums[level, 1] - discount * sums[level, 0])
+        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[level, 0])
+        one += sums[level, 0]
+    return plain * one + factor * apart
 
 
 @njit(cache=True, nogil=True)
@@ -596,50 +627,96 @@ def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _meet_many_levels(
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
+    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
+    losers: bool, up: Floats, down: Floats,
+) -> None:  # fmt: skip
+    """As `_meet_in_queries`, with the sums in Fenwick trees over the grades."""
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        gain = level_gain[query_start[query] : query_start[query + 1]]
+        above, beyond = np.empty((2, gain.size + 1, 4)), np.empty((gain.size + 1, 4))
+        for direction in (1.0, -1.0):
+            above[:, :, :] = 0.0
+            beyond[:, :] = 0.0
+            position = start if direction > 0 else end - 1
+            while start <= position < end:
+                one, other = position, ends[position]
+                if direction < 0:
+                    one, other = _first_of_run(ends, start, position), position + 1
+                for i in range(one, other):
+                    look = 1 - sides[i] if sides.size > 1 else 0
+                    up[i] += winner[i] * _meeting(
+                        above[look], level[i], gain[level[i]], discount[i], 1.0, -direction,
+                        plain[query], factor[query], flat,
+                    )  # fmt: skip
+                    if losers:
+                        down[i] += loser[i] * _meeting(
+                            beyond, gain.size - 1 - level[i], gain[level[i]], discount[i], -1.0,
+                            -direction, plain[query], factor[query], flat,
+                        )  # fmt: skip
+                if direction > 0 and other - one > 1:
+                    _meet_tied(
+                        one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                        winner, loser, sides, losers, up, down,
+                    )  # fmt: skip
+                for i in range(one, other):
+                    side = sides[i] if sides.size > 1 else 0
+                    own, reverse = level[i], gain.size - 1 - level[i]
+                    _insert(above[side], own, loser[i], gain[own], discount[i])
+                    if losers:
+                        _insert(beyond, reverse, winner[i], gain[own], discount[i])
+                position = other if direction > 0 else one - 1
+
+
+@njit(cache=True, nogil=True)
 def _meet_tied(
-    one: int, other: int, order: Integers, level: Integers, levels: int, gain: Floats,
-    apart: float, plain: float, factor: float, winner: Floats, loser: Floats, losers: bool,
-    up: Floats, down: Floats,
+    one: int, other: int, level: Integers, gain: Floats, apart: float, plain: float,
+    factor: float, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
+    down: Floats,
 ) -> None:  # fmt: skip
     """Meetings inside a run of equal scores, all `apart` the same.
 
-    Short runs are enumerated: trees as large as the number of grades would cost more.
+    Short runs are enumerated: sums as many as there are grades would cost more.
     """
     count = other - one
-    if count * count <= 64 * levels:
-        for each in range(one, other):
-            i = order[each]
-            for another in range(one, other):
-                k = order[another]
-                if level[k] < level[i]:
-                    met = plain + factor * (gain[i] - gain[k]) * apart
+    if count * count <= 16 * gain.size:
+        for i in range(one, other):
+            for k in range(one, other):
+                if level[k] < level[i] and (sides.size == 1 or sides[k] != sides[i]):
+                    met = plain + factor * (gain[level[i]] - gain[level[k]]) * apart
                     up[i] += winner[i] * loser[k] * met
-                    if losers:
-                        down[k] += winner[i] * loser[k] * met
+                    down[k] += winner[i] * loser[k] * met
         return
-    lower, higher = np.zeros((levels + 1, 4)), np.zeros((levels + 1, 4))
-    for each in range(one, other):
-        place = order[each]
-        _insert(lower, level[place], loser[place], gain[place], 0.0)
+    # Sums over all lower levels, or all higher ones, of 1 and G.
+    lower, higher = np.zeros((2, gain.size + 1, 2)), np.zeros((gain.size + 1, 2))
+    for i in range(one, other):
+        side = sides[i] if sides.size > 1 else 0
+        lower[side, level[i] + 1, 0] += loser[i]
+        lower[side, level[i] + 1, 1] += loser[i] * gain[level[i]]
+        higher[level[i], 0] += winner[i]
+        higher[level[i], 1] += winner[i] * gain[level[i]]
+    for each in range(1, gain.size + 1):
+        lower[:, each] += lower[:, each - 1]
+        higher[gain.size - each] += higher[gain.size - each + 1]
+    for i in range(one, other):
+        look, own = 1 - sides[i] if sides.size > 1 else 0, level[i]
+        sums = lower[look, own]
+        met = factor * apart * (gain[own] * sums[0] - sums[1])
+        up[i] += winner[i] * (plain * sums[0] + max(met, 0.0))
         if losers:
-            _insert(higher, levels - 1 - level[place], winner[place], gain[place], 0.0)
-    for each in range(one, other):
-        place = order[each]
-        up[place] += winner[place] * _meeting(
-            lower, level[place], gain[place], 0.0, 1.0, 1.0, plain, factor, apart
-        )
-        if losers:
-            down[place] += loser[place] * _meeting(
-                higher, levels - 1 - level[place], gain[place], 0.0, -1.0, 1.0, plain, factor,
-                apart,
-            )  # fmt: skip
+            sums = higher[own + 1]
+            met = factor * apart * (sums[1] - gain[own] * sums[0])
+            down[i] += loser[i] * (plain * sums[0] + max(met, 0.0))
 
 
 @njit(cache=True, nogil=True)
 def _meet_far_apart(
     queries: Integers, first: Integers, level: Integers, margin: Floats, ranked: Floats,
     gain: Floats, discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
-    winner: Floats, loser: Floats, up: Floats, down: Floats, lift: Floats,
+    winner: Floats, loser: Floats, sides: Bytes, up: Floats, down: Floats, lift: Floats,
 ) -> None:  # fmt: skip
     """Pairs of queries with exponentials beyond floats, one by one, relative to the largest."""
     for query in queries:
@@ -652,6 +729,8 @@ def _meet_far_apart(
                 for k in range(start, i):
                     if level[k] == level[i]:
                         break
+                    if sides.size and sides[k] == sides[i]:
+                        continue
                     apart = flat + abs(discount[i] - discount[k])
                     if ranked[i] == ranked[k]:
                         apart += tied[i]

@@ -7,7 +7,21 @@ from hypothesis import strategies as st
 
 import naive_rank_weights
 import strategies
-from precede import Judgments, PairRisk, SquaredHinge
+from precede import (
+    BoostedRanker,
+    Judgments,
+    PairRisk,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    SquaredHinge,
+    write_table,
+)
+from precede.boosting.coordinate_descent import CoordinateDescent
+from precede.boosting.history import History, Rounds
+from precede.datasets import search_results
+from precede.engine.training import Training
+from precede.engine.workers import Workers
 from precede.losses import pair_loss
 from precede.risks.rank_weights import RankWeight, rank_weight
 
@@ -230,3 +244,94 @@ def test_own_gains_and_discounts():
     ):
         value = PairRisk("logistic", rank_weight=rule).value(judgments, scores)
         np.testing.assert_allclose(value, by_name, rtol=1e-14)
+
+
+# -- fits ------------------------------------------------------------------------------------
+
+FITS = {
+    "trees": lambda **more: BoostedRanker(rank_weight="ndcg@5", num_leaves=5, **more),
+    "trees with a line search": lambda **more: BoostedRanker(
+        rank_weight="ndcg", num_leaves=5, line_search=True, balance="pairs", **more
+    ),
+    "bound": lambda **more: BoostedRanker(
+        rank_weight="gap", num_leaves=5, hessian="bound", targets="average", **more
+    ),
+    "QBRank": lambda **more: QBRank(rank_weight="ndcg@5", num_leaves=5, **more),
+    "stumps": lambda **more: RankBoost(rank_weight="ndcg", **more),
+    "features": lambda **more: RankBoost(
+        rank_weight="precision@5", rankers="features", step="bound", **more
+    ),
+    "columns": lambda **more: PushRanker(rank_weight="ndcg", price=1, rankers="columns", **more),
+}
+
+
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize("name", sorted(FITS))
+def test_fits_have_the_same_bits_for_any_threads_order_checkpoint_and_disk(name, tmp_path):
+    sample = search_results(25, features=6, informative=4, per_query=40, random_state=0)
+    ranker = FITS[name]
+    model = ranker(n_estimators=8).fit(sample.X, sample.y, qid=sample.qid)
+    assert len(model.ensemble_) == 8
+    assert model.score(sample.X, sample.y, sample.qid) > 0.6
+    expected, risk = model.predict(sample.X), model.history_["log_risk"]
+    rows = np.random.default_rng(1).permutation(sample.y.size)
+    mixed = ranker(n_estimators=8, n_jobs=2)
+    mixed.fit(sample.X[rows], sample.y[rows], qid=sample.qid[rows])
+    np.testing.assert_array_equal(mixed.predict(sample.X), expected)
+    np.testing.assert_array_equal(mixed.history_["log_risk"], risk)
+    path = tmp_path / "rounds.json"
+    ranker(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid, checkpoint=path)
+    resumed = ranker(n_estimators=8).fit(sample.X, sample.y, qid=sample.qid, checkpoint=path)
+    np.testing.assert_array_equal(resumed.predict(sample.X), expected)
+    np.testing.assert_array_equal(resumed.history_["log_risk"], risk)
+    warm = ranker(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid)
+    warm.set_params(warm_start=True, n_estimators=8).fit(sample.X, sample.y, qid=sample.qid)
+    np.testing.assert_array_equal(warm.predict(sample.X), expected)
+    table = write_table(tmp_path / "table", [(sample.X, sample.y, sample.qid)])
+    np.testing.assert_array_equal(ranker(n_estimators=8).fit(table).predict(sample.X), expected)
+
+
+def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
+    sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
+    whole = RankBoost(rank_weight="ndcg", n_estimators=3)
+    whole.fit(sample.X, sample.y, qid=sample.qid)
+    training = Training.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="pairs", max_bins=255, workers=Workers(1)
+    )
+    method = CoordinateDescent(whole.plan(Rounds(9)), training)
+    history = History()
+    for _ in range(3):
+        history.append(**method.advance().columns)
+    before = method.state
+    method._add(method.ensemble.rankers[0], 1.0, method.ensemble.rankers[0].on(training.table))
+    method._moving = True
+    method.interrupt(history)
+    assert method.state.log_value == before.log_value
+    np.testing.assert_array_equal(method.state.pull, before.pull)
+
+
+def test_a_line_search_never_raises_the_risk_of_its_round():
+    sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
+    model = BoostedRanker(rank_weight="ndcg@3", line_search=True, num_leaves=4, n_estimators=10)
+    training = Training.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="items", max_bins=255, workers=Workers(1)
+    )
+    model.fit(sample.X, sample.y, qid=sample.qid)
+    method = CoordinateDescent(model.plan(Rounds(9)), training)
+    for _ in range(9):
+        method.risk.begin_round(method.scores)
+        before = method.risk.state(method.scores).log_value
+        method.advance()
+        assert method.state.log_value <= before
+
+
+def test_estimators_refuse_what_has_no_weights_by_rank():
+    X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
+    for ranker, message in [
+        (RankBoost(rank_weight="ndcg", select="decrease"), "select='slope'"),
+        (PushRanker(rank_weight="ndcg"), "price=1"),
+        (BoostedRanker(rank_weight="dcg"), "rank_weight='dcg' is unknown"),
+        (BoostedRanker(rank_weight="ndcg", loss="hinge"), "Hinge"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ranker.fit(X, y)

@@ -169,8 +169,11 @@ class BoostedRanker(TreeLearner, BaseRanker):
 
     Parameters
     ----------
-    loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss or ScoreRisk
-        The pair loss l; or a whole risk written by hand, with `price` and `balance` unused.
+    loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss, or {"softmax", \
+"xendcg", "query_rmse"}, or ScoreRisk
+        The pair loss l; or a loss of whole lists (`precede.risks.listwise.ListRisk`), of which
+        `balance` says how queries weigh; or a risk written by hand, with `price` and `balance`
+        unused.
     price : number p for ``u^p``, "linear", "exp" or Price
         The price g that a loser pays; above "linear" it pushes the highest losers down.
     balance : {"items", "queries", "pairs"}

@@ -67,7 +67,7 @@ def measured(rows, repeats):
     fits |= {name: lambda X, y, own=own: ours(X, y, **own) for name, own in OURS.items()}
     small = cross_section(300, 99)
     found = {}
-    for name, fit in fits.items():
+    for fit in fits.values():
         fit(*small[:2])  # compiles
     for seed in range(repeats):
         X, y, test, truth = cross_section(rows, seed)

@@ -229,6 +229,7 @@ class RoundWeights:
     ends : for every position of `order`, where the run of equal scores that it is in ends
     discount, tied : mean discount of the ranks a place shares, and what ties add; per place
     plain, factor : one number per query
+    ranked : levels, discounts and `tied` in the order of `order`
     """
 
     scores: Floats
@@ -238,6 +239,7 @@ class RoundWeights:
     tied: Floats
     plain: Floats
     factor: Floats
+    ranked: tuple[Integers, Floats, Floats]
 
 
 class RankWeights:
@@ -302,7 +304,8 @@ class RankWeights:
         )  # fmt: skip
         blend, scale = float(self.rule.blend), self._scale
         plain, factor = np.zeros(queries), (1.0 - blend) * scale
-        found = RoundWeights(kept, order, ends, discount, tied, plain, factor)
+        ranked = self.level[order], discount[order], tied[order]
+        found = RoundWeights(kept, order, ends, discount, tied, plain, factor, ranked)
         if not self.balanced and blend == 0:
             return found
         unit = replace(found, factor=scale)
@@ -323,17 +326,21 @@ class RankWeights:
         only pairs of two different numbers count.
         """
         order, queries = weights.order, self.first.size - 1
-        up, down = np.zeros(order.size), np.zeros(order.size)
         sides = np.zeros(1, np.uint8) if apart is None else apart[order]
-        arrays = [each[order] for each in (self.level, weights.discount, winner, loser)]
+        level, discount, tied = weights.ranked
+        # From the top down and from the bottom up: two threads can share a single list.
+        up, down = np.zeros((2, order.size)), np.zeros((2, order.size if losers else 0))
         few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
         self.workers.run(
-            _meet_in_queries if few else _meet_many_levels, queries, self.first, weights.ends,
-            self.arrangement.query_start, self.level_gain, weights.tied[order], weights.plain,
-            weights.factor, self.flat, *arrays, sides, losers, up, down, small=self.small,
+            _meet_in_queries if few else _meet_many_levels, 2 * queries, self.first, weights.ends,
+            self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
+            self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
+            small=self.small,
         )  # fmt: skip
         found = np.empty((2, order.size))
-        found[:, order] = up, down
+        found[0, order] = up[0] + up[1]
+        if losers:
+            found[1, order] = down[0] + down[1]
         return found[0], found[1]
 
 
@@ -560,47 +567,46 @@ def _meet_in_queries(
     losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below."""
-    most = 0
-    for query in range(low, high):
-        most = max(most, query_start[query + 1] - query_start[query])
+    queries = first.size - 1
+    most = np.diff(query_start).max()
     above = np.empty((2, most, 2))  # of losers, by side: sums of loser_k and loser_k·D_k
     beyond = np.empty((most, 2))  # of winners
-    for query in range(low, high):
+    for task in range(low, high):
+        query, way = task % queries, task // queries
+        direction = 1 - 2 * way
         start, end = first[query], first[query + 1]
-        bottom = query_start[query]
-        gain = level_gain[bottom : query_start[query + 1]]
-        for direction in (1, -1):
-            above[:, :, :] = 0.0
-            beyond[:, :] = 0.0
-            position = start if direction > 0 else end - 1
-            while start <= position < end:
-                # A run of equal scores: what was seen so far is above it, or below it.
-                one, other = position, ends[position]
-                if direction < 0:
-                    one, other = _first_of_run(ends, start, position), position + 1
-                for i in range(one, other):
-                    look = 1 - sides[i] if sides.size > 1 else 0
-                    up[i] += winner[i] * _met(
-                        above[look], 0, level[i], gain, level[i], discount[i], direction, flat,
-                        plain[query], factor[query],
+        gain = level_gain[query_start[query] : query_start[query + 1]]
+        above[:, :, :] = 0.0
+        beyond[:, :] = 0.0
+        position = start if direction > 0 else end - 1
+        while start <= position < end:
+            # A run of equal scores: what was seen so far is above it, or below it.
+            one, other = position, ends[position]
+            if direction < 0:
+                one, other = _first_of_run(ends, start, position), position + 1
+            for i in range(one, other):
+                look = 1 - sides[i] if sides.size > 1 else 0
+                up[way, i] += winner[i] * _met(
+                    above[look], 0, level[i], gain, level[i], discount[i], direction, flat,
+                    plain[query], factor[query],
+                )  # fmt: skip
+                if losers:
+                    down[way, i] += loser[i] * _met(
+                        beyond, level[i] + 1, gain.size, gain, level[i], discount[i],
+                        direction, flat, plain[query], factor[query],
                     )  # fmt: skip
-                    if losers:
-                        down[i] += loser[i] * _met(
-                            beyond, level[i] + 1, gain.size, gain, level[i], discount[i],
-                            direction, flat, plain[query], factor[query],
-                        )  # fmt: skip
-                if direction > 0 and other - one > 1:
-                    _meet_tied(
-                        one, other, level, gain, tied[one] + flat, plain[query], factor[query],
-                        winner, loser, sides, losers, up, down,
-                    )  # fmt: skip
-                for i in range(one, other):
-                    side = sides[i] if sides.size > 1 else 0
-                    above[side, level[i], 0] += loser[i]
-                    above[side, level[i], 1] += loser[i] * discount[i]
-                    beyond[level[i], 0] += winner[i]
-                    beyond[level[i], 1] += winner[i] * discount[i]
-                position = other if direction > 0 else one - 1
+            if direction > 0 and other - one > 1:
+                _meet_tied(
+                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                    winner, loser, sides, losers, up[0], down[0],
+                )  # fmt: skip
+            for i in range(one, other):
+                side = sides[i] if sides.size > 1 else 0
+                above[side, level[i], 0] += loser[i]
+                above[side, level[i], 1] += loser[i] * discount[i]
+                beyond[level[i], 0] += winner[i]
+                beyond[level[i], 1] += winner[i] * discount[i]
+            position = other if direction > 0 else one - 1
 
 
 @njit(cache=True, nogil=True)
@@ -634,41 +640,41 @@ def _meet_many_levels(
     losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """As `_meet_in_queries`, with the sums in Fenwick trees over the grades."""
-    for query in range(low, high):
+    queries = first.size - 1
+    for task in range(low, high):
+        query, way = task % queries, task // queries
+        direction = 1.0 - 2.0 * way
         start, end = first[query], first[query + 1]
         gain = level_gain[query_start[query] : query_start[query + 1]]
-        above, beyond = np.empty((2, gain.size + 1, 4)), np.empty((gain.size + 1, 4))
-        for direction in (1.0, -1.0):
-            above[:, :, :] = 0.0
-            beyond[:, :] = 0.0
-            position = start if direction > 0 else end - 1
-            while start <= position < end:
-                one, other = position, ends[position]
-                if direction < 0:
-                    one, other = _first_of_run(ends, start, position), position + 1
-                for i in range(one, other):
-                    look = 1 - sides[i] if sides.size > 1 else 0
-                    up[i] += winner[i] * _meeting(
-                        above[look], level[i], gain[level[i]], discount[i], 1.0, -direction,
-                        plain[query], factor[query], flat,
+        above, beyond = np.zeros((2, gain.size + 1, 4)), np.zeros((gain.size + 1, 4))
+        position = start if direction > 0 else end - 1
+        while start <= position < end:
+            one, other = position, ends[position]
+            if direction < 0:
+                one, other = _first_of_run(ends, start, position), position + 1
+            for i in range(one, other):
+                look = 1 - sides[i] if sides.size > 1 else 0
+                up[way, i] += winner[i] * _meeting(
+                    above[look], level[i], gain[level[i]], discount[i], 1.0, -direction,
+                    plain[query], factor[query], flat,
+                )  # fmt: skip
+                if losers:
+                    down[way, i] += loser[i] * _meeting(
+                        beyond, gain.size - 1 - level[i], gain[level[i]], discount[i], -1.0,
+                        -direction, plain[query], factor[query], flat,
                     )  # fmt: skip
-                    if losers:
-                        down[i] += loser[i] * _meeting(
-                            beyond, gain.size - 1 - level[i], gain[level[i]], discount[i], -1.0,
-                            -direction, plain[query], factor[query], flat,
-                        )  # fmt: skip
-                if direction > 0 and other - one > 1:
-                    _meet_tied(
-                        one, other, level, gain, tied[one] + flat, plain[query], factor[query],
-                        winner, loser, sides, losers, up, down,
-                    )  # fmt: skip
-                for i in range(one, other):
-                    side = sides[i] if sides.size > 1 else 0
-                    own, reverse = level[i], gain.size - 1 - level[i]
-                    _insert(above[side], own, loser[i], gain[own], discount[i])
-                    if losers:
-                        _insert(beyond, reverse, winner[i], gain[own], discount[i])
-                position = other if direction > 0 else one - 1
+            if direction > 0 and other - one > 1:
+                _meet_tied(
+                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                    winner, loser, sides, losers, up[0], down[0],
+                )  # fmt: skip
+            for i in range(one, other):
+                side = sides[i] if sides.size > 1 else 0
+                own, reverse = level[i], gain.size - 1 - level[i]
+                _insert(above[side], own, loser[i], gain[own], discount[i])
+                if losers:
+                    _insert(beyond, reverse, winner[i], gain[own], discount[i])
+            position = other if direction > 0 else one - 1
 
 
 @njit(cache=True, nogil=True)
@@ -688,7 +694,8 @@ def _meet_tied(
                 if level[k] < level[i] and (sides.size == 1 or sides[k] != sides[i]):
                     met = plain + factor * (gain[level[i]] - gain[level[k]]) * apart
                     up[i] += winner[i] * loser[k] * met
-                    down[k] += winner[i] * loser[k] * met
+                    if losers:
+                        down[k] += winner[i] * loser[k] * met
         return
     # Sums over all lower levels, or all higher ones, of 1 and G.
     lower, higher = np.zeros((2, gain.size + 1, 2)), np.zeros((gain.size + 1, 2))

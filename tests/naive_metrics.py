@@ -7,7 +7,7 @@ tied items, by listing the orders. None stands for a query without a value.
 
 import itertools
 import math
-from statistics import fmean
+from statistics import correlation, fmean
 
 DEFAULTS = {
     "gains": "exp",
@@ -33,6 +33,8 @@ def value(name, grades, scores, **conventions):
         return None
     if base == "precision_at_percent":
         return precision_at_percent(grades, scores, float(cutoff), c["ties"])
+    if base == "spearman":
+        return spearman(grades, scores)
     lists = [read(base, cutoff, order, grades, c) for order in orders(grades, scores, c["ties"])]
     return fmean(lists)
 
@@ -84,7 +86,7 @@ def degenerate(base, cutoff, grades, c):
         return n_relevant == 0
     if base in ("partial_auc", "positives_above_first_negative"):
         return n_relevant in (0, len(grades))
-    if base in ("precision_at_percent", "dcg"):
+    if base in ("precision_at_percent", "spearman", "dcg"):
         return base != "dcg" and len(set(grades)) == 1
     kind = [g >= c["relevant"] for g in grades] if base == "auc" else grades
     return weight_of_pairs(kind, c["weights"]) == 0
@@ -224,6 +226,16 @@ def precision_at_percent(grades, scores, percent, ties, qid=None):
     sure = [right for gap, right in pairs if gap > cut]
     shared = [right for gap, right in pairs if gap == cut]
     return (sum(sure) + (wanted - len(sure)) * fmean(shared)) / wanted
+
+
+def spearman(grades, scores):
+    """Correlation of ranks; equal numbers share the mean of their ranks."""
+
+    def mean_ranks(values):
+        return [fmean(r for r, v in enumerate(sorted(values)) if v == each) for each in values]
+
+    one, other = mean_ranks(grades), mean_ranks(scores)
+    return correlation(one, other) if len(set(other)) > 1 else 0.0
 
 
 READERS = {

@@ -37,7 +37,7 @@ NAMES = [
     "mrr@2", "err", "err@2", "precision@3", "precision@9", "precision@34%", "recall@2",
     "recall@1%", "auc", "pair_error", "pairwise_accuracy", "kendall_tau", "partial_auc@0.1",
     "partial_auc@0.35", "partial_auc@1", "positives_above_first_negative",
-    "precision_at_percent@1", "precision_at_percent@37.5", "precision_at_percent@100",
+    "precision_at_percent@1", "precision_at_percent@37.5", "precision_at_percent@100", "spearman",
 ]  # fmt: skip
 TIES = ("worst", "average", "order")
 
@@ -991,3 +991,19 @@ def test_what_is_no_metric_is_not_registered(change, told):
 def test_a_registered_metric_has_no_closed_form_of_ties(toy):
     with pytest.raises(ValueError, match=r"shame@3 is no mean over the orders.*ties='worst'"):
         evaluate([0, 1], [1, 1], metrics="shame@3", ties="average")
+
+
+@pytest.mark.parametrize("decimals", [0, 3])
+def test_spearman_is_that_of_scipy_and_has_intervals(decimals):
+    from scipy.stats import spearmanr
+
+    random = np.random.default_rng(5)
+    y, qid = random.normal(size=600).round(decimals), np.repeat(np.arange(20), 30)
+    scores = (y + random.normal(size=600)).round(decimals)
+    found = evaluate(y, scores, qid, metrics="spearman")
+    expected = [spearmanr(y[qid == q], scores[qid == q]).statistic for q in range(20)]
+    np.testing.assert_allclose(found.per_query["spearman"], expected, rtol=1e-12)
+    assert found.mean["spearman"] in found.interval("spearman")
+    assert evaluate([1, 2, 3], [7, 7, 7], metrics="spearman").mean["spearman"] == 0
+    with pytest.raises(ValueError, match="spearman is undefined"):
+        evaluate([1, 1], [1, 2], metrics="spearman")

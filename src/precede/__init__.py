@@ -40,6 +40,7 @@ _HOME = {
     "QBRank": "algorithms.qbrank",
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
+    "RankWeight": "risks.rank_weights",
     "Ranker": "rankers.base",
     "Report": "report.page",
     "ScoreRisk": "risks.score_risk",
@@ -135,6 +136,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.report.page import Report as Report
     from precede.risks.pair_risk import PairRisk as PairRisk
     from precede.risks.pointwise import PointRisk as PointRisk
+    from precede.risks.rank_weights import RankWeight as RankWeight
     from precede.risks.score_risk import ScoreRisk as ScoreRisk
 
 

@@ -45,7 +45,7 @@ __all__ = [
 
 # What the kernel computes: codes before _AUC read positions, the others compare items.
 _DCG, _PRECISION, _HITS, _AP, _RR, _ERR = range(6)
-_AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT = range(6, 13)
+_AUC, _PARTIAL_AUC, _TOP, _RIGHT, _WRONG, _TAU, _PERCENT, _RHO = range(6, 14)
 # Rows of the table of items, and columns of the table of metrics.
 _RANK, _GAIN, _CHANCE, _RELEVANT, _WEIGHT = range(5)
 _CODE, _K, _IS_PERCENT, _FILL, _ROW = range(5)
@@ -176,6 +176,7 @@ REGISTRY = {
             "recall", "share of the relevant items found", "relevant", _HITS, _CUT,
             divisor="relevant",
         ),
+        Definition("spearman", "Spearman's rank correlation", "pair", _RHO, divisor="defined"),
     )
 }  # fmt: skip
 
@@ -1113,6 +1114,8 @@ def _read_pairs(
     if code == _TOP:
         return _positives_above(relevant, blocks, 1.0)
     ranks = ranked[int(row[_ROW]) if code == _AUC else _RANK].astype(np.intp)
+    if code == _RHO:
+        return _rank_correlation(scores, ranks)
     if code == _PERCENT:
         return _right_share(scores, ranks, np.array([0, ranks.size]), row[_K], ties)
     right, wrong = _split_pairs(scores, ranks, ranked[_WEIGHT], _LEAST if ties == 1 else 0.0)
@@ -1120,6 +1123,32 @@ def _read_pairs(
         return right - wrong
     tied = max(0.0, total - right - wrong) if ties == 1 else 0.0
     return (wrong if code == _WRONG else right) + 0.5 * tied
+
+
+@njit(cache=True, nogil=True)
+def _rank_correlation(scores: Floats, ranks: Integers) -> float:
+    """Return the correlation of mean ranks of falling scores and of grades; 0 without a spread."""
+    size, middle = ranks.size, 0.5 * (ranks.size - 1)
+    below = np.zeros(ranks.max() + 2)
+    for rank in ranks:
+        below[rank + 1] += 1.0
+    for rank in range(1, below.size):
+        below[rank] += below[rank - 1]
+    product, of_scores, of_grades = 0.0, 0.0, 0.0
+    first = 0
+    while first < size:
+        last = first + 1
+        while last < size and scores[last] == scores[first]:
+            last += 1
+        up = middle - 0.5 * (first + last - 1)
+        for i in range(first, last):
+            grade = 0.5 * (below[ranks[i]] + below[ranks[i] + 1] - 1.0) - middle
+            product += up * grade
+            of_scores += up * up
+            of_grades += grade * grade
+        first = last
+    spread = of_scores * of_grades
+    return product / np.sqrt(spread) if spread > 0 else 0.0
 
 
 @njit(cache=True, nogil=True)

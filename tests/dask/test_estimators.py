@@ -84,6 +84,33 @@ def test_scattered_queries(clients, workers, cut, balance):
     same(cluster, local)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("balance", ["pairs", "items"])
+@pytest.mark.parametrize(
+    ("kind", "local", "more"),
+    [
+        (DaskRankBoost, RankBoost, {"rank_weight": "ndcg"}),
+        (DaskPushRanker, PushRanker, {"rank_weight": "ndcg@3", "loss": "logistic", "price": 1}),
+    ],
+)
+def test_weights_by_rank(clients, workers, balance, kind, local, more):
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    weight = weights(y.size)
+    settings = {"n_estimators": 4, "balance": balance, **more}
+    here = local(**settings).fit(X, y, qid=qid, sample_weight=weight)
+    cluster = kind(**settings)
+    X, y, qid, weight = chunked(37, X, y, qid, weight)
+    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
+    same(cluster, here)
+
+
+def test_weights_by_rank_of_one_list(clients):
+    here = RankBoost(n_estimators=3, rank_weight="ndcg").fit(TWO.X, TWO.y)
+    cluster = DaskRankBoost(n_estimators=3, rank_weight="ndcg")
+    cluster.fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
+    same(cluster, here)
+
+
 class Signs(Family):
     """A family as a user writes it: is a feature positive?"""
 

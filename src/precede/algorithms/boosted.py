@@ -20,6 +20,7 @@ from precede.rankers.base import Family
 from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
 from precede.rankers.regressors import learner
 from precede.risks.base import Risk
+from precede.risks.rank_weights import RankWeight
 from precede.risks.score_risk import ScoreRisk, risk_of
 
 __all__ = ["BoostedRanker", "TreeLearner"]
@@ -189,13 +190,20 @@ class BoostedRanker(TreeLearner, BaseRanker):
 
     Parameters
     ----------
-    loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss or ScoreRisk
-        The pair loss l; or a whole risk written by hand, with `price` and `balance` unused.
+    loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss, or {"softmax", \
+"xendcg", "query_rmse"}, or ScoreRisk
+        The pair loss l; or a loss of whole lists (`precede.risks.listwise.ListRisk`), of which
+        `balance` says how queries weigh; or a risk written by hand, with `price` and `balance`
+        unused.
     price : number p for ``u^p``, "linear", "exp" or Price
         The price g that a loser pays; above "linear" it pushes the highest losers down.
     balance : {"items", "queries", "pairs"}
         Whether every item weighs the same (a query as much as it has items), or every query,
         or every pair.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        `RankWeight`. Pair losses with a
+        linear price only. `history_["risk"]` is that of each round's weights.
     rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
         The learner. Any scikit-learn regressor with `sample_weight` will do; it is slower
         and only a `DecisionTreeRegressor` can be saved.
@@ -270,6 +278,7 @@ min_split_gain
         loss: str | PairLoss | ScoreRisk = "logistic",
         price: str | float | Price = "linear",
         balance: str = "items",
+        rank_weight: str | RankWeight | None = None,
         rankers: Any = "trees",
         hessian: str = "newton",
         targets: str = "sum",
@@ -304,6 +313,7 @@ min_split_gain
         self.loss = loss
         self.price = price
         self.balance = balance
+        self.rank_weight = rank_weight
         self.rankers = rankers
         self.hessian = hessian
         self.targets = targets
@@ -337,4 +347,5 @@ min_split_gain
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the rankers and the step of this algorithm."""
-        return self._plan_with(risk_of(self.loss, self.price, balance=self.balance), stop)
+        risk = risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
+        return self._plan_with(risk, stop)

@@ -27,6 +27,7 @@ from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
 from precede.rankers.base import Family, family
 from precede.risks.pair_risk import PairRisk
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 
@@ -140,6 +141,10 @@ class PushRanker(BaseRanker):
         What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
         there are only listed pairs.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        `RankWeight`. For ``price=1``
+        only. `history_["risk"]` is that of each round's weights.
     n_estimators, learning_rate, balance, max_bins, max_features, early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, verbose
         As for `RankBoost`.
@@ -207,6 +212,7 @@ class PushRanker(BaseRanker):
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         balance: str = "pairs",
+        rank_weight: str | RankWeight | None = None,
         max_bins: int = 255,
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
@@ -227,6 +233,7 @@ class PushRanker(BaseRanker):
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
+        self.rank_weight = rank_weight
         self.max_bins = max_bins
         self.max_features = max_features
         self.early_stopping_rounds = early_stopping_rounds
@@ -240,7 +247,9 @@ class PushRanker(BaseRanker):
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
-            risk=PairRisk(self.loss, self.price_, balance=self.balance),
+            risk=PairRisk(
+                self.loss, self.price_, balance=self.balance, rank_weight=self.rank_weight
+            ),
             rankers=family(self.rankers),
             step=ExactStep(),
             stop=stop,

@@ -13,6 +13,7 @@ from precede.boosting.history import Progress, Stop
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["QBRank"]
 
@@ -55,6 +56,9 @@ class QBRank(TreeLearner, BaseRanker):
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        `RankWeight`. `history_["risk"]` is that of each round's weights.
     rankers : "trees", Family or regressor
         The black box; see `BoostedRanker`.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
@@ -105,6 +109,7 @@ random_state, n_jobs, verbose
         learning_rate: float = 0.05,
         n_estimators: int = 300,
         balance: str = "pairs",
+        rank_weight: str | RankWeight | None = None,
         rankers: Any = "trees",
         num_leaves: int = 20,
         max_depth: int = -1,
@@ -139,6 +144,7 @@ random_state, n_jobs, verbose
         self.learning_rate = learning_rate
         self.n_estimators = n_estimators
         self.balance = balance
+        self.rank_weight = rank_weight
         self.rankers = rankers
         self.num_leaves = num_leaves
         self.max_depth = max_depth
@@ -174,5 +180,5 @@ random_state, n_jobs, verbose
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the rankers and the step of this algorithm."""
-        risk = QuadraticMixture(self.margin, float(self.weight), self.balance)
+        risk = QuadraticMixture(self.margin, float(self.weight), self.balance, self.rank_weight)
         return self._plan_with(risk, stop)

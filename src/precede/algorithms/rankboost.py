@@ -12,6 +12,7 @@ from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
 from precede.rankers.base import Family, family
 from precede.risks.pair_risk import PairRisk
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["RankBoost"]
 
@@ -56,6 +57,10 @@ class RankBoost(BaseRanker):
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the papers),or every query, or every item: a query then
         weighs as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        `RankWeight`. With
+        ``select="slope"`` only. `history_["risk"]` is that of each round's weights.
     max_bins : int from 2 to 255
         Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
     max_features : float in (0, 1]
@@ -111,6 +116,7 @@ class RankBoost(BaseRanker):
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         balance: str = "pairs",
+        rank_weight: str | RankWeight | None = None,
         max_bins: int = 255,
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
@@ -128,6 +134,7 @@ class RankBoost(BaseRanker):
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
+        self.rank_weight = rank_weight
         self.max_bins = max_bins
         self.max_features = max_features
         self.early_stopping_rounds = early_stopping_rounds
@@ -144,8 +151,15 @@ class RankBoost(BaseRanker):
             raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
         if self.step not in _STEPS:
             raise ValueError(f"step={self.step!r} is unknown; use 'exact' or 'bound'")
+        if self.select == "decrease" and self.rank_weight is not None:
+            raise ValueError(
+                f"rank_weight={self.rank_weight!r} needs select='slope': the largest decrease is "
+                "known for plain pairs only"
+            )
         return Plan(
-            risk=PairRisk("exponential", "linear", balance=self.balance),
+            risk=PairRisk(
+                "exponential", "linear", balance=self.balance, rank_weight=self.rank_weight
+            ),
             rankers=family(self.rankers),
             step=_STEPS[self.step](),
             stop=stop,

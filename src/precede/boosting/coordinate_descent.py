@@ -81,12 +81,15 @@ class CoordinateDescent(Method):
         self._moving = False  # whether a round has been begun to be added to the scores
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
         for ranker, weight in zip(*_parts(ensemble), strict=True):
+            self.risk.begin_round(self.scores)
             plan.step.again(self.risk, self.scores, ranker, weight)
             self._add(ranker, weight, ranker.on(training.table))
         self.state = self.risk.state(self.scores)
 
     def advance(self) -> Round | None:
         """Choose a ranker and add it."""
+        if self.risk.begin_round(self.scores):
+            self.state = self.risk.state(self.scores)
         found = self._choose()
         if found is None:
             sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf
@@ -113,6 +116,7 @@ class CoordinateDescent(Method):
             self.ensemble = self.ensemble.first(len(history))
             self.scores = np.zeros(self.scores.size)
             for ranker, weight in zip(*_parts(self.ensemble), strict=True):
+                self.risk.begin_round(self.scores)
                 self._move(ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)

@@ -281,6 +281,9 @@ class DaskRankBoost(_OnDask, RankBoost):
     def _splits_a_list(self) -> bool:
         return super()._splits_a_list() and self.select == "slope"
 
+    def _risk(self) -> Risk:
+        return PairRisk("exponential", balance=self.balance, rank_weight=self.rank_weight)
+
 
 class DaskPushRanker(_OnDask, PushRanker):
     """`PushRanker` on a Dask cluster; see `DaskRankBoost`. ``price="cv"`` is refused.
@@ -295,7 +298,7 @@ class DaskPushRanker(_OnDask, PushRanker):
         return isinstance(self.price, str) and self.price == "cv"
 
     def _risk(self) -> Risk:
-        return PairRisk(self.loss, self.price, balance=self.balance)
+        return PairRisk(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
 class DaskSmoothMargin(_OnDask, SmoothMargin):

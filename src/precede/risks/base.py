@@ -121,6 +121,15 @@ class BoundRisk:
             self.queries = sum_of(lambda: queries, self.workers)
         self._item_total: float | None = None
 
+    def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
+        """Fix what a round takes from the scores it begins at, such as weights by rank.
+
+        The loop calls it before every round. Until the next call the risk is one and the same
+        function of the scores. Returns whether it is another one than before, so that states
+        must be computed anew; by default nothing changes.
+        """
+        return False
+
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores (one per place)."""
         raise NotImplementedError(f"{type(self).__name__} must define state(scores)")
@@ -312,6 +321,10 @@ class BoundLossRisk(BoundRisk):
         self.decay, self.flattens = decay_rate(loss)
         self._scale: tuple[float, float] | None = None
 
+    def totals(self, state: State) -> Floats:  # noqa: ARG002
+        """Total weight of the pairs that every place takes part in; see `pair_totals`."""
+        return pair_totals(self.arrangement)
+
     def falls_for_ever(self, values: Array) -> bool:
         """Whether the risk keeps falling along the values, which reverse no pair: O(n).
 
@@ -325,7 +338,7 @@ class BoundLossRisk(BoundRisk):
         if self.loss.most_curvature is None or self.price.power != 1:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
-        return factor * most * pair_totals(self.arrangement) * np.exp(-state.log_mass)
+        return factor * most * self.totals(state) * np.exp(-state.log_mass)
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the risk on the scale of a single pair; no price makes it overflow.

@@ -17,6 +17,7 @@ from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
 from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
 from precede.risks.pair_risk import PairRisk
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["MixtureRisk", "QuadraticMixture"]
 
@@ -32,6 +33,7 @@ class QuadraticMixture(Risk):
     margin: float | str
     weight: float
     balance: str
+    rank_weight: str | RankWeight | None = None
 
     distributable = True  # no annotation: no field of the dataclass
 
@@ -46,9 +48,9 @@ class MixtureRisk(BoundLossRisk):
     def __init__(
         self, mixture: QuadraticMixture, arrangement: Arrangement, workers: Workers | None = None
     ):
-        self._pairs = PairRisk(SquaredHinge(mixture.margin), balance=mixture.balance).bind(
-            arrangement, workers
-        )
+        self._pairs = PairRisk(
+            SquaredHinge(mixture.margin), balance=mixture.balance, rank_weight=mixture.rank_weight
+        ).bind(arrangement, workers)
         super().__init__(arrangement, self._pairs.loss, self._pairs.price, workers)
         label = arrangement.label
         label = np.full(arrangement.n_places, np.nan) if label is None else label
@@ -66,6 +68,10 @@ class MixtureRisk(BoundLossRisk):
                 f"{'no pairs' if arrangement.total <= 0 else 'no labels'} of positive weight"
             )
         self._log_terms = float(np.log(terms))
+
+    def begin_round(self, scores: Floats) -> bool:
+        """Let the pairs begin the round."""
+        return self._pairs.begin_round(scores)
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores."""
@@ -98,7 +104,8 @@ class MixtureRisk(BoundLossRisk):
         With 2 it is the paper's ``diag(2, 2)``, above the second derivative; with 1 they are
         the weights of algorithm 2.
         """
-        return (factor * self._weight * self._totals + self._of_labels) * np.exp(-state.log_mass)
+        totals = self._pairs.totals(state.parts)
+        return (factor * self._weight * totals + self._of_labels) * np.exp(-state.log_mass)
 
     def terms(self) -> Floats:
         """Pairs of a place, and one more for its label; an item of weight 2 is two items."""

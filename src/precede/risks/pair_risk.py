@@ -19,6 +19,13 @@ from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
+from precede.risks.rank_weights import (
+    RankedExponentialRisk,
+    RankWeight,
+    RankWeights,
+    rank_weight,
+)
+from precede.risks.ranked_pairs import RankedPairsRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
 
 __all__ = ["PairRisk"]
@@ -34,6 +41,9 @@ class PairRisk(Risk):
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same, or every query, or every item: a query then weighs
         as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+        Weights of pairs that follow the ranking; see `RankWeight`. `value` and the other methods
+        take the ranks from the scores they are given. The price must be linear.
 
     Notes
     -----
@@ -60,17 +70,20 @@ class PairRisk(Risk):
         price: str | float | Price = "linear",
         *,
         balance: str = "pairs",
+        rank_weight: str | RankWeight | None = None,
     ):
         self.loss = loss
         self.price = price
         self.balance = balance
+        self.rank_weight = rank_weight
 
     @property
     def splits_a_list(self) -> bool:
         """Whether sums by grade are all that the risk needs, as for ``exp(-m)`` and powers."""
         loss, cost = pair_loss(self.loss), price(self.price)
         separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap
-        return separable and cost.power is not None and self.balance == "pairs"
+        split = separable and cost.power is not None and self.balance == "pairs"
+        return split and self.rank_weight is None  # ranks are those of whole lists
 
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None
@@ -81,6 +94,14 @@ class PairRisk(Risk):
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
+        rule = rank_weight(self.rank_weight)
+        if rule is not None:
+            weights = RankWeights(
+                rule, judgments, balanced=self.balance != "pairs", workers=workers or Workers(1)
+            )
+            if separable and not loss.gap:
+                return RankedExponentialRisk(judgments, loss, cost, weights)
+            return RankedPairsRisk(judgments, loss, cost, weights)
         if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)
         if loss.pair_kernel == "logistic" and cost.power == 1 and not judgments.shared:
@@ -121,4 +142,5 @@ class PairRisk(Risk):
         return bound, values[bound.arrangement.order]
 
     def __repr__(self) -> str:
-        return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r})"
+        ranked = "" if self.rank_weight is None else f", rank_weight={self.rank_weight!r}"
+        return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r}{ranked})"

@@ -10,8 +10,11 @@ from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
+from precede.losses import price as cost
 from precede.risks.base import BoundRisk, Masses, Risk, State
+from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["BoundScoreRisk", "ScoreRisk", "places_of", "risk_of"]
 
@@ -108,10 +111,31 @@ def places_of(arrangement: Arrangement) -> Judgments:
     )
 
 
-def risk_of(loss: str | PairLoss | ScoreRisk, price: str | float | Price, *, balance: str) -> Risk:
-    """A risk written by hand as it is, or the risk of a pair loss and a price.
+def risk_of(
+    loss: str | PairLoss | ScoreRisk,
+    price: str | float | Price,
+    *,
+    balance: str,
+    rank_weight: str | RankWeight | None = None,
+) -> Risk:
+    """A risk written by hand as it is, a loss of lists, or the risk of a pair loss and a price.
 
     >>> risk_of("logistic", "linear", balance="pairs")
     PairRisk('logistic', 'linear', balance='pairs')
     """
-    return loss if isinstance(loss, ScoreRisk) else PairRisk(loss, price, balance=balance)
+    listwise = isinstance(loss, str) and loss in LISTWISE
+    if not listwise and not isinstance(loss, ScoreRisk):
+        return PairRisk(loss, price, balance=balance, rank_weight=rank_weight)
+    if rank_weight is not None:
+        raise ValueError(
+            f"rank_weight={rank_weight!r} weighs pairs, but loss={loss!r} has none; use a pair "
+            "loss such as 'logistic', or rank_weight=None"
+        )
+    if isinstance(loss, ScoreRisk):
+        return loss
+    if cost(price).power != 1:
+        raise ValueError(
+            f"price={price!r} is paid by the losers of pairs, but loss={loss!r} has none; use "
+            "price='linear'"
+        )
+    return ListRisk(str(loss), balance=balance)

@@ -1,0 +1,207 @@
+"""Losses of whole lists: cross entropies of softmax distributions, and squares within a query.
+
+Each is a sum over queries that takes O(n), with its exact gradient and the diagonal of its Hessian.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.workers import Workers, is_small
+from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
+
+__all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
+
+LISTWISE = ("softmax", "xendcg", "query_rmse")
+
+
+class ListRisk(Risk):
+    """A loss of whole lists: the risk behind ``BoostedRanker(loss="softmax")`` and the like.
+
+    With the grades g, scores s and weights w of the items of a query, and
+    ``ρ_i = w_i exp(s_i) / sum_j w_j exp(s_j)``:
+
+    =============  ===============================================================================
+    "softmax"      ``-sum_i p_i log ρ_i`` with ``p_i`` proportional to ``w_i exp(g_i)`` (ListNet)
+    "xendcg"       the same with ``p_i`` proportional to ``w_i (2^g_i - 1/2)`` (XE-NDCG)
+    "query_rmse"   ``sum_i w_i (r_i - r̄)² / sum_i w_i`` with ``r_i = g_i - s_i`` and their mean r̄:
+                   squared differences of the errors of all pairs, none of which is listed
+    =============  ===============================================================================
+
+    XE-NDCG draws a number γ from [0, 1] for ``2^g - γ``; here it is its expectation, 1/2, so that
+    the fit is deterministic. It bounds NDCG for any such γ.
+
+    Parameters
+    ----------
+    kind : {"softmax", "xendcg", "query_rmse"}
+    balance : {"pairs", "queries", "items"}
+        What the loss of a query is multiplied by: its number of pairs, 1, or its number of items.
+
+    Notes
+    -----
+    O(n). As in risks of pairs, queries whose grades are all equal take no part. An item of weight
+    2 is two items.
+
+    References
+    ----------
+    Cao, Qin, Liu, Tsai & Li, *Learning to Rank: From Pairwise Approach to Listwise Approach*, ICML
+    2007. Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, WWW 2021.
+
+    Examples
+    --------
+    >>> from precede import BoostedRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
+    >>> model = BoostedRanker(loss="softmax", n_estimators=20)
+    >>> risk = model.fit(sample.X, sample.y, qid=sample.qid).history_["risk"]
+    >>> bool(risk[-1] < risk[0])
+    True
+    """
+
+    distributable = True
+
+    def __init__(self, kind: str, *, balance: str = "queries"):
+        if kind not in LISTWISE:
+            raise ValueError(f"loss={kind!r} is unknown; use one of {', '.join(LISTWISE)}")
+        self.kind = kind
+        self.balance = balance
+
+    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundListRisk:
+        """Prepare the risk for the loop."""
+        return BoundListRisk(self.kind, arrangement, workers)
+
+    def __repr__(self) -> str:
+        return f"ListRisk({self.kind!r}, balance={self.balance!r})"
+
+
+class BoundListRisk(BoundRisk):
+    """`ListRisk` on the places of an arrangement; half the sum of absolute pulls is its mass.
+
+    `State.parts` holds the curvature, divided by the mass as the pull is.
+    """
+
+    negligible = 1e-12
+
+    def __init__(self, kind: str, arrangement: Arrangement, workers: Workers | None = None):
+        super().__init__(arrangement, workers)
+        if arrangement.winner.size:
+            raise ValueError(
+                f"loss={kind!r} reads the grades of whole lists, but there are listed pairs; use "
+                "a pair loss such as 'logistic'"
+            )
+        self.kind = kind
+        graded = arrangement.n_graded
+        self._first = arrangement.level_start[arrangement.query_start]
+        self._small = is_small("exponentials", graded)
+        sizes = np.diff(self._first)
+        totals = 0.5 * pair_totals(arrangement)[:graded]
+        self._weight_of_query = np.add.reduceat(totals, self._first[:-1]) if sizes.size else totals
+        self._log_queries = float(np.log(exact_sum(self._weight_of_query, self.workers)))
+        self._target = arrangement.grade[:graded].copy()
+        if kind != "query_rmse":
+            self._target = self._distribution(sizes)
+
+    def _distribution(self, sizes: Integers) -> Floats:
+        """The distribution p of every query."""
+        places, graded = self.arrangement, self.arrangement.n_graded
+        grade, weight = places.grade[:graded], places.weight[:graded]
+        # Grades rise within a query; relative to the largest nothing overflows.
+        top = np.repeat(grade[self._first[1:] - 1], sizes)
+        if self.kind == "softmax":
+            share = weight * np.exp(grade - top)
+        else:
+            if grade.min(initial=0.0) < 0:
+                raise ValueError(
+                    f"loss='xendcg' needs grades from 0, but there is a grade of {grade.min():g}; "
+                    "use loss='softmax', or add a constant to the grades"
+                )
+            share = weight * (np.exp2(grade - top) - 0.5 * np.exp2(-top))
+        total = np.add.reduceat(share, self._first[:-1]) if sizes.size else share
+        return share / np.repeat(total, sizes)
+
+    def state(self, scores: Floats) -> State:
+        """Risk, pull and curvature at these scores."""
+        places, queries = self.arrangement, self._first.size - 1
+        pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
+        values = np.zeros(queries)
+        kernel = _squares_of_queries if self.kind == "query_rmse" else _entropies_of_queries
+        self.workers.run(
+            kernel, queries, self._first, scores, places.weight, self._target,
+            self._weight_of_query, values, pull, bend, small=self._small,
+        )  # fmt: skip
+        value, twice = exact_sums([values, np.abs(pull)], self.workers)
+        mass = 0.5 * twice
+        log_value, log_mass = (-np.inf if x <= 0 else float(np.log(x)) for x in (value, mass))
+        if mass <= 0:
+            return State(scores, log_value, log_mass, np.zeros_like(pull), np.zeros_like(bend))
+        return State(scores, log_value, log_mass, pull / mass, bend / mass)
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the mass: known with the state."""
+        bend: Floats = state.parts
+        return bend
+
+    def terms(self) -> Floats:
+        """One term for every row."""
+        return np.ones(self.arrangement.n_places)
+
+    def log_mean_payment(self, log_value: float) -> float:
+        """Logarithm of the mean loss of a query, by the weights of the queries."""
+        return log_value - self._log_queries
+
+    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
+        """Not known: a list is no set of pairs."""
+        raise ValueError(f"loss={self.kind!r} knows no masses; use rankers='trees'")
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _entropies_of_queries(
+    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    of_query: Floats, values: Floats, pull: Floats, bend: Floats,
+) -> None:  # fmt: skip
+    """Cross entropy of target and softmax of every query, with its derivatives."""
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        most = scores[start:end].max()
+        total = 0.0
+        for place in range(start, end):
+            total += weight[place] * np.exp(scores[place] - most)
+        log_total = np.log(total) + most
+        value = 0.0
+        for place in range(start, end):
+            log_share = np.log(weight[place]) + scores[place] - log_total
+            share = np.exp(log_share)
+            value -= target[place] * log_share
+            pull[place] = of_query[query] * (target[place] - share)
+            bend[place] = of_query[query] * share * max(1.0 - share, 0.0)
+        values[query] = of_query[query] * max(value, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _squares_of_queries(
+    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    of_query: Floats, values: Floats, pull: Floats, bend: Floats,
+) -> None:  # fmt: skip
+    """Mean squared distance of the errors of every query from their mean, with its derivatives."""
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        items, mean = 0.0, 0.0
+        for place in range(start, end):
+            items += weight[place]
+            mean += weight[place] * (target[place] - scores[place])
+        mean /= items
+        value = 0.0
+        for place in range(start, end):
+            away = target[place] - scores[place] - mean
+            share = of_query[query] * weight[place] / items
+            value += share * away * away
+            pull[place] = 2.0 * share * away
+            bend[place] = 2.0 * share * (1.0 - weight[place] / items)
+        values[query] = value

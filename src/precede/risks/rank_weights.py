@@ -1,0 +1,752 @@
+"""Pairs weighted by what exchanging them would do to the ranking, as in LambdaRank.
+
+A pair of a winner i and a loser k counts ``w_ik = (G_i - G_k) · |D_i - D_k|``, where G grows with
+the grade and D falls with the rank. The ranks are those of the scores at which a round begins and
+stay fixed until the next one: within a round the risk is a convex function of the scores.
+
+No pair is listed. In ranking order ``D_i - D_k`` has one sign above an item and the other below
+it, so that sums of ``w_ik a_i b_k`` over k are made of four running sums for every grade, kept in
+a Fenwick tree: O(n log(grades)) for a sorted list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
+from precede.engine.exact import exact_sums, log_total
+from precede.engine.parameters import whole_number
+from precede.engine.workers import Workers, is_small
+from precede.losses import PairLoss, Price
+from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
+
+__all__ = [
+    "RankWeight",
+    "RankWeightedRisk",
+    "RankWeights",
+    "RankedExponentialRisk",
+    "RoundWeights",
+    "rank_weight",
+]
+
+# Lists longer than this are sorted by NumPy, which is quicker there than a compiled loop.
+LONG = 1 << 12
+# Scores of a query further apart than this have products of exponentials beyond floats.
+WIDEST = 600.0
+# With up to so many grades sums by grade are quicker than trees.
+FEW = 16
+
+Gain = str | Sequence[float] | Callable[[Floats], Any]
+Discount = str | Callable[[Floats], Any] | None
+
+
+@dataclass(frozen=True)
+class RankWeight:
+    """Weights of pairs by gain and rank: ``w_ik = (G_i - G_k) · |D_i - D_k|``.
+
+    Parameters
+    ----------
+    gain : {"exp", "linear", "relevant"}, sequence or function
+        G of a grade g: ``2^g - 1``, g itself, or 1 for grades from 1 and 0 below; ``gain[g]`` for
+        whole grades from 0; or a function of an array of grades. It must not fall as the grade
+        rises.
+    discount : {"log", "top"}, function or None
+        D of a rank r = 1, 2, ...: ``1 / log2(1 + r)``; ``1 / k`` for the first k; or a function of
+        an array of ranks that never rises. None leaves the ranks out: ``w_ik = G_i - G_k``.
+    k : int, optional
+        D is 0 beyond rank k.
+    blend : float from 0 to 1
+        Share of plain pairs, which all weigh the same, in the total weight of each query.
+    by_ideal : bool
+        Whether the weights of a query are divided by its ideal ``sum G D``, as in LambdaRank.
+
+    Notes
+    -----
+    Items with equal scores share their ranks: every order of them is equally likely, and weights
+    are the expected ones. Between items of different scores that means the mean discount of the
+    ranks each is tied over; between items tied with each other, the mean of ``|D_r - D_q|``
+    over two of their ranks. So the first round, where all scores are equal, does not depend on
+    the order of the rows. Ranks count rows, whatever their weights.
+
+    With ``balance="pairs"`` the weights are taken as they are. With ``"queries"`` and ``"items"``
+    they are scaled in each query, so that its total weight is what the balance says.
+
+    References
+    ----------
+    Burges, Ragno & Le, *Learning to Rank with Nonsmooth Cost Functions*, NIPS 2006 (LambdaRank).
+
+    Examples
+    --------
+    >>> RankWeight() == rank_weight("ndcg")
+    True
+    >>> rank_weight("precision@5")
+    RankWeight(gain='relevant', discount='top', k=5, blend=0.0, by_ideal=False)
+    """
+
+    gain: Gain = "exp"
+    discount: Discount = "log"
+    k: int | None = None
+    blend: float = 0.0
+    by_ideal: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gain, str) and self.gain not in ("exp", "linear", "relevant"):
+            raise ValueError(
+                f"gain={self.gain!r} is unknown; use 'exp', 'linear', 'relevant', a list or a "
+                "function of grades"
+            )
+        if isinstance(self.discount, str) and self.discount not in ("log", "top"):
+            raise ValueError(
+                f"discount={self.discount!r} is unknown; use 'log', 'top', None or a function of "
+                "ranks"
+            )
+        if self.k is not None:
+            whole_number("k", self.k, least=1)
+        elif self.discount == "top":
+            raise ValueError("discount='top' needs k, the number of ranks at the top")
+        number = isinstance(self.blend, int | float | np.number)
+        if not number or isinstance(self.blend, bool) or not 0 <= self.blend <= 1:
+            raise ValueError(f"blend={self.blend!r} is out of range; use a number from 0 to 1")
+
+    def gains(self, grades: Floats) -> Floats:
+        """Gain of every grade.
+
+        >>> RankWeight("linear").gains(np.array([0.0, 2.0]))
+        array([0., 2.])
+        """
+        if isinstance(self.gain, str):
+            with np.errstate(over="ignore"):
+                found = {
+                    "exp": lambda: np.exp2(grades) - 1.0,
+                    "linear": lambda: grades + 0.0,
+                    "relevant": lambda: (grades >= 1).astype(np.float64),
+                }[self.gain]()
+        elif callable(self.gain):
+            found = np.asarray(self.gain(grades), np.float64)
+        else:
+            found = _looked_up(np.asarray(self.gain, np.float64), grades)
+        if found.shape != grades.shape or not np.isfinite(found).all():
+            largest = f"{grades.max():g}" if grades.size else "none"
+            raise ValueError(
+                f"gain={self.gain!r} does not give a finite number for each grade (the largest is "
+                f"{largest}); use gain='linear' or a function of grades"
+            )
+        order = np.argsort(grades, kind="stable")
+        falls = (np.diff(found[order]) < 0) & (np.diff(grades[order]) > 0)
+        if falls.any():
+            raise ValueError(
+                f"gain={self.gain!r} falls between grades; give one that rises with the grade"
+            )
+        return found
+
+    def discounts(self, count: int) -> Floats:
+        """Discounts of the ranks 1 to `count`.
+
+        >>> RankWeight(k=2).discounts(3).round(3)
+        array([1.   , 0.631, 0.   ])
+        """
+        ranks = np.arange(1.0, count + 1.0)
+        if self.discount is None:
+            return np.zeros(count)
+        if self.discount == "log":
+            found = 1.0 / np.log2(1.0 + ranks)
+        elif self.discount == "top":
+            assert self.k is not None
+            found = np.full(count, 1.0 / self.k)
+        else:
+            assert callable(self.discount)
+            found = np.asarray(self.discount(ranks), np.float64)
+        good = found.shape == ranks.shape and bool(np.isfinite(found).all())
+        if not good or (np.diff(found) > 0).any() or (found < 0).any():
+            raise ValueError(
+                f"discount={self.discount!r} must give every rank a finite number from 0 that "
+                "never rises with the rank"
+            )
+        return found if self.k is None else np.where(ranks <= self.k, found, 0.0)
+
+
+def _looked_up(table: Floats, grades: Floats) -> Floats:
+    whole = grades.astype(np.int64)
+    if (whole != grades).any() or (grades < 0).any() or (grades >= table.size).any():
+        raise ValueError(
+            f"gain lists {table.size} numbers, for the whole grades from 0 to {table.size - 1}, "
+            "but there are other grades; use a function of grades"
+        )
+    return table[whole]
+
+
+_NAMED = {
+    "gap": RankWeight(discount=None, by_ideal=False),
+    "grade_gap": RankWeight("linear", discount=None, by_ideal=False),
+    "ndcg": RankWeight(),
+}
+
+
+def rank_weight(given: str | RankWeight | None) -> RankWeight | None:
+    """Turn a name into weights by rank; None means plain pairs.
+
+    ``"gap"`` is the difference of the gains ``2^g - 1`` and ``"grade_gap"`` that of the grades;
+    ``"ndcg"`` and ``"ndcg@10"`` are by how much an exchange changes NDCG, ``"precision@5"``
+    precision.
+
+    >>> rank_weight("ndcg@10")
+    RankWeight(gain='exp', discount='log', k=10, blend=0.0, by_ideal=True)
+    """
+    if given is None or isinstance(given, RankWeight):
+        return given
+    if isinstance(given, str):
+        name, at, cut = given.partition("@")
+        depth = int(cut) if cut.isdecimal() and int(cut) > 0 else None
+        if not at and name in _NAMED:
+            return _NAMED[name]
+        if name == "ndcg" and depth is not None:
+            return RankWeight(k=depth)
+        if name == "precision" and depth is not None:
+            return RankWeight("relevant", "top", depth, by_ideal=False)
+    raise ValueError(
+        f"rank_weight={given!r} is unknown; use None, 'gap', 'grade_gap', 'ndcg', 'ndcg@10', "
+        "'precision@5' or a RankWeight"
+    )
+
+
+@dataclass(frozen=True)
+class RoundWeights:
+    """Weights of the pairs in one round, as numbers per place and per query.
+
+    A pair of query q weighs ``plain[q] + factor[q] (G_i - G_k) (flat + |D_i - D_k| + t)`` times its
+    weight without ranks; t is `tied` of the two places if their scores are equal, else 0.
+
+    Attributes
+    ----------
+    scores : scores of the round, by which ranks were made
+    order : places of every query from the highest score down
+    ends : for every position of `order`, where the run of equal scores that it is in ends
+    discount, tied : mean discount of the ranks a place shares, and what ties add; per place
+    plain, factor : one number per query
+    ranked : levels, discounts and `tied` in the order of `order`
+    """
+
+    scores: Floats
+    order: Integers
+    ends: Integers
+    discount: Floats
+    tied: Floats
+    plain: Floats
+    factor: Floats
+    ranked: tuple[Integers, Floats, Floats]
+
+
+class RankWeights:
+    """`RankWeight` on the places of an arrangement: gives the weights of a round.
+
+    `balanced` says whether the total weight of a query is kept as it is without ranks.
+    """
+
+    def __init__(
+        self, rule: RankWeight, arrangement: Arrangement, *, balanced: bool, workers: Workers
+    ):
+        if arrangement.winner.size:
+            raise ValueError(
+                "rank_weight needs the grades of both items of a pair, but there are listed "
+                "pairs, which have none; use rank_weight=None"
+            )
+        self.rule, self.arrangement, self.workers = rule, arrangement, workers
+        self.balanced = balanced
+        count = arrangement.n_graded
+        self.first = arrangement.level_start[arrangement.query_start]
+        sizes = np.diff(self.first)
+        self.flat = 1.0 if rule.discount is None else 0.0
+        self.gain = rule.gains(arrangement.grade[:count])
+        self.by_rank = rule.discounts(int(sizes.max(initial=0)))
+        self.small = is_small("heavy rows", count)
+        levels = np.arange(arrangement.level_start.size - 1)
+        self.level = np.repeat(
+            levels - np.repeat(arrangement.query_start[:-1], np.diff(arrangement.query_start)),
+            np.diff(arrangement.level_start),
+        )
+        self._scale = np.ones(sizes.size)
+        if rule.by_ideal and not balanced and not self.flat:
+            self._scale = 1.0 / self._ideals(sizes)
+        self.level_gain = self.gain[arrangement.level_start[:-1]]
+        self.plain_totals = _by_query(0.5 * pair_totals(arrangement)[:count], self.first)
+
+    def _ideals(self, sizes: Integers) -> Floats:
+        """``sum G D`` of every query in its ideal order."""
+        rank = np.repeat(self.first[1:], sizes) - np.arange(self.arrangement.n_graded)
+        ideal = _by_query(self.gain * self.by_rank[rank - 1], self.first)
+        if (ideal <= 0).any():
+            raise ValueError(
+                f"rank_weight={self.rule!r} divides by the ideal DCG of a query, which is "
+                f"{ideal.min():g} for one of them; use grades from 0, another gain, by_ideal=False "
+                "or balance='items'"
+            )
+        return ideal
+
+    def at(self, scores: Floats) -> RoundWeights:
+        """Weights of a round that begins at these scores: O(n log n)."""
+        places, graded = self.arrangement, self.arrangement.n_graded
+        kept = scores[:graded].copy()
+        order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
+        discount, tied = np.zeros(graded), np.zeros(graded)
+        queries = self.first.size - 1
+        for query in np.flatnonzero(np.diff(self.first) > LONG):
+            low, high = self.first[query], self.first[query + 1]
+            order[low:high] = low + np.argsort(-kept[low:high])
+        self.workers.run(
+            _ranks_of_queries, queries, self.first, kept, self.by_rank, order, ends, discount,
+            tied, small=self.small,
+        )  # fmt: skip
+        blend, scale = float(self.rule.blend), self._scale
+        plain, factor = np.zeros(queries), (1.0 - blend) * scale
+        ranked = self.level[order], discount[order], tied[order]
+        found = RoundWeights(kept, order, ends, discount, tied, plain, factor, ranked)
+        if not self.balanced and blend == 0:
+            return found
+        unit = replace(found, factor=scale)
+        mean = _by_query(self.meet(unit, places.weight, places.outer)[0], self.first)
+        mean /= self.plain_totals
+        if not self.balanced:
+            return replace(found, plain=blend * mean)
+        inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
+        return replace(found, plain=np.full(queries, blend), factor=inverse * scale)
+
+    def meet(
+        self, weights: RoundWeights, winner: Floats, loser: Floats, *, losers: bool = False,
+        apart: Bytes | None = None,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
+
+        The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each place,
+        only pairs of two different numbers count.
+        """
+        order, queries = weights.order, self.first.size - 1
+        sides = np.zeros(1, np.uint8) if apart is None else apart[order]
+        level, discount, tied = weights.ranked
+        # From the top down and from the bottom up: two threads can share a single list.
+        up, down = np.zeros((2, order.size)), np.zeros((2, order.size if losers else 0))
+        few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
+        self.workers.run(
+            _meet_in_queries if few else _meet_many_levels, 2 * queries, self.first, weights.ends,
+            self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
+            self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
+            small=self.small,
+        )  # fmt: skip
+        found = np.empty((2, order.size))
+        found[0, order] = up[0] + up[1]
+        if losers:
+            found[1, order] = down[0] + down[1]
+        return found[0], found[1]
+
+
+def _by_query(values: Floats, first: Integers) -> Floats:
+    return np.add.reduceat(values, first[:-1]) if first.size > 1 else np.zeros(0)
+
+
+class RankWeightedRisk(BoundLossRisk):
+    """A risk of pairs whose weights follow the ranking; subclasses sum over the pairs.
+
+    Before the first `begin_round` the weights are those of whatever scores are asked about.
+    """
+
+    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
+        if cost.power != 1:
+            raise ValueError(
+                f"rank_weight={weights.rule!r} weighs pairs one by one, but price={cost!r} is paid "
+                "for all pairs of a loser together; use price=1 ('linear'), or rank_weight=None"
+            )
+        super().__init__(arrangement, loss, cost, weights.workers)
+        self.weights = weights
+        self._round: RoundWeights | None = None
+
+    def begin_round(self, scores: Floats) -> bool:
+        """Rank the items by these scores and keep the weights until the next round."""
+        self._round = self.weights.at(scores)
+        return True
+
+    def at(self, scores: Floats) -> RoundWeights:
+        """Weights of this round; outside of rounds those of the scores themselves."""
+        return self.weights.at(scores) if self._round is None else self._round
+
+    def totals(self, state: State) -> Floats:
+        """Weight of the pairs that every place takes part in, in this round."""
+        found = np.zeros(self.arrangement.n_places)
+        places = self.arrangement
+        up, down = self.weights.meet(
+            self.at(state.scores), places.weight, places.outer, losers=True
+        )
+        found[: places.n_graded] = up + down
+        return found
+
+
+class RankedExponentialRisk(RankWeightedRisk):
+    """Exponential loss with weights by rank: O(n log(grades)), and a sort in every round.
+
+    With ``a_i = exp(-s_i)`` and ``b_k = exp(s_k)`` the sums over pairs are those of
+    `RankWeights.meet`. `State.parts` holds the mass of every place as winner and as loser.
+    """
+
+    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(arrangement, loss, cost, weights)
+        assert loss.form is not None
+        assert loss.form.kind == "separable"
+        self.rate = loss.form.rate
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        weights, places = self.at(scores), self.arrangement
+        up, down, lift, log_query = self._sums(weights, scores)
+        log_value = log_total(log_query, self.workers)
+        pull, parts = np.zeros(places.n_places), np.zeros((2, places.n_places))
+        if log_value == -np.inf:  # no pair has any weight
+            return State(scores, -np.inf, -np.inf, pull, (weights, parts))
+        parts[0, : up.size], parts[1, : up.size] = up, down
+        parts[:, : up.size] *= self._share(lift, log_value)
+        pull = parts[0] - parts[1]
+        log_mass = log_value + float(np.log(self.rate))
+        return State(scores, log_value, log_mass, pull, (weights, parts))
+
+    def _sums(
+        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Sums over pairs of every place, as winner and as loser, and of every query.
+
+        Those of a place are relative to exp(lift) of its query, the third array; those of
+        queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only.
+        """
+        winner, loser = self.arrangement.weight, self.arrangement.outer
+        first, graded = self.weights.first, self.arrangement.n_graded
+        margin = self.rate * scores[:graded]
+        if not graded:
+            return margin, margin, np.zeros(0), np.zeros(0)
+        low, high = (
+            np.minimum.reduceat(margin, first[:-1]),
+            np.maximum.reduceat(margin, first[:-1]),
+        )
+        wide = high - low > WIDEST
+        at = margin - np.repeat(0.5 * (low + high), np.diff(first))
+        term = np.exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
+        up, down = self.weights.meet(
+            weights, winner[:graded] / term, loser[:graded] * term, losers=apart is None,
+            apart=apart,
+        )  # fmt: skip
+        lift = np.zeros(wide.size)
+        if wide.any():
+            _meet_far_apart(
+                np.flatnonzero(wide), first, self.weights.level, margin, weights.scores,
+                self.weights.gain, weights.discount, weights.tied, weights.plain, weights.factor,
+                self.weights.flat, winner, loser,
+                np.zeros(0, np.uint8) if apart is None else apart, up, down, lift,
+            )  # fmt: skip
+        with np.errstate(divide="ignore"):
+            return up, down, lift, np.log(_by_query(up, first)) + lift
+
+    def _share(self, lift: Floats, log_value: float) -> Floats:
+        """What turns sums of places into shares of the risk."""
+        return np.exp(np.repeat(lift - log_value, np.diff(self.weights.first)))
+
+    def growth(self, state: State) -> float:  # noqa: ARG002
+        """Pair mass over risk, which is the same at all scores."""
+        return self.rate
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass: the masses of a place's pairs."""
+        parts: Floats = state.parts[1]
+        return self.rate * (parts[0] + parts[1])
+
+    def masses(self, state: State, values: Bytes) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        up, _, lift, _ = self._sums(state.parts[0], state.scores, values)
+        up *= self._share(lift, state.log_value)
+        above = values[: up.size] == 1
+        right, wrong = exact_sums([up[above], up[~above]], self.workers)
+        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
+        """For values 0 and 1 ``log(d+ / d-) / 2``, by the masses of this round."""
+        if values.dtype != np.uint8:
+            return self.search_line(state, values)
+        masses = self.masses(state, values)
+        if min(masses.right, masses.wrong) > 0:
+            return 0.5 * float(np.log(masses.right / masses.wrong)) / self.rate, False
+        return self.smoothed_step(state, masses.right, masses.wrong), True
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _ranks_of_queries(
+    low: int, high: int, first: Integers, scores: Floats, by_rank: Floats, order: Integers,
+    ends: Integers, discount: Floats, tied: Floats,
+) -> None:  # fmt: skip
+    """Ranking order of every query, its runs of equal scores, and the discounts of its places."""
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        if end - start <= LONG:
+            order[start:end] = start + np.argsort(-scores[start:end])
+        begin = start
+        while begin < end:
+            here = scores[order[begin]]
+            last = begin + 1
+            while last < end and scores[order[last]] == here:
+                last += 1
+            count = last - begin
+            if count > 1:  # a sort may leave equal scores in any order
+                order[begin:last] = np.sort(order[begin:last])
+            total, apart = 0.0, 0.0
+            for position in range(begin, last):
+                value = by_rank[position - start]
+                total += value
+                apart += (count - 1 - 2 * (position - begin)) * value
+            if by_rank[begin - start] == by_rank[last - 1 - start]:
+                total, apart = count * by_rank[begin - start], 0.0
+            for position in range(begin, last):
+                place = order[position]
+                ends[position] = last
+                discount[place] = total / count
+                tied[place] = 2.0 * apart / (count * (count - 1.0)) if count > 1 else 0.0
+            begin = last
+
+
+@njit(cache=True, nogil=True)
+def _insert(tree: Floats, index: Integer, value: float, gain: float, discount: float) -> None:
+    """Add an item to a Fenwick tree of sums of value times 1, G, D and G·D."""
+    node = index + 1
+    while node < tree.shape[0]:
+        tree[node, 0] += value
+        tree[node, 1] += value * gain
+        tree[node, 2] += value * discount
+        tree[node, 3] += value * gain * discount
+        node += node & -node
+
+
+@njit(cache=True, nogil=True)
+def _before(tree: Floats, index: Integer) -> tuple[float, float, float, float]:
+    """Sums over the items of smaller indices."""
+    one, of_gain, of_discount, of_both = 0.0, 0.0, 0.0, 0.0
+    node = index
+    while node > 0:
+        one += tree[node, 0]
+        of_gain += tree[node, 1]
+        of_discount += tree[node, 2]
+        of_both += tree[node, 3]
+        node -= node & -node
+    return one, of_gain, of_discount, of_both
+
+
+@njit(cache=True, nogil=True)
+def _meeting(
+    tree: Floats, index: Integer, gain: float, discount: float, sign: float, rank_sign: float,
+    plain: float, factor: float, flat: float,
+) -> float:  # fmt: skip
+    """Sum of the weights of an item with the items of smaller indices in the tree.
+
+    `sign` is that of G_i - G_k, `rank_sign` that of D_i - D_k.
+    """
+    one, of_gain, of_discount, of_both = _before(tree, index)
+    apart = rank_sign * (gain * discount * one - discount * of_gain - gain * of_discount + of_both)
+    apart += flat * (gain * one - of_gain)
+    return plain * one + factor * max(sign * apart, 0.0)
+
+
+# Below, arrays of items are in ranking order. `sides` is empty but for one entry where all pairs
+# count; otherwise pairs of items of two different sides do.
+
+
+@njit(cache=True, nogil=True)
+def _meet_in_queries(
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
+    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
+    losers: bool, up: Floats, down: Floats,
+) -> None:  # fmt: skip
+    """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below."""
+    queries = first.size - 1
+    most = np.diff(query_start).max()
+    above = np.empty((2, most, 2))  # of losers, by side: sums of loser_k and loser_k·D_k
+    beyond = np.empty((most, 2))  # of winners
+    for task in range(low, high):
+        query, way = task % queries, task // queries
+        direction = 1 - 2 * way
+        start, end = first[query], first[query + 1]
+        gain = level_gain[query_start[query] : query_start[query + 1]]
+        above[:, :, :] = 0.0
+        beyond[:, :] = 0.0
+        position = start if direction > 0 else end - 1
+        while start <= position < end:
+            # A run of equal scores: what was seen so far is above it, or below it.
+            one, other = position, ends[position]
+            if direction < 0:
+                one, other = _first_of_run(ends, start, position), position + 1
+            for i in range(one, other):
+                look = 1 - sides[i] if sides.size > 1 else 0
+                up[way, i] += winner[i] * _met(
+                    above[look], 0, level[i], gain, level[i], discount[i], direction, flat,
+                    plain[query], factor[query],
+                )  # fmt: skip
+                if losers:
+                    down[way, i] += loser[i] * _met(
+                        beyond, level[i] + 1, gain.size, gain, level[i], discount[i],
+                        direction, flat, plain[query], factor[query],
+                    )  # fmt: skip
+            if direction > 0 and other - one > 1:
+                _meet_tied(
+                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                    winner, loser, sides, losers, up[0], down[0],
+                )  # fmt: skip
+            for i in range(one, other):
+                side = sides[i] if sides.size > 1 else 0
+                above[side, level[i], 0] += loser[i]
+                above[side, level[i], 1] += loser[i] * discount[i]
+                beyond[level[i], 0] += winner[i]
+                beyond[level[i], 1] += winner[i] * discount[i]
+            position = other if direction > 0 else one - 1
+
+
+@njit(cache=True, nogil=True)
+def _met(
+    sums: Floats, lowest: Integer, highest: Integer, gain: Floats, own: Integer, discount: float,
+    direction: int, flat: float, plain: float, factor: float,
+) -> float:  # fmt: skip
+    """Sum of the weights of an item with those of the levels lowest..highest."""
+    apart, one = 0.0, 0.0
+    for level in range(lowest, highest):
+        gap = direction * (sums[level, 1] - discount * sums[level, 0])
+        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[level, 0])
+        one += sums[level, 0]
+    return plain * one + factor * apart
+
+
+@njit(cache=True, nogil=True)
+def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
+    """First position of the run of equal scores that a position is in."""
+    one = position
+    while one > start and ends[one - 1] == ends[position]:
+        one -= 1
+    return one
+
+
+@njit(cache=True, nogil=True)
+def _meet_many_levels(
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
+    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
+    losers: bool, up: Floats, down: Floats,
+) -> None:  # fmt: skip
+    """As `_meet_in_queries`, with the sums in Fenwick trees over the grades."""
+    queries = first.size - 1
+    for task in range(low, high):
+        query, way = task % queries, task // queries
+        direction = 1.0 - 2.0 * way
+        start, end = first[query], first[query + 1]
+        gain = level_gain[query_start[query] : query_start[query + 1]]
+        above, beyond = np.zeros((2, gain.size + 1, 4)), np.zeros((gain.size + 1, 4))
+        position = start if direction > 0 else end - 1
+        while start <= position < end:
+            one, other = position, ends[position]
+            if direction < 0:
+                one, other = _first_of_run(ends, start, position), position + 1
+            for i in range(one, other):
+                look = 1 - sides[i] if sides.size > 1 else 0
+                up[way, i] += winner[i] * _meeting(
+                    above[look], level[i], gain[level[i]], discount[i], 1.0, -direction,
+                    plain[query], factor[query], flat,
+                )  # fmt: skip
+                if losers:
+                    down[way, i] += loser[i] * _meeting(
+                        beyond, gain.size - 1 - level[i], gain[level[i]], discount[i], -1.0,
+                        -direction, plain[query], factor[query], flat,
+                    )  # fmt: skip
+            if direction > 0 and other - one > 1:
+                _meet_tied(
+                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
+                    winner, loser, sides, losers, up[0], down[0],
+                )  # fmt: skip
+            for i in range(one, other):
+                side = sides[i] if sides.size > 1 else 0
+                own, reverse = level[i], gain.size - 1 - level[i]
+                _insert(above[side], own, loser[i], gain[own], discount[i])
+                if losers:
+                    _insert(beyond, reverse, winner[i], gain[own], discount[i])
+            position = other if direction > 0 else one - 1
+
+
+@njit(cache=True, nogil=True)
+def _meet_tied(
+    one: int, other: int, level: Integers, gain: Floats, apart: float, plain: float,
+    factor: float, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
+    down: Floats,
+) -> None:  # fmt: skip
+    """Meetings inside a run of equal scores, all `apart` the same.
+
+    Short runs are enumerated: sums as many as there are grades would cost more.
+    """
+    count = other - one
+    if count * count <= 16 * gain.size:
+        for i in range(one, other):
+            for k in range(one, other):
+                if level[k] < level[i] and (sides.size == 1 or sides[k] != sides[i]):
+                    met = plain + factor * (gain[level[i]] - gain[level[k]]) * apart
+                    up[i] += winner[i] * loser[k] * met
+                    if losers:
+                        down[k] += winner[i] * loser[k] * met
+        return
+    # Sums over all lower levels, or all higher ones, of 1 and G.
+    lower, higher = np.zeros((2, gain.size + 1, 2)), np.zeros((gain.size + 1, 2))
+    for i in range(one, other):
+        side = sides[i] if sides.size > 1 else 0
+        lower[side, level[i] + 1, 0] += loser[i]
+        lower[side, level[i] + 1, 1] += loser[i] * gain[level[i]]
+        higher[level[i], 0] += winner[i]
+        higher[level[i], 1] += winner[i] * gain[level[i]]
+    for each in range(1, gain.size + 1):
+        lower[:, each] += lower[:, each - 1]
+        higher[gain.size - each] += higher[gain.size - each + 1]
+    for i in range(one, other):
+        look, own = 1 - sides[i] if sides.size > 1 else 0, level[i]
+        sums = lower[look, own]
+        met = factor * apart * (gain[own] * sums[0] - sums[1])
+        up[i] += winner[i] * (plain * sums[0] + max(met, 0.0))
+        if losers:
+            sums = higher[own + 1]
+            met = factor * apart * (sums[1] - gain[own] * sums[0])
+            down[i] += loser[i] * (plain * sums[0] + max(met, 0.0))
+
+
+@njit(cache=True, nogil=True)
+def _meet_far_apart(
+    queries: Integers, first: Integers, level: Integers, margin: Floats, ranked: Floats,
+    gain: Floats, discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
+    winner: Floats, loser: Floats, sides: Bytes, up: Floats, down: Floats, lift: Floats,
+) -> None:  # fmt: skip
+    """Pairs of queries with exponentials beyond floats, one by one, relative to the largest."""
+    for query in queries:
+        start, end = first[query], first[query + 1]
+        most = -np.inf
+        up[start:end] = 0.0
+        down[start:end] = 0.0
+        for sweep in range(2):
+            for i in range(start, end):
+                for k in range(start, i):
+                    if level[k] == level[i]:
+                        break
+                    if sides.size and sides[k] == sides[i]:
+                        continue
+                    apart = flat + abs(discount[i] - discount[k])
+                    if ranked[i] == ranked[k]:
+                        apart += tied[i]
+                    met = plain[query] + factor[query] * (gain[i] - gain[k]) * apart
+                    met *= winner[i] * loser[k]
+                    if sweep == 0 and met > 0.0:
+                        most = max(most, margin[k] - margin[i])
+                    elif sweep == 1 and met > 0.0:
+                        met *= np.exp(margin[k] - margin[i] - most)
+                        up[i] += met
+                        down[k] += met
+        lift[query] = most if most > -np.inf else 0.0

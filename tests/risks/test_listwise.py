@@ -1,0 +1,126 @@
+"""Losses of lists against plain formulas, pairs and differences."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import naive
+import strategies
+from precede import BoostedRanker, Judgments, load, write_table
+from precede.datasets import search_results
+from precede.risks.listwise import LISTWISE, ListRisk
+from precede.risks.score_risk import risk_of
+
+
+def lists(judgments, balance):
+    """Rows, weights and the weight of every query that has a pair."""
+    ids = [0] * len(judgments) if judgments.qid is None else list(judgments.qid)
+    weight, outer = naive.item_weights(judgments), naive.loser_weights(judgments, balance)
+    members, total = {}, {}
+    for pair in naive.list_pairs(judgments):
+        members.setdefault(ids[pair.loser], set()).update((pair.winner, pair.loser))
+        total[ids[pair.loser]] = total.get(ids[pair.loser], 0.0) + pair.inner * outer[pair.loser]
+    for query, rows in members.items():
+        yield sorted(rows), [weight[row] for row in sorted(rows)], total[query]
+
+
+def cross_entropy(grades, scores, weights, kind):
+    phi = [w * (math.exp(g) if kind == "softmax" else 2.0**g - 0.5)
+           for g, w in zip(grades, weights, strict=True)]  # fmt: skip
+    mass = [w * math.exp(s) for s, w in zip(scores, weights, strict=True)]
+    return -math.fsum(
+        p / math.fsum(phi) * math.log(m / math.fsum(mass)) for p, m in zip(phi, mass, strict=True)
+    )
+
+
+def squares(grades, scores, weights, kind):
+    """Over pairs: sum of w_i w_k ((g_i - s_i) - (g_k - s_k))² over half the square of sum w."""
+    errors = [g - s for g, s in zip(grades, scores, strict=True)]
+    every = [(w * v, (a - b) ** 2) for w, a in zip(weights, errors, strict=True)
+             for v, b in zip(weights, errors, strict=True)]  # fmt: skip
+    return math.fsum(w * square for w, square in every) / (2 * math.fsum(w for w, _ in every))
+
+
+@given(st.data(), st.sampled_from(LISTWISE), st.sampled_from(["pairs", "queries", "items"]))
+@settings(max_examples=100)
+def test_values_and_derivatives(data, kind, balance):
+    judgments = data.draw(strategies.judgments(kind="graded"))
+    least = min(np.nanmin(judgments.grade), 0.0)
+    judgments = Judgments(judgments.grade - least, judgments.qid, weight=judgments.weight)
+    scores = data.draw(strategies.scores(len(judgments), 4.0))
+    one = squares if kind == "query_rmse" else cross_entropy
+
+    def naive_value(at):
+        return math.fsum(
+            total * one(judgments.grade[rows].tolist(), [at[row] for row in rows], weights, kind)
+            for rows, weights, total in lists(judgments, balance)
+        )
+
+    bound = ListRisk(kind, balance=balance).bind(judgments.arrange(balance))
+    at = scores[bound.arrangement.order]
+    state = bound.state(at)
+    value = naive_value(scores)
+    assume(value > 1e-6)
+    np.testing.assert_allclose(np.exp(state.log_value), value, rtol=1e-9)
+    mass, small = np.exp(state.log_mass), 1e-5
+    curvature = bound.curvature(state)
+    for place, row in enumerate(bound.arrangement.order):
+        moved = [scores + small * sign * (np.arange(scores.size) == row) for sign in (1, -1)]
+        slope = (naive_value(moved[0]) - naive_value(moved[1])) / (2 * small)
+        np.testing.assert_allclose(-slope, mass * state.pull[place], rtol=1e-5, atol=1e-6 * value)
+        up, down = (bound.state(each[bound.arrangement.order]) for each in moved)
+        bend = np.exp(up.log_mass) * up.pull[place] - np.exp(down.log_mass) * down.pull[place]
+        np.testing.assert_allclose(
+            -bend / (2 * small), mass * curvature[place], rtol=1e-5, atol=1e-6 * (value + mass)
+        )
+
+
+@pytest.mark.parametrize("kind", LISTWISE)
+def test_large_scores_overflow_nothing(kind):
+    bound = ListRisk(kind).bind(Judgments([0, 1, 2]).arrange("queries"))
+    state = bound.state(np.array([1e4, -1e4, 0.0]))
+    assert np.isfinite(state.log_value)
+    assert np.isfinite(state.pull).all()
+
+
+@pytest.mark.parametrize("kind", LISTWISE)
+def test_fits_are_saved_resumed_read_from_disk_and_the_same_for_any_threads_and_order(
+    kind, tmp_path
+):
+    sample = search_results(25, features=6, informative=4, per_query=40, random_state=0)
+    data = sample.X, sample.y
+
+    def ranker(rounds=8, **more):
+        return BoostedRanker(loss=kind, n_estimators=rounds, num_leaves=5, **more)
+
+    model = ranker().fit(*data, qid=sample.qid)
+    assert model.history_["risk"][-1] < model.history_["risk"][0]
+    expected = model.predict(sample.X)
+    model.save(tmp_path / "model.json")
+    np.testing.assert_array_equal(load(tmp_path / "model.json").predict(sample.X), expected)
+    ranker(5).fit(*data, qid=sample.qid, checkpoint=tmp_path / "rounds.json")
+    resumed = ranker().fit(*data, qid=sample.qid, checkpoint=tmp_path / "rounds.json")
+    np.testing.assert_array_equal(resumed.predict(sample.X), expected)
+    rows = np.random.default_rng(1).permutation(sample.y.size)
+    mixed = ranker(n_jobs=2).fit(sample.X[rows], sample.y[rows], qid=sample.qid[rows])
+    np.testing.assert_array_equal(mixed.predict(sample.X), expected)
+    table = write_table(tmp_path / "table", [(sample.X, sample.y, sample.qid)])
+    read = ranker().fit(table)
+    np.testing.assert_array_equal(read.predict(sample.X), expected)
+
+
+def test_what_does_not_fit_is_refused():
+    for kind in LISTWISE:
+        with pytest.raises(ValueError, match="rank_weight='ndcg' weighs pairs"):
+            risk_of(kind, "linear", balance="items", rank_weight="ndcg")
+        with pytest.raises(ValueError, match="price=4"):
+            risk_of(kind, 4, balance="items")
+        with pytest.raises(ValueError, match="listed pairs"):
+            ListRisk(kind).bind(Judgments(pairs=[[0, 1]], n=2).arrange())
+    with pytest.raises(ValueError, match="grade of -1"):
+        ListRisk("xendcg").bind(Judgments([-1, 1]).arrange())
+    with pytest.raises(ValueError, match="'listnet' is unknown"):
+        ListRisk("listnet")

@@ -1,0 +1,339 @@
+"""Weights by rank against enumeration, for every rule, loss and tie."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import naive_rank_weights
+import strategies
+from precede import (
+    BoostedRanker,
+    Judgments,
+    PairRisk,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    SquaredHinge,
+    write_table,
+)
+from precede.boosting.coordinate_descent import CoordinateDescent
+from precede.boosting.history import History, Rounds
+from precede.datasets import search_results
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.losses import pair_loss
+from precede.risks.rank_weights import RankWeight, rank_weight
+
+RULES = [
+    "gap", "grade_gap", "ndcg", "ndcg@1", "ndcg@3", "precision@2",
+    RankWeight(blend=0.5), RankWeight("linear", k=2, blend=0.25), RankWeight(blend=1.0),
+    RankWeight("linear", "top", 3, by_ideal=False),
+]  # fmt: skip
+LOSSES = {
+    "exponential": "exponential",
+    "logistic": "logistic",
+    "squared_hinge": "squared_hinge",
+    "gap": SquaredHinge("gap"),
+}
+
+
+@st.composite
+def graded(draw, most=12):
+    judgments = draw(strategies.judgments(kind=draw(st.sampled_from(["graded", "bipartite"])),
+                                          most=most))  # fmt: skip
+    least = np.nanmin(judgments.grade)
+    if least < 0:  # the ideal DCG would be negative
+        judgments = Judgments(judgments.grade - least, judgments.qid, weight=judgments.weight)
+    return judgments
+
+
+@pytest.mark.parametrize("few", [0, 16])
+@given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)),
+       balance=st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_sums_equal_enumeration(monkeypatch, few, data, rule, name, balance):
+    """By sums for every grade, and (if 0 grades are few) by trees."""
+    monkeypatch.setattr("precede.risks.rank_weights.FEW", few)
+    judgments, loss = data.draw(graded()), LOSSES[name]
+    scores = data.draw(strategies.scores(len(judgments), data.draw(st.sampled_from([2.0, 150.0]))))
+    risk = PairRisk(loss, balance=balance, rank_weight=rule)
+    value, mass, pull, curvature = naive_rank_weights.risk(
+        judgments, rank_weight(rule), scores, pair_loss(loss), balance=balance, gap=name == "gap"
+    )
+    assume(mass > 1e-200)
+    bound = risk.bind(judgments)
+    state = bound.state(scores[bound.arrangement.order])
+    np.testing.assert_allclose(state.log_value, np.log(value), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(state.log_mass, np.log(mass), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(bound.to_rows(state.pull), pull / mass, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(
+        bound.to_rows(bound.curvature(state)), curvature / mass, rtol=1e-9, atol=1e-10
+    )
+
+
+@given(st.data(), st.sampled_from(RULES), st.sampled_from(sorted(LOSSES)))
+@settings(max_examples=40)
+def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, name):
+    judgments, loss = data.draw(graded()), LOSSES[name]
+    before, now = (data.draw(strategies.scores(len(judgments), 4.0)) for _ in range(2))
+    bound = PairRisk(loss, rank_weight=rule).bind(judgments)
+    order = bound.arrangement.order
+    assert bound.begin_round(before[order])
+    value, mass, pull, _ = naive_rank_weights.risk(
+        judgments, rank_weight(rule), now, pair_loss(loss), ranked_by=before, gap=name == "gap"
+    )
+    assume(mass > 1e-200)
+    state = bound.state(now[order])
+    np.testing.assert_allclose(np.exp(state.log_value), value, rtol=1e-9)
+    np.testing.assert_allclose(bound.to_rows(state.pull), pull / mass, rtol=1e-9, atol=1e-10)
+    pairs = naive_rank_weights.weighted_pairs(judgments, rank_weight(rule), before)
+    total = sum(weight for *_, weight in pairs)
+    totals = np.zeros(len(judgments))
+    for i, k, weight in pairs:
+        totals[[i, k]] += weight
+    np.testing.assert_allclose(
+        bound.to_rows(bound.totals(state)), totals, rtol=1e-9, atol=1e-12 * total
+    )
+
+
+@given(st.data(), st.sampled_from(RULES), st.sampled_from(["exponential", "logistic"]))
+@settings(max_examples=40)
+def test_masses_equal_enumeration(data, rule, name):
+    judgments = data.draw(graded())
+    scores = data.draw(strategies.scores(len(judgments), 4.0))
+    ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(judgments),
+                                         max_size=len(judgments))))  # fmt: skip
+    loss = pair_loss(name)
+    expected = [0.0, 0.0, 0.0]
+    for i, k, weight in naive_rank_weights.weighted_pairs(judgments, rank_weight(rule), scores):
+        mass = -weight * float(loss.slope(np.array([scores[i] - scores[k]]))[0])
+        expected[{1: 0, -1: 1, 0: 2}[int(ranker[i]) - int(ranker[k])]] += mass
+    assume(sum(expected) > 1e-200)
+    masses = PairRisk(name, rank_weight=rule).masses(judgments, scores, ranker)
+    np.testing.assert_allclose(
+        [masses.right, masses.wrong, masses.tied], np.array(expected) / sum(expected), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("name", sorted(LOSSES))
+def test_pull_and_curvature_are_derivatives(rule, name):
+    """By central differences, the weights being those of the round."""
+    random = np.random.default_rng(7)
+    judgments = Judgments(random.integers(0, 4, 24), random.integers(0, 2, 24))
+    bound = PairRisk(LOSSES[name], rank_weight=rule).bind(judgments)
+    scores = random.normal(size=24)
+    bound.begin_round(scores)
+    state = bound.state(scores)
+    mass, small = np.exp(state.log_mass), 1e-5
+    for place in range(24):
+        (up, pull_up), (down, pull_down) = (
+            value_and_pull(bound, scores, place, step) for step in (small, -small)
+        )
+        slope = -(up - down) / (2 * small)
+        np.testing.assert_allclose(slope, mass * state.pull[place], 1e-6, 1e-6)
+        if name in ("exponential", "logistic"):
+            bend = -(pull_up - pull_down) / (2 * small)
+            np.testing.assert_allclose(bend, mass * bound.curvature(state)[place], 1e-6, 1e-6)
+
+
+def value_and_pull(bound, scores, place, step):
+    moved = scores.copy()
+    moved[place] += step
+    state = bound.state(moved)
+    return np.exp(state.log_value), np.exp(state.log_mass) * state.pull[place]
+
+
+@pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", "precision@10"])
+@pytest.mark.parametrize("name", ["exponential", "logistic"])
+def test_a_long_list_with_many_grades_and_ties(rule, name):
+    random = np.random.default_rng(3)
+    judgments = Judgments(random.integers(0, 40, 300) / 8)
+    scores = np.round(random.normal(size=300), 1)
+    value, mass, pull, _ = naive_rank_weights.risk(
+        judgments, rank_weight(rule), scores, pair_loss(name)
+    )
+    risk = PairRisk(name, rank_weight=rule)
+    np.testing.assert_allclose(risk.value(judgments, scores), value, rtol=1e-12)
+    np.testing.assert_allclose(risk.pull(judgments, scores), pull, atol=1e-12 * mass)
+
+
+def test_the_ranks_of_a_list_sorted_by_numpy_are_the_same(monkeypatch):
+    random = np.random.default_rng(4)
+    judgments = Judgments(random.integers(0, 5, 500))
+    scores = np.round(random.normal(size=500), 1)
+    risk = PairRisk("exponential", rank_weight="ndcg")
+    expected = risk.pull(judgments, scores)
+    monkeypatch.setattr("precede.risks.rank_weights.LONG", 10)
+    bound = risk.bind(judgments)
+    at = scores[bound.arrangement.order]
+    order = bound.weights.at(at).order
+    assert (np.diff(at[order]) <= 0).all()
+    np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
+
+
+def test_in_the_first_round_all_pairs_of_two_grades_weigh_the_same():
+    judgments = Judgments([0, 0, 1, 1, 1, 0])
+    plain = PairRisk("logistic").pull(judgments, np.zeros(6))
+    ranked = PairRisk("logistic", rank_weight="ndcg@2").pull(judgments, np.zeros(6))
+    np.testing.assert_allclose(ranked / ranked[2], plain / plain[2], rtol=1e-12)
+    assert ranked[2] > 0
+
+
+def test_lambdarank_by_hand():
+    """One exchange of two items: |ΔNDCG| = (3 - 1)(1 - 1/log2(3)) / (3 + 1/log2(3))."""
+    judgments = Judgments([2, 1])
+    change = (3 - 1) * (1 - 1 / np.log2(3)) / (3 + 1 / np.log2(3))
+    value = PairRisk("exponential", rank_weight="ndcg").value(judgments, [0.0, 1.0])
+    np.testing.assert_allclose(value, change * np.e, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("ndgc", "rank_weight='ndgc' is unknown"),
+        ("ndcg@0", "rank_weight='ndcg@0' is unknown"),
+        ("gap@3", "rank_weight='gap@3' is unknown"),
+        ("precision", "rank_weight='precision' is unknown"),
+    ],
+)
+def test_unknown_names_are_refused(rule, message):
+    with pytest.raises(ValueError, match=message):
+        rank_weight(rule)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (dict(gain="log"), "gain='log'"),
+        (dict(discount="exp"), "discount='exp'"),
+        (dict(discount="top"), "needs k"),
+        (dict(k=0), "k=0"),
+        (dict(blend=1.5), "blend=1.5"),
+    ],
+)
+def test_parameters_without_a_meaning_are_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        RankWeight(**fields)
+
+
+def test_what_does_not_fit_together_is_refused():
+    graded = Judgments([0, 1, 2])
+    listed = Judgments(pairs=[[0, 1]], n=2)
+    for loss, price, rule, judgments, message in [
+        ("exponential", 4, "ndcg", graded, "price=1"),
+        ("hinge", 1, "ndcg", graded, "Hinge"),
+        ("logistic", 1, "ndcg", listed, "listed pairs"),
+        ("logistic", 1, "ndcg", Judgments([-3, -1, 0]), "ideal DCG"),
+        ("logistic", 1, "ndcg", Judgments([0, 5000]), "finite"),
+        ("logistic", 1, RankWeight(gain=lambda g: -g), graded, "falls"),
+        ("logistic", 1, RankWeight(gain=[0, 1]), graded, "gain lists 2"),
+        ("logistic", 1, RankWeight(discount=lambda r: r), graded, "never rises"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            PairRisk(loss, price, rank_weight=rule).bind(judgments)
+
+
+def test_own_gains_and_discounts():
+    judgments, scores = Judgments([0, 1, 2, 1]), [0.5, 0.0, -1.0, 2.0]
+    by_name = PairRisk("logistic", rank_weight="ndcg@3").value(judgments, scores)
+    for rule in (
+        RankWeight(gain=[0, 1, 3], k=3),
+        RankWeight(gain=lambda g: 2**g - 1, discount=lambda r: 1 / np.log2(1 + r), k=3),
+    ):
+        value = PairRisk("logistic", rank_weight=rule).value(judgments, scores)
+        np.testing.assert_allclose(value, by_name, rtol=1e-14)
+
+
+# -- fits ------------------------------------------------------------------------------------
+
+FITS = {
+    "trees": lambda **more: BoostedRanker(rank_weight="ndcg@5", num_leaves=5, **more),
+    "trees with a line search": lambda **more: BoostedRanker(
+        rank_weight="ndcg", num_leaves=5, line_search=True, balance="pairs", **more
+    ),
+    "bound": lambda **more: BoostedRanker(
+        rank_weight="gap", num_leaves=5, hessian="bound", targets="average", **more
+    ),
+    "QBRank": lambda **more: QBRank(rank_weight="ndcg@5", num_leaves=5, **more),
+    "stumps": lambda **more: RankBoost(rank_weight="ndcg", **more),
+    "features": lambda **more: RankBoost(
+        rank_weight="precision@5", rankers="features", step="bound", **more
+    ),
+    "columns": lambda **more: PushRanker(rank_weight="ndcg", price=1, rankers="columns", **more),
+}
+
+
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize("name", sorted(FITS))
+def test_fits_have_the_same_bits_for_any_threads_order_checkpoint_and_disk(name, tmp_path):
+    sample = search_results(25, features=6, informative=4, per_query=40, random_state=0)
+    ranker = FITS[name]
+    model = ranker(n_estimators=8).fit(sample.X, sample.y, qid=sample.qid)
+    assert len(model.ensemble_) == 8
+    assert model.score(sample.X, sample.y, sample.qid) > 0.5
+    expected, risk = model.predict(sample.X), model.history_["log_risk"]
+    rows = np.random.default_rng(1).permutation(sample.y.size)
+    mixed = ranker(n_estimators=8, n_jobs=2)
+    mixed.fit(sample.X[rows], sample.y[rows], qid=sample.qid[rows])
+    np.testing.assert_array_equal(mixed.predict(sample.X), expected)
+    np.testing.assert_array_equal(mixed.history_["log_risk"], risk)
+    path = tmp_path / "rounds.json"
+    ranker(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid, checkpoint=path)
+    resumed = ranker(n_estimators=8).fit(sample.X, sample.y, qid=sample.qid, checkpoint=path)
+    np.testing.assert_array_equal(resumed.predict(sample.X), expected)
+    np.testing.assert_array_equal(resumed.history_["log_risk"], risk)
+    warm = ranker(n_estimators=5).fit(sample.X, sample.y, qid=sample.qid)
+    warm.set_params(warm_start=True, n_estimators=8).fit(sample.X, sample.y, qid=sample.qid)
+    np.testing.assert_array_equal(warm.predict(sample.X), expected)
+    if name in ("columns", "features", "QBRank"):  # read values, or labels, that tables have not
+        return
+    table = write_table(tmp_path / "table", [(sample.X, sample.y, sample.qid)])
+    np.testing.assert_array_equal(ranker(n_estimators=8).fit(table).predict(sample.X), expected)
+
+
+def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
+    sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
+    whole = RankBoost(rank_weight="ndcg", n_estimators=3)
+    whole.fit(sample.X, sample.y, qid=sample.qid)
+    training = Training.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="pairs", max_bins=255, workers=Workers(1)
+    )
+    method = CoordinateDescent(whole.plan(Rounds(9)), training)
+    history = History()
+    for _ in range(3):
+        history.append(**method.advance().columns)
+    before = method.state
+    method._add(method.ensemble.rankers[0], 1.0, method.ensemble.rankers[0].on(training.table))
+    method._moving = True
+    method.interrupt(history)
+    assert method.state.log_value == before.log_value
+    np.testing.assert_array_equal(method.state.pull, before.pull)
+
+
+def test_a_line_search_never_raises_the_risk_of_its_round():
+    sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
+    model = BoostedRanker(rank_weight="ndcg@3", line_search=True, num_leaves=4, n_estimators=10)
+    training = Training.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="items", max_bins=255, workers=Workers(1)
+    )
+    model.fit(sample.X, sample.y, qid=sample.qid)
+    method = CoordinateDescent(model.plan(Rounds(9)), training)
+    for _ in range(9):
+        method.risk.begin_round(method.scores)
+        before = method.risk.state(method.scores).log_value
+        method.advance()
+        assert method.state.log_value <= before
+
+
+def test_estimators_refuse_what_has_no_weights_by_rank():
+    X, y = [[0.0], [1.0], [2.0]], [0, 1, 2]
+    for ranker, message in [
+        (RankBoost(rank_weight="ndcg", select="decrease"), "select='slope'"),
+        (PushRanker(rank_weight="ndcg"), "price=1"),
+        (BoostedRanker(rank_weight="dcg"), "rank_weight='dcg' is unknown"),
+        (BoostedRanker(rank_weight="ndcg", loss="hinge"), "Hinge"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ranker.fit(X, y)

@@ -22,7 +22,7 @@ found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -52,7 +52,7 @@ BATCH = 1024
 ROUNDING = 2.0**-36
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """Features in few bins of about equal numbers of rows, for pairs of them.
 
@@ -98,12 +98,17 @@ class Grid:
             join = _heaviest if named[j] else _neighbours
             kept, lookup[j] = join(counts[j], edges, most)
             cuts.append(tuple(kept.tolist()))
-        codes = np.empty((features.size, table.n_places), np.uint8)
-        for j, feature in enumerate(features.tolist()):
-            np.take(lookup[j], table.codes[feature], out=codes[j])
-            table.release(features[j : j + 1])
         sizes = np.array([len(cut) + (1 if n else 2) for cut, n in zip(cuts, named, strict=True)])
-        return cls(features, tuple(cuts), named, lookup, sizes.astype(np.int64), codes)
+        none = np.empty((features.size, 0), np.uint8)
+        return cls(features, tuple(cuts), named, lookup, sizes.astype(np.int64), none).of(table)
+
+    def of(self, table: Table) -> Grid:
+        """The same bins for the rows of another table that has the same cuts."""
+        codes = np.empty((self.features.size, table.n_places), np.uint8)
+        for j, feature in enumerate(self.features.tolist()):
+            np.take(self.lookup[j], table.codes[feature], out=codes[j])
+            table.release(self.features[j : j + 1])
+        return replace(self, codes=codes)
 
 
 def _neighbours(counts: Integers, cuts: Floats, most: int) -> tuple[Floats, Bytes]:
@@ -197,6 +202,8 @@ class PairTerms(Family):
         Most bins of a feature.
     hessian, min_child_samples, min_child_weight, reg_lambda, cat_smooth
         As for `Trees`.
+    grid : Grid, optional
+        The bins to use, instead of those chosen from the table that is searched.
 
     Notes
     -----
@@ -227,6 +234,7 @@ class PairTerms(Family):
         min_child_weight: float = 1e-3,
         reg_lambda: float = 0.0,
         cat_smooth: float = 10.0,
+        grid: Grid | None = None,
     ):
         self.pairs = [(int(a), int(b)) for a, b in pairs]
         self.bins = bins
@@ -235,6 +243,7 @@ class PairTerms(Family):
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
         self.cat_smooth = cat_smooth
+        self.grid = grid
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Fit one term to one pull."""
@@ -254,9 +263,12 @@ class PairSearch(RegressionSearch):
     def __init__(self, family: PairTerms, table: Table, workers: Workers):
         self._family, self._table, self._workers = family, table, workers
         self.hessian = family.hessian
-        features = np.unique(np.array(family.pairs, np.int64).reshape(-1))
-        self.grid = Grid.build(table, features, family.bins, workers)
-        self._pairs = np.searchsorted(features, np.array(family.pairs, np.int64).reshape(-1, 2))
+        pairs = np.array(family.pairs, np.int64).reshape(-1, 2)
+        if family.grid is None:
+            self.grid = Grid.build(table, np.unique(pairs), family.bins, workers)
+        else:
+            self.grid = family.grid.of(table)
+        self._pairs = np.searchsorted(self.grid.features, pairs)
         self._width = int(self.grid.sizes.max(initial=1))
         ones = np.ones(table.n_places, np.int64)
         self._counts = sum_of(lambda: self._sums(ones), workers)

@@ -23,7 +23,7 @@ from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
 from precede.rankers.trees import MOST_FEATURES, MOST_ROWS
 
-__all__ = ["Term", "TermTables", "bins_of_codes"]
+__all__ = ["Term", "TermTables", "bins_of_codes", "joined_cuts", "spread"]
 
 # A file that asks for more cells than this means harm, or has another mistake.
 MOST_CELLS = 1 << 24
@@ -193,6 +193,23 @@ def bins_of_codes(
     codes[0] = 0
     codes[MISSING] = own.size + 1
     return codes
+
+
+def joined_cuts(terms: Sequence[Term]) -> tuple[tuple[float, ...], ...]:
+    """All cuts of terms of the same features."""
+    return tuple(
+        tuple(np.unique(np.concatenate([np.array(term.cuts[axis]) for term in terms])).tolist())
+        for axis in range(len(terms[0].features))
+    )
+
+
+def spread(term: Term, cuts: tuple[tuple[float, ...], ...]) -> Floats:
+    """The table of a term on finer cuts."""
+    maps = [
+        _map_of(np.array(own), named, np.array(grid))
+        for own, named, grid in zip(term.cuts, term.categorical, cuts, strict=True)
+    ]
+    return term.table[np.ix_(*maps)]
 
 
 def _bins(x: Floats, cuts: Floats, named: bool) -> Integers:

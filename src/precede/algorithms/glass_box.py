@@ -64,10 +64,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         How many of the strongest pairs to try; or the pairs themselves, by number or name.
     loss, price, balance
         The risk; see `BoostedRanker`.
-    n_estimators : int
-        Rounds of the first stage, a tree of one feature each.
-    pair_estimators : int
-        Most rounds of the pairs; held-out rows choose how many.
+    n_estimators, pair_estimators : int
+        Most rounds of the curves, a tree of one feature each, and of the pairs. Held-out rows
+        choose how many are taken.
     learning_rate : float in (0, 1]
         By what every step is multiplied.
     selection : {"greedy", "cyclic"}
@@ -76,10 +75,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         Whether a pair may be chosen only if one ("weak") or both ("strong") of its features have
         a curve.
     validation_fraction : float in [0, 1)
-        Share of the queries (of the rows, if there are fewer than ten queries) on which pairs are
-        tried: those that do not lower the risk there are dropped, and the number of rounds is the
-        best one there. The model itself is fitted to all rows. 0 keeps all pairs and takes all
-        rounds.
+        Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
+        leaves out: pairs that do not lower the risk there are dropped, and the numbers of rounds
+        are the best ones there. The model itself is then fitted to all rows. 0 keeps all pairs
+        and takes all rounds.
     max_terms : int, optional
         Keep only so many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
@@ -169,7 +168,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         max_terms: int | None = None,
         bags: int = 0,
         pair_bins: int = 32,
-        num_leaves: int = 4,
+        num_leaves: int = 2,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
         reg_lambda: float = 5.0,
@@ -328,7 +327,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
         curves = frozenset(features[0] for features in chosen if len(features) == 1)
         pairs = sorted((features[0], features[1]) for features in chosen if len(features) == 2)
-        again = replace(fit, pair_rounds=max(found.pair_rounds, 1)).run(
+        rounds = {"rounds": max(found.rounds, 1), "pair_rounds": max(found.pair_rounds, 1)}
+        again = replace(fit, **rounds).run(
             pairs, lambda method, history: drive(method, history), None,
             curves=curves, checked=False,
         )  # fmt: skip

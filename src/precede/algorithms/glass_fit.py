@@ -1,11 +1,10 @@
-"""How a glass-box model is fitted: curves, then pairs, then tables.
+"""How a glass-box model is fitted: a trial, then curves, then pairs, then tables.
 
-1. Curves are boosted: every round a small tree of one feature.
-2. Pairs of features are scored on the gradient that the curves leave.
-3. The best pairs are tried on a part of the rows: those that do not lower the risk of the other
-   part are dropped, and the number of rounds is the one at which that risk was least.
-4. The remaining pairs are boosted on all rows.
-5. Sums of trees and terms become tables, which are purified.
+1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
+   pairs of features are scored on the gradient that the curves leave; the strongest pairs are
+   boosted. The other rows say how many rounds are best, and which pairs lower the risk.
+2. Curves and the remaining pairs are boosted on all rows.
+3. Sums of trees and terms become tables, which are purified.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from precede.rankers.base import Family, Found
 from precede.rankers.growers import Trees
 from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
-from precede.risks.base import Risk
+from precede.risks.base import BoundRisk, Risk
 from precede.risks.score_risk import places_of
 
 __all__ = ["Fitted", "GlassFit", "Pair"]
@@ -52,14 +51,26 @@ class Fitted:
     result : the rounds that led there
     strengths : the strength of each pair that was scored, the strongest first
     dropped : pairs that were tried and did not lower the risk on held-out rows
-    pair_rounds : how many of the rounds were of pairs
+    rounds, pair_rounds : how many of the rounds were of curves and of pairs
     """
 
     model: Additive
     result: Result
     strengths: dict[Pair, float]
     dropped: list[Pair]
+    rounds: int
     pair_rounds: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a trial has found out: numbers of rounds, strengths, pairs to fit and pairs tried."""
+
+    rounds: int
+    pair_rounds: int
+    strengths: dict[Pair, float]
+    pairs: list[Pair]
+    tried: list[Pair]
 
 
 @dataclass(frozen=True)
@@ -116,29 +127,27 @@ class GlassFit:
         may have a curve, all by default; `checked` says whether pairs are tried on held-out rows.
         `driver` runs a method in sight of the user, `watch` ends it early.
         """
-        stop: Stop = Rounds(self.rounds)
+        plan = self._trial(pairs) if checked else None
+        if plan is None:
+            plan = _Plan(self.rounds, self.pair_rounds, {}, [], [])
+        stop: Stop = Rounds(plan.rounds)
         method = self._method(self.trees, stop if watch is None else stop | watch, None, curves)
         method.monitors = monitors
-        result = driver(method, History())
-        result = _best(result, watch, 0)
+        result = _best(driver(method, History()), watch, 0)
         model = self._tables(result, self.training)
-        strengths: dict[Pair, float] = {}
-        if isinstance(pairs, int):
-            strengths = self._strengths(model) if pairs else {}
-            pairs = self._strongest(strengths, model, pairs)
-        tried, family, rounds = pairs, self._family(pairs), self.pair_rounds
-        if pairs and checked and self.held_out > 0:
-            pairs, rounds = self._tried(model, family)
-            family = self._family(pairs)
-        main = len(result.history)
-        if pairs and rounds:
+        if not plan.tried:
+            plan = self._chosen(plan, pairs, model, self.training)
+        main, family = len(result.history), self._family(plan.pairs)
+        if plan.pairs and plan.pair_rounds:
             for monitor in monitors:  # an early stop has taken rounds back
                 monitor.scores = model.on(monitor.table)
-            result, model = self._add_pairs(result, model, family, rounds, driver, watch, monitors)
+            result, model = self._add_pairs(
+                result, model, family, driver, watch, monitors, rounds=plan.pair_rounds
+            )
         rounds = len(result.history) - main
         model = self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
-        dropped = [pair for pair in tried if pair not in pairs]
-        return Fitted(model, result, strengths, dropped, rounds)
+        dropped = [pair for pair in plan.tried if pair not in plan.pairs]
+        return Fitted(model, result, plan.strengths, dropped, main, rounds)
 
     # -- stages ----------------------------------------------------------------------------
 
@@ -171,8 +180,8 @@ class GlassFit:
         return tabulate(parts, training.table, training.workers)
 
     def _add_pairs(
-        self, before: Result, model: Additive, family: PairTerms, rounds: int, driver: Driver,
-        watch: Worsening | None, monitors: Sequence[Monitor],
+        self, before: Result, model: Additive, family: PairTerms, driver: Driver,
+        watch: Worsening | None, monitors: Sequence[Monitor], *, rounds: int,
     ) -> tuple[Result, Additive]:  # fmt: skip
         """Boost pairs on top of a model."""
         done = len(before.history)
@@ -207,11 +216,59 @@ class GlassFit:
             found.append(self._pure(drawn, curves))
         return averaged(found, self.training.table, self.training.workers)
 
+    # -- trial -----------------------------------------------------------------------------
+
+    def _trial(self, pairs: int | list[Pair]) -> _Plan | None:
+        """Fit a part of the rows and look at the others: how many rounds, and which pairs.
+
+        None where nothing is held out, or one of the parts would have no pair of rows.
+        """
+        parts = self._parted() if self.held_out > 0 else None
+        if parts is None:
+            return None
+        part, held = parts
+        bound = self.risk.bind(held.arrangement, held.workers)
+        nothing = Additive()
+        model, rounds = self._stage(self.trees, nothing, part, held, bound, self.rounds)
+        chosen = self._chosen(_Plan(max(rounds, 1), 0, {}, [], []), pairs, model, part)
+        if not chosen.pairs:
+            return chosen
+        family = self._family(chosen.pairs)
+        found, rounds = self._stage(family, model, part, held, bound, self.pair_rounds)
+        kept = self._useful(found, held, model.on(held.table), bound.log_value)
+        return replace(chosen, pairs=kept, pair_rounds=rounds)
+
+    def _stage(
+        self, family: Family, model: Additive, part: Training, held: Training, bound: BoundRisk,
+        rounds: int,
+    ) -> tuple[Additive, int]:  # fmt: skip
+        """Terms added to a model, and their number of rounds: best on the held-out rows."""
+        monitor = Monitor("held_out", held.table, {"risk": bound.log_value})
+        monitor.scores = model.on(held.table)
+        least = bound.log_value(monitor.scores)
+        stop = Rounds(rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
+        method = self._method(family, stop, model.on(part.table), None, part)
+        method.monitors = [monitor]
+        result = drive(method)
+        risks = result.history[HELD_OUT] if len(result.history) else np.zeros(0)
+        best = int(np.argmin(risks)) + 1 if risks.size else 0
+        best = best if best and risks[best - 1] < least else 0
+        return self._tables(replace(result, ensemble=result.ensemble.first(best)), part), best
+
     # -- pairs -----------------------------------------------------------------------------
 
-    def _strengths(self, model: Additive) -> dict[Pair, float]:
+    def _chosen(
+        self, plan: _Plan, pairs: int | list[Pair], model: Additive, training: Training
+    ) -> _Plan:
+        """The plan with the strongest pairs on the gradient of a model, or with those given."""
+        if not isinstance(pairs, int):
+            return replace(plan, pairs=pairs, tried=pairs)
+        strengths = self._strengths(model, training) if pairs else {}
+        found = self._strongest(strengths, model, pairs)
+        return replace(plan, strengths=strengths, pairs=found, tried=found)
+
+    def _strengths(self, model: Additive, training: Training) -> dict[Pair, float]:
         """Strengths of all pairs, the strongest first."""
-        training = self.training
         bins = training.table.bins
         useful = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
         features = np.array([j for j in useful.tolist() if j not in self.unpaired], np.int64)
@@ -236,30 +293,6 @@ class GlassFit:
             if strength > 0 and sum(feature in main for feature in pair) >= enough
         ]
         return good[:count]
-
-    def _tried(self, model: Additive, family: PairTerms) -> tuple[list[Pair], int]:
-        """Pairs that lower the risk on held-out rows, and the best number of rounds."""
-        parts = self._parted()
-        if parts is None:
-            return family.pairs, self.pair_rounds
-        part, held = parts
-        bound = self.risk.bind(held.arrangement, held.workers)
-        base = model.on(held.table)
-        monitor = Monitor("held_out", held.table, {"risk": bound.log_value})
-        monitor.scores = base.copy()
-        stop = Rounds(self.pair_rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
-        scores = model.on(part.table)
-        method = self._method(family, stop, scores, None, part)
-        method.monitors = [monitor]
-        result = drive(method)
-        if not len(result.history):
-            return [], 0
-        risks = result.history[HELD_OUT]
-        rounds = int(np.argmin(risks)) + 1
-        if not risks[rounds - 1] < bound.log_value(base):
-            return [], 0
-        found = self._tables(replace(result, ensemble=result.ensemble.first(rounds)), part)
-        return self._useful(found, held, base, bound.log_value), rounds
 
     def _useful(
         self, found: Additive, held: Training, base: Floats, risk: Callable[[Floats], float]

@@ -15,6 +15,7 @@ from precede.model import Ensemble
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
+from precede.rankers.terms import Term
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -27,6 +28,7 @@ __all__ = [
     "refuse_categories",
     "refuse_other_missing",
     "side_by_side",
+    "term_nodes",
 ]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -61,6 +63,8 @@ class Parts:
                 continue
             if nodes is not None:
                 trees.append(nodes.times(weight))
+            elif isinstance(ranker, Term):
+                trees.append(term_nodes(ranker).times(weight))
             elif isinstance(ranker, Constant):
                 constants.append(weight)
             elif isinstance(ranker, Feature | Column):
@@ -163,6 +167,75 @@ def _steps(feature: int, thresholds: list[float], values: list[float], missing_l
 
 def _leaf(value: float) -> Nodes:
     return _steps(0, [], [value], missing_left=True)
+
+
+# -- terms as trees --------------------------------------------------------------------------
+
+
+def term_nodes(term: Term) -> Nodes:
+    """A term as a tree: its first feature is asked first, missing values before all others.
+
+    Where a missing value counts as a 0 does, it is sent along with it.
+    """
+    rows: list[list[Any]] = []
+
+    def leaf(table: Any) -> int | None:
+        """A node for cells that all have one value."""
+        if np.ndim(table) and np.min(table) != np.max(table):
+            return None
+        rows.append([-1, 0.0, -1, -1, False, float(np.ravel(table)[0]), ()])
+        return len(rows) - 1
+
+    def node(axis: int, threshold: float, missing_left: bool, categories: tuple[int, ...]) -> int:
+        rows.append([term.features[axis], threshold, -1, -1, missing_left, 0.0, categories])
+        return len(rows) - 1
+
+    def ordered(table: Any, axis: int, first: int, last: int, zero: bool) -> int:
+        """Bins first..last of an axis."""
+        found = leaf(table[first : last + 1])
+        if found is not None:
+            return found
+        if first == last:
+            return grow(table[first], axis + 1)
+        middle = (first + last) // 2
+        cut = term.cuts[axis][middle]
+        place = node(axis, cut, zero and cut >= 0, ())
+        rows[place][2] = ordered(table, axis, first, middle, zero)
+        rows[place][3] = ordered(table, axis, middle + 1, last, zero)
+        return place
+
+    def named(table: Any, axis: int, bins: list[int], other: bool) -> int:
+        """Bins of categories, and of any other value."""
+        found = leaf(table[[*bins, *([len(table) - 1] if other else [])]])
+        if found is not None:
+            return found
+        if len(bins) + other == 1:
+            return grow(table[bins[0] if bins else -1], axis + 1)
+        half = max(1, len(bins) // 2)
+        place = node(axis, 0.0, False, tuple(int(term.cuts[axis][b]) for b in bins[:half]))
+        rows[place][2] = named(table, axis, bins[:half], False)
+        rows[place][3] = named(table, axis, bins[half:], other)
+        return place
+
+    def grow(table: Any, axis: int) -> int:
+        found = leaf(table)
+        if found is not None:
+            return found
+        if term.categorical[axis]:
+            return named(table, axis, list(range(len(table) - 1)), True)
+        at_zero = int(term.bins(axis, np.zeros(1))[0])
+        if np.array_equal(table[-1], table[at_zero]):
+            return ordered(table, axis, 0, len(table) - 2, True)
+        place = node(axis, math.inf, False, ())
+        rows[place][2] = ordered(table, axis, 0, len(table) - 2, False)
+        rows[place][3] = grow(table[-1], axis + 1)
+        return place
+
+    grow(term.table, 0)
+    columns = list(zip(*rows, strict=True))
+    split_on, threshold, left, right, goes_left, value = map(np.array, columns[:6])
+    sets = columns[6] if any(columns[6]) else ()
+    return Nodes(split_on, threshold, left, right, goes_left, value, None, tuple(sets))
 
 
 def side_by_side(nodes: Nodes) -> Nodes:

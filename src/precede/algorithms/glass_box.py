@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.boosted import TreeLearner
 from precede.algorithms.glass_fit import Fitted, GlassFit, Pair
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
 from precede.boosting.loop import Result, drive
+from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, Task
+from precede.explain.contributions import PAIR, feature_index
+from precede.explain.surfaces import pair_function
 from precede.judgments import column_numbers, feature_names
 from precede.losses import PairLoss, Price
-from precede.model import Ensemble
+from precede.model import Ensemble, number
 from precede.rankers.columns import Constant
 from precede.rankers.interactions import Grid, PairTerms
 from precede.rankers.terms import Term
@@ -29,6 +35,8 @@ __all__ = ["GlassBoxRanker", "TermSummary"]
 
 SELECTIONS = ("greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")
+# Pairs whose strengths are kept with the model.
+MOST_STRENGTHS = 1000
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     validation_fraction : float in [0, 1)
         Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
         leaves out: pairs that do not lower the risk there are dropped, and the numbers of rounds
-        are the best ones there. The model itself is then fitted to all rows. 0 keeps all pairs
-        and takes all rounds.
+        are the best ones there. With fewer than 50,000 rows there are as many trials as such
+        shares, and they decide together. The model itself is then fitted to all rows. 0 keeps
+        all pairs and takes all rounds.
     max_terms : int, optional
         Keep only so many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
@@ -106,7 +115,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     intercept_term_ : float
         The constant c.
     pair_strengths_ : dict
-        Strength of each pair of columns that was scored, the strongest first.
+        Strength of the interaction of pairs of columns, the strongest first (a thousand at most).
     dropped_pairs_ : list
         Pairs that were tried and dropped.
     sparsity_cost_ : dict or None
@@ -179,7 +188,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         max_bins: int = 255,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
-        callbacks: Sequence[Callable] | None = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -278,8 +287,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             return self._drive(method, task, history)
 
         found = fit.run(self._pairs(), driver, watch, monitors)
-        self.pair_strengths_, self.dropped_pairs_ = found.strengths, found.dropped
-        self.sparsity_cost_ = None
+        self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
+        self.dropped_pairs_ = found.dropped
+        self.sparsity_cost_: dict[str, Any] | None = None
         if self.max_terms is not None and len(found.model.terms) > self.max_terms:
             found = self._fewer(fit, found, task)
         return Result(
@@ -327,11 +337,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
         curves = frozenset(features[0] for features in chosen if len(features) == 1)
         pairs = sorted((features[0], features[1]) for features in chosen if len(features) == 2)
-        rounds = {"rounds": max(found.rounds, 1), "pair_rounds": max(found.pair_rounds, 1)}
-        again = replace(fit, **rounds).run(
-            pairs, lambda method, history: drive(method, history), None,
-            curves=curves, checked=False,
-        )  # fmt: skip
+        fit = replace(fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1))
+        again = fit.run(pairs, drive, None, curves=curves, checked=False)
         training = task.training
         bound = fit.risk.bind(training.arrangement, training.workers)
 
@@ -358,20 +365,204 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     @property
     def terms_(self) -> list[TermSummary]:
         """The terms, the most important first."""
-        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        return [
-            TermSummary(
-                " x ".join(names[feature] for feature in term.features), term.features,
-                term.importance, term.shape,
-            )
+        check_is_fitted(self)
+        found = [
+            TermSummary(self._name(term.features), term.features, term.importance, term.shape)
             for term in _terms(self.ensemble_)
-        ]  # fmt: skip
+        ]
+        return sorted(found, key=lambda term: (-term.importance, len(term.features), term.features))
 
     @property
     def intercept_term_(self) -> float:
         """The constant of the model."""
+        check_is_fitted(self)
         parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
-        return sum(weight for ranker, weight in parts if ranker.is_constant)
+        return float(sum(weight for ranker, weight in parts if ranker.is_constant))
+
+    def contributions(self, X: Any) -> Floats:
+        """What each term adds to the score of each row, in the order of ``ensemble_.rankers``.
+
+        Added from left to right, with the constant as the last column, they give the scores to the
+        last bit.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
+        return np.stack([weight * ranker(X) for ranker, weight in parts], axis=1)
+
+    def shape_function(self, feature: Any) -> Any:
+        """The curve of a feature, by number or name; or the function of a pair of features.
+
+        A pair is given as two features, ``("age", "income")``, or by the name of its term.
+        """
+        check_is_fitted(self)
+        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        pair = isinstance(feature, tuple | list)
+        if isinstance(feature, str) and feature not in names:
+            pair = feature in [term.name for term in self.terms_]
+        if pair:
+            return pair_function(_terms(self.ensemble_)[self._place(feature)], names)
+        return super().shape_function(feature)
+
+    def _name(self, features: tuple[int, ...]) -> str:
+        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        return PAIR.join(names[feature] for feature in features)
+
+    def _place(self, term: Any) -> int:
+        """Place of a term among the rankers, given by its name, a column, or a pair of columns."""
+        places = {each.features: place for place, each in enumerate(_terms(self.ensemble_))}
+        known = {self._name(features): place for features, place in places.items()}
+        if isinstance(term, str) and term in known:
+            return known[term]
+        names = getattr(self, "feature_names_in_", None)
+        wanted = term if isinstance(term, tuple | list) else (term,)
+        found = tuple(sorted(feature_index(each, names, self.n_features_in_) for each in wanted))
+        if found not in places:
+            raise ValueError(
+                f"there is no term of {self._name(found)}; there are {', '.join([*known][:10])}"
+            )
+        return places[found]
+
+    # -- editing ---------------------------------------------------------------------------
+
+    def edit(
+        self, feature: int | str, *, monotone: str, X: Any = None, y: Any = None, qid: Any = None
+    ) -> Self:
+        """Make the curve of a feature rise or fall throughout, changing it as little as possible.
+
+        The new curve is the nearest monotone one in least squares over the training rows
+        (isotonic regression); missing values keep theirs. With rows `X`, `y` and `qid` the share
+        of their pairs in order before and after is recorded in `edits_`.
+
+        >>> model = GlassBoxRanker(interactions=0, min_child_samples=1, validation_fraction=0)
+        >>> model = model.fit([[0.0], [1.0], [2.0], [3.0]], [0, 2, 1, 3])
+        >>> curve = model.edit(0, monotone="increasing").shape_function(0)
+        >>> bool((np.diff(curve.values) >= 0).all())
+        True
+        """
+        check_is_fitted(self)
+        if monotone not in ("increasing", "decreasing"):
+            raise ValueError(f"monotone={monotone!r} is unknown; use 'increasing' or 'decreasing'")
+        place = self._place(feature)
+        term = _terms(self.ensemble_)[place]
+        if len(term.features) == 2:
+            raise ValueError(f"{self._name(term.features)} is a pair; edit one feature's curve")
+        if term.categorical[0]:
+            raise ValueError(f"{self._name(term.features)} has categories, which have no order")
+        table = term.table.copy()
+        weight = np.maximum(term.count[:-1].astype(np.float64), 1e-9)
+        table[:-1] = IsotonicRegression(increasing=monotone == "increasing").fit_transform(
+            np.arange(table.size - 1), table[:-1], sample_weight=weight
+        )
+        told: dict[str, Any] = {"edit": "monotone", "direction": monotone}
+        shared = [each.name for each in self.terms_
+                  if len(each.features) == 2 and term.features[0] in each.features]  # fmt: skip
+        if shared:
+            warnings.warn(
+                f"the curve of {self._name(term.features)} is {monotone} now, but pair terms of "
+                f"the feature may not be: {', '.join(shared)}; drop() takes them out",
+                stacklevel=2,
+            )
+        return self._changed(place, term.with_values(table), told, X, y, qid)
+
+    def set_value(
+        self, term: Any, bin: Any, value: float, *, X: Any = None, y: Any = None, qid: Any = None
+    ) -> Self:
+        """Set one cell of a term.
+
+        `term` is a name, a column or a pair of columns; `bin` the number of the bin, of a pair two
+        numbers. The last bin of a feature, -1, is that of missing values. See `edit` for the rest.
+        """
+        check_is_fitted(self)
+        place = self._place(term)
+        old = _terms(self.ensemble_)[place]
+        cell = tuple(bin) if isinstance(bin, tuple | list) else (bin,)
+        good = len(cell) == len(old.shape) and all(
+            isinstance(b, int | np.integer) and -size <= b < size
+            for b, size in zip(cell, old.shape, strict=False)
+        )
+        if not good:
+            raise ValueError(f"bin={bin!r} is no cell of {self._name(old.features)}, which has "
+                             f"{PAIR.join(map(str, old.shape))} bins")  # fmt: skip
+        if not np.isfinite(value):
+            raise ValueError(f"value={value!r} is not finite")
+        cell = tuple(int(b) % size for b, size in zip(cell, old.shape, strict=True))
+        table = old.table.copy()
+        told = {"edit": "set_value", "bin": list(cell), "old": float(table[cell]),
+                "new": float(value)}  # fmt: skip
+        table[cell] = value
+        return self._changed(place, old.with_values(table), told, X, y, qid)
+
+    def drop(self, term: Any, *, X: Any = None, y: Any = None, qid: Any = None) -> Self:
+        """Take a term out of the model; see `edit`."""
+        check_is_fitted(self)
+        return self._changed(self._place(term), None, {"edit": "drop"}, X, y, qid)
+
+    def _changed(
+        self, place: int, new: Term | None, told: dict[str, Any], X: Any, y: Any, qid: Any
+    ) -> Self:
+        """Put another term in the place of one, and record it."""
+        if (X is None) != (y is None):
+            raise ValueError("X and y must be given together")
+        before = None if X is None else self.score(X, y, qid)
+        rankers, weights = list(self.ensemble_.rankers), list(self.ensemble_.weights)
+        told = {"term": self._name(_terms(self.ensemble_)[place].features), **told}
+        if new is None:
+            del rankers[place], weights[place]
+        else:
+            rankers[place] = new
+        self.ensemble_ = Ensemble(rankers, weights, self.ensemble_.n_features)
+        after = None if X is None else self.score(X, y, qid)
+        rows = None if X is None else int(np.shape(X)[0])
+        record = {**told, "rows": rows, "score_before": before, "score_after": after}
+        self.edits_ = [*self.edits_, record]
+        return self
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            **super()._to_dict(),
+            "glass_box": {
+                "strengths": [[*pair, value] for pair, value in self.pair_strengths_.items()],
+                "dropped": [list(pair) for pair in self.dropped_pairs_],
+                "sparsity_cost": self.sparsity_cost_,
+                "edits": self.edits_,
+            },
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        parts = [*self.ensemble_.rankers]
+        if any(not ranker.is_constant and ranker.name != Term.name for ranker in parts):
+            raise ValueError("a glass-box model is made of terms alone")
+        self.n_estimators_ = len(self.history_)
+        told = fields.get("glass_box")
+        if not isinstance(told, dict):
+            raise ValueError("the model file has no 'glass_box', or it is not a dict")
+        strengths, dropped = _rows_of(told, "strengths", 3), _rows_of(told, "dropped", 2)
+        self.pair_strengths_ = {
+            (int(a), int(b)): number(value, "strength") for a, b, value in strengths
+        }
+        self.dropped_pairs_ = [(int(a), int(b)) for a, b in dropped]
+        cost, edits = told.get("sparsity_cost"), told.get("edits")
+        if cost is not None and not isinstance(cost, dict):
+            raise ValueError("the sparsity cost of the model is no object")
+        if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
+            raise ValueError("the edits of the model are not a list of objects")
+        self.sparsity_cost_, self.edits_ = cost, edits
+
+
+def _rows_of(told: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+    """Rows of pairs of columns from a model file."""
+    rows = told.get(name)
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and len(row) == width
+        and all(isinstance(each, int) and not isinstance(each, bool) for each in row[:2])
+        for row in rows
+    ):  # fmt: skip
+        raise ValueError(f"{name!r} of the model are not rows of pairs of columns")
+    return rows
 
 
 def _terms(ensemble: Ensemble) -> list[Term]:

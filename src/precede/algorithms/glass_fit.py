@@ -2,7 +2,8 @@
 
 1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
    pairs of features are scored on the gradient that the curves leave; the strongest pairs are
-   boosted. The other rows say how many rounds are best, and which pairs lower the risk.
+   boosted. The other rows say how many rounds are best, and which pairs lower the risk. Where
+   there are few rows, all parts take turns, as in cross-validation.
 2. Curves and the remaining pairs are boosted on all rows.
 3. Sums of trees and terms become tables, which are purified.
 """
@@ -11,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
+from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
 from precede.boosting.loop import Result, drive
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
@@ -25,7 +25,7 @@ from precede.rankers.base import Family, Found
 from precede.rankers.growers import Trees
 from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
-from precede.risks.base import BoundRisk, Risk
+from precede.risks.base import Risk
 from precede.risks.score_risk import places_of
 
 __all__ = ["Fitted", "GlassFit", "Pair"]
@@ -34,9 +34,11 @@ Pair = tuple[int, int]
 Driver = Callable[[CoordinateDescent, History], Result]
 
 # Rounds without a lower risk on the held-out rows after which the trial of the pairs ends.
-PATIENCE = 30
+PATIENCE = 50
 # With fewer queries than this, rows are held out instead of queries.
 FEWEST_QUERIES = 10
+# With fewer rows than this, all parts of the rows take turns in being held out.
+MANY_ROWS = 50_000
 # The column of the history of the trial.
 HELD_OUT = "held_out risk"
 
@@ -145,7 +147,9 @@ class GlassFit:
                 result, model, family, driver, watch, monitors, rounds=plan.pair_rounds
             )
         rounds = len(result.history) - main
-        model = self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
+        model = (
+            self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
+        )
         dropped = [pair for pair in plan.tried if pair not in plan.pairs]
         return Fitted(model, result, plan.strengths, dropped, main, rounds)
 
@@ -219,41 +223,33 @@ class GlassFit:
     # -- trial -----------------------------------------------------------------------------
 
     def _trial(self, pairs: int | list[Pair]) -> _Plan | None:
-        """Fit a part of the rows and look at the others: how many rounds, and which pairs.
+        """Fit parts of the rows and look at the others: how many rounds, and which pairs.
 
-        None where nothing is held out, or one of the parts would have no pair of rows.
+        None where nothing is held out, or a part would have no pair of rows.
         """
-        parts = self._parted() if self.held_out > 0 else None
-        if parts is None:
+        trials = [_Trial(self, *parts) for parts in self._parted()]
+        if not trials:
             return None
-        part, held = parts
-        bound = self.risk.bind(held.arrangement, held.workers)
-        nothing = Additive()
-        model, rounds = self._stage(self.trees, nothing, part, held, bound, self.rounds)
-        chosen = self._chosen(_Plan(max(rounds, 1), 0, {}, [], []), pairs, model, part)
-        if not chosen.pairs:
-            return chosen
-        family = self._family(chosen.pairs)
-        found, rounds = self._stage(family, model, part, held, bound, self.pair_rounds)
-        kept = self._useful(found, held, model.on(held.table), bound.log_value)
-        return replace(chosen, pairs=kept, pair_rounds=rounds)
-
-    def _stage(
-        self, family: Family, model: Additive, part: Training, held: Training, bound: BoundRisk,
-        rounds: int,
-    ) -> tuple[Additive, int]:  # fmt: skip
-        """Terms added to a model, and their number of rounds: best on the held-out rows."""
-        monitor = Monitor("held_out", held.table, {"risk": bound.log_value})
-        monitor.scores = model.on(held.table)
-        least = bound.log_value(monitor.scores)
-        stop = Rounds(rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
-        method = self._method(family, stop, model.on(part.table), None, part)
-        method.monitors = [monitor]
-        result = drive(method)
-        risks = result.history[HELD_OUT] if len(result.history) else np.zeros(0)
-        best = int(np.argmin(risks)) + 1 if risks.size else 0
-        best = best if best and risks[best - 1] < least else 0
-        return self._tables(replace(result, ensemble=result.ensemble.first(best)), part), best
+        rounds = max(_least([trial.stage(self.trees, self.rounds) for trial in trials]), 1)
+        plan = _Plan(rounds, 0, {}, [], [])
+        for trial in trials:
+            trial.keep(rounds)
+        chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
+        tried = sorted({pair for each in chosen for pair in each.pairs})
+        strengths = _mean([each.strengths for each in chosen])
+        if not tried:
+            return replace(plan, strengths=strengths)
+        found = [
+            trial.stage(self._family(each.pairs), self.pair_rounds)
+            for trial, each in zip(trials, chosen, strict=True)
+        ]
+        rounds = _least(found)
+        for trial in trials:
+            trial.keep(rounds)
+        kept = _useful(trials, tried) if rounds else []
+        if isinstance(pairs, int):
+            kept = kept[:pairs]
+        return _Plan(plan.rounds, rounds, strengths, sorted(kept), tried)
 
     # -- pairs -----------------------------------------------------------------------------
 
@@ -294,45 +290,31 @@ class GlassFit:
         ]
         return good[:count]
 
-    def _useful(
-        self, found: Additive, held: Training, base: Floats, risk: Callable[[Floats], float]
-    ) -> list[Pair]:
-        """Pairs without which the risk on held-out rows is higher, the least useful removed first."""
-        values = {key: term.on(held.table) for key, term in found.terms.items() if len(key) == 2}
-        scores = base + sum(values.values())
-        order = sorted(values, key=lambda key: (found.terms[key].importance, key))
-        kept = []
-        least = risk(scores)
-        for key in order:
-            without = scores - values[key]
-            now = risk(without)
-            if now <= least:
-                scores, least = without, now
-            else:
-                kept.append(key)
-        return sorted(kept)
-
     # -- parts of the rows -----------------------------------------------------------------
 
-    def _parted(self) -> tuple[Training, Training] | None:
-        """Two parts of the rows, by query where there are enough; None where one has no pair.
+    def _parted(self) -> list[tuple[Training, Training]]:
+        """Rows to fit and rows to hold out, by query where there are enough queries.
 
         The draw depends on the order of the queries and of the rows in the arrangement alone.
         """
+        if self.held_out == 0:
+            return []
         arrangement = self.training.arrangement
         generator = np.random.default_rng(self.seed)
-        queries = arrangement.query_start.size - 1
-        if queries >= FEWEST_QUERIES:
+        group = np.arange(arrangement.n_places)
+        if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
             group = _queries_of(self.training)
-            count = int(group.max()) + 1
-            chosen = np.zeros(count, bool)
-            chosen[generator.permutation(count)[: max(1, round(self.held_out * count))]] = True
-            held = chosen[group]
-        else:
-            held = generator.random(arrangement.n_places) < self.held_out
-        parts = [self._part(np.flatnonzero(side)) for side in (~held, held)]
-        one, other = parts
-        return None if one is None or other is None else (one, other)
+        count = int(group.max()) + 1
+        size = max(1, round(self.held_out * count))
+        drawn = generator.permutation(count) // size
+        turns = count // size if arrangement.n_places < MANY_ROWS else 1
+        parts = []
+        for turn in range(turns):
+            held = drawn[group] == turn
+            one, other = (self._part(np.flatnonzero(side)) for side in (~held, held))
+            if one is not None and other is not None:
+                parts.append((one, other))
+        return parts
 
     def _part(self, places: Integers, weight: Floats | None = None) -> Training | None:
         """Some places, perhaps with other weights, as a training set; None without a pair."""
@@ -348,7 +330,7 @@ class GlassFit:
         return Training.ordered(table, arrangement, training.workers)
 
     def _resampled(self, generator: np.random.Generator) -> Training:
-        """A bootstrap sample of the queries, or of the rows, by weights drawn from Poisson's law."""
+        """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law."""
         arrangement = self.training.arrangement
         places = np.arange(arrangement.n_places)
         group = places
@@ -361,15 +343,97 @@ class GlassFit:
                 return found
 
 
+class _Trial:
+    """A fit of one part of the rows, looked at from the others.
+
+    Attributes
+    ----------
+    model : the terms so far
+    found : terms of the last stage
+    """
+
+    def __init__(self, fit: GlassFit, part: Training, held: Training):
+        self._fit, self.part, self.held = fit, part, held
+        self._risk = fit.risk.bind(held.arrangement, held.workers)
+        self._unit = self._risk.log_value(np.zeros(held.table.n_places))
+        self.model = self.found = Additive()
+        self._result: Result | None = None
+
+    def risk(self, scores: Floats) -> float:
+        """The risk of the held-out rows, as a share of that of equal scores."""
+        return float(np.exp(self._risk.log_value(scores) - self._unit))
+
+    def stage(self, family: Family, rounds: int) -> Floats:
+        """Boost a family on top of the model; the risk of held-out rows before and by round."""
+        monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
+        monitor.scores = self.model.on(self.held.table)
+        before = self.risk(monitor.scores)
+        stop = Rounds(rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
+        method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
+        method.monitors = [monitor]
+        self._result = drive(method)
+        history = self._result.history
+        return np.array([before, *(history[HELD_OUT] if len(history) else ())])
+
+    def keep(self, rounds: int) -> None:
+        """Add the first rounds of the last stage to the model."""
+        assert self._result is not None
+        ensemble = self._result.ensemble.first(rounds)
+        self.found = self._fit._tables(replace(self._result, ensemble=ensemble), self.part)
+        self.model = _sum(self.model, self.found)
+
+
+def _least(curves: list[Floats]) -> int:
+    """The round at which the mean of some curves is least; a curve that ends keeps its least."""
+    longest = max(curve.size for curve in curves)
+    total = np.zeros(longest)
+    for curve in curves:
+        total += np.concatenate([curve, np.full(longest - curve.size, curve.min())])
+    return int(np.argmin(total))
+
+
+def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
+    """Mean strengths, the strongest first."""
+    pairs = sorted({pair for each in strengths for pair in each})
+    found = {pair: sum(e.get(pair, 0.0) for e in strengths) / len(strengths) for pair in pairs}
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
+    """Pairs that most trials chose and without which held-out rows are worse off; best first.
+
+    The least important are taken out first, and stay out.
+    """
+    values = [
+        {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
+        for trial in trials
+    ]
+    scores = [trial.model.on(trial.held.table) for trial in trials]
+    risk = [trial.risk(each) for trial, each in zip(trials, scores, strict=True)]
+    gain: dict[Pair, float] = {}
+    importance = {
+        pair: sum(t.found.terms[pair].importance for t in trials if pair in t.found.terms)
+        for pair in tried
+    }
+    for pair in sorted(tried, key=lambda pair: (importance[pair], pair)):
+        among = [k for k in range(len(trials)) if pair in values[k]]
+        without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
+        worse = sum(without[k] - risk[k] for k in among)
+        if 2 * len(among) > len(trials) and worse > 0:
+            gain[pair] = worse
+            continue
+        for k in among:
+            scores[k], risk[k] = scores[k] - values[k][pair], without[k]
+    return sorted(gain, key=lambda pair: (-gain[pair], pair))
+
+
 class _Onward(CoordinateDescent):
     """Coordinate descent from given scores, within some features.
 
     `before` is the number of rounds of the history that are not of this method.
     """
 
-    def __init__(
-        self, plan: Plan, training: Training, scores: Floats | None, within: Flags | None
-    ):
+    def __init__(self, plan: Plan, training: Training, scores: Floats | None, within: Flags | None):
         super().__init__(plan, training)
         self._within, self.before = within, 0
         if scores is not None:

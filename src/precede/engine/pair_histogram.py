@@ -40,11 +40,11 @@ class PairWords:
 
     def pulls(self, sums: Integers) -> Floats:
         """Sums of the pull behind sums of words."""
-        return (sums >> 32) * self.pull_unit
+        return np.asarray(sums >> 32, np.float64) * self.pull_unit
 
     def weights(self, sums: Integers) -> Floats:
         """Sums of the weight behind sums of words."""
-        return (sums & 0xFFFFFFFF) * self.weight_unit
+        return np.asarray(sums & 0xFFFFFFFF, np.float64) * self.weight_unit
 
 
 def pair_words(pull: Floats, weight: Floats, workers: Workers) -> PairWords | None:

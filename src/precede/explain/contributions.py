@@ -388,12 +388,17 @@ class _Parts:
             if len(term.features) == 1:
                 continue
             one, other = term.features
-            table, here = weight * term.table, [term.bins(a, X[:, f]) for a, f in enumerate((one, other))]
+            table, here = (
+                weight * term.table,
+                [term.bins(a, X[:, f]) for a, f in enumerate((one, other))],
+            )
             value = table[here[0], here[1]]
             first = second = np.zeros(len(X))
             if Z is not None:
                 share = np.zeros(term.shape)
-                np.add.at(share, tuple(term.bins(a, Z[:, f]) for a, f in enumerate((one, other))), 1)
+                np.add.at(
+                    share, tuple(term.bins(a, Z[:, f]) for a, f in enumerate((one, other))), 1
+                )
                 share /= len(Z)
                 mean = math.fsum((share * table).ravel().tolist())
                 baseline.append(mean)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numba import njit
@@ -176,7 +177,7 @@ def interaction_strengths(
         strength = np.zeros((len(part), 3))
         if rows is not None:
             mean = exact_sum(weight, workers) / max(count, 1)
-            sums = sum_of(lambda p=part: triple_sums(codes, p, rows.words, workers), workers)
+            sums = sum_of(partial(triple_sums, codes, part, rows.words, workers), workers)
             units = rows.pull_unit, rows.weight_unit / mean
             workers.run(
                 _strengths, len(part), part, sums, grid.sizes, grid.categorical, units, reg_lambda,
@@ -349,63 +350,64 @@ def _strengths(
     units: tuple[float, float], penalty: float, least: float, out: Floats,
 ) -> None:  # fmt: skip
     """Strengths of the three pairs of triples low..high."""
-    pulls, weights = np.empty((17, 17)), np.empty((17, 17))
+    corner = np.zeros((16, 16), np.int64)
     for t in range(low, high):
         for p in range(3):
             a, b = triples[t, 1 if p == 2 else 0], triples[t, 1 if p == 0 else 2]
             if b < sizes.size:
-                out[t, p] = _strength(
-                    sums[t, p], sizes[a], sizes[b], named[a], named[b], units, penalty, least,
-                    pulls, weights,
-                )  # fmt: skip
+                cells = sums[t, p, : sizes[a], : sizes[b]]
+                _corners(cells, named[a], named[b], corner)
+                out[t, p] = _strength(cells, named[a], named[b], corner, units, penalty, least)
+
+
+@njit(cache=True, nogil=True)
+def _corners(cells: Integers, row_named: bool, column_named: bool, corner: Integers) -> None:
+    """Sums over the rows and columns on one side of all cuts; a category is a side of its own."""
+    rows, columns = cells.shape
+    for i in range(rows):
+        for j in range(columns):
+            corner[i, j] = cells[i, j]
+    if not column_named:
+        for i in range(rows):
+            for j in range(1, columns):
+                corner[i, j] += corner[i, j - 1]
+    if not row_named:
+        for i in range(1, rows):
+            for j in range(columns):
+                corner[i, j] += corner[i - 1, j]
 
 
 @njit(cache=True, nogil=True)
 def _strength(
-    sums: Integers, rows: int, columns: int, row_named: bool, column_named: bool,
-    units: tuple[float, float], penalty: float, least: float, pulls: Floats, weights: Floats,
+    cells: Integers, row_named: bool, column_named: bool, corner: Integers,
+    units: tuple[float, float], penalty: float, least: float,
 ) -> float:  # fmt: skip
     """The strongest contrast of the four quadrants of all cuts of a pair."""
-    total = np.int64(0)
-    for i in range(rows):
-        for j in range(columns):
-            total += sums[i, j]
+    rows, columns = cells.shape
+    above, beside = cells.sum(axis=1), cells.sum(axis=0)  # sums over one side of the cuts alone
+    total = above.sum()
+    if not row_named:
+        above = above.cumsum()
+    if not column_named:
+        beside = beside.cumsum()
     best = 0.0
-    above = np.zeros(16, np.int64)  # sums over the rows on one side of a cut, by column
     for i in range(rows):
-        if row_named:
-            above[:] = 0
         for j in range(columns):
-            above[j] += sums[i, j]
-        side = np.int64(0)
-        for j in range(columns):
-            side += above[j]
-        column_side, corner = np.int64(0), np.int64(0)
-        for j in range(columns):
-            here = np.int64(0)  # sum of the column
-            for k in range(rows):
-                here += sums[k, j]
-            if column_named:
-                column_side, corner = here, above[j]
-            else:
-                column_side, corner = column_side + here, corner + above[j]
-            contrast, spread, light = 0.0, 0.0, False
+            inner = corner[i, j]
+            contrast, spread, light = 0.0, 0.0, 0
             for q in range(4):
-                part = corner
+                part, sign = inner, 1.0
                 if q == 1:
-                    part = side - corner
+                    part, sign = above[i] - inner, -1.0
                 elif q == 2:
-                    part = column_side - corner
+                    part, sign = beside[j] - inner, -1.0
                 elif q == 3:
-                    part = total - side - column_side + corner
-                pull = np.float64(part >> 32) * units[0]
+                    part = total - above[i] - beside[j] + inner
                 weight = np.float64(part & 0xFFFFFFFF) * units[1]
-                light = light or weight < least or weight + penalty <= 0.0
-                if not light:
-                    mean = pull / (weight + penalty)
-                    contrast += mean if q == 0 or q == 3 else -mean
-                    spread += 1.0 / (weight + penalty)
-            if not light:
+                light += 1 if weight < least or weight + penalty <= 0.0 else 0
+                spread += 1.0 / max(weight + penalty, 1e-300)
+                contrast += sign * np.float64(part >> 32) * units[0] / max(weight + penalty, 1e-300)
+            if light == 0:
                 best = max(best, contrast * contrast / spread)
     return best
 
@@ -430,51 +432,59 @@ def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: In
 
 
 @njit(cache=True, nogil=True)
+def _best_division(
+    numbers: Floats, total: Floats, order: Integers, last: int, start: Floats, penalty: float,
+    lightest: float, least: int, best: float,
+) -> tuple[float, int]:  # fmt: skip
+    """Worth and place of the best cut in an order of bins; `best` and -1 if none is better."""
+    at = -1
+    pull, weight, count = start[0], start[1], start[2]
+    for i in range(last):
+        code = order[i]
+        pull += numbers[0, code]
+        weight += numbers[1, code]
+        count += numbers[2, code]
+        few = count < least or total[2] - count < least
+        if few or weight < lightest or total[1] - weight < lightest:
+            continue
+        worth = _worth(pull, weight, penalty)
+        worth += _worth(total[0] - pull, total[1] - weight, penalty)
+        if worth > best:
+            best, at = worth, i
+    return best, at
+
+
+@njit(cache=True, nogil=True)
 def _cut_half(
     numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int,
-    left: Flags, write: bool,
+    left: Flags,
 ) -> float:  # fmt: skip
     """Worth of the best division of the bins of a half in two, or of the half undivided.
 
-    `numbers` are pull, weight and count of each bin, the last one for missing values. With
-    `write` the bins of one side are marked in `left`.
+    `numbers` are pull, weight and count of each bin, the last one for missing values. The bins of
+    one side are marked in `left`.
     """
     penalty, smooth, lightest = rules
-    order = np.arange(size)
-    more = penalty
+    order, total, gap = np.arange(size), numbers.sum(axis=1), numbers[:, size - 1].copy()
+    more, last = penalty, size - 1
     if named:
         _by_mean(numbers[0], numbers[1], size, smooth, order)
-        more = penalty + smooth
-    pull, weight, count = 0.0, 0.0, 0.0
-    for i in range(size):
-        pull, weight, count = pull + numbers[0, i], weight + numbers[1, i], count + numbers[2, i]
-    best, at, way = _worth(pull, weight, penalty), -1, 0
-    gap = numbers[:, size - 1]
-    ways = 1 if named or gap[2] == 0.0 else 2
-    last = size if named else size - 1
-    for extra in range(ways):
-        one, heavy, many = 0.0, 0.0, 0.0
-        if extra == 1:  # missing values go with the lower side
-            one, heavy, many = gap[0], gap[1], gap[2]
-        for i in range(last):
-            code = order[i]
-            one, heavy, many = one + numbers[0, code], heavy + numbers[1, code], many + numbers[2, code]
-            if many < least or count - many < least:
-                continue
-            if heavy < lightest or weight - heavy < lightest:
-                continue
-            worth = _worth(one, heavy, more) + _worth(pull - one, weight - heavy, more)
-            if worth > best:
-                best, at, way = worth, i, extra
-    if write:
-        left[:] = False
-        many = 0.0
-        for i in range(at + 1):
-            left[order[i]] = True
-            many += numbers[2, order[i]]
-        if at >= 0 and not named:
-            # Where no value is missing they go to the side with more rows.
-            left[size - 1] = way == 1 or (gap[2] == 0.0 and 2.0 * many >= count)
+        more, last = penalty + smooth, size
+    best = _worth(total[0], total[1], penalty)
+    best, at = _best_division(numbers, total, order, last, np.zeros(3), more, lightest, least, best)
+    with_missing = False
+    if not named and gap[2] > 0.0:  # missing values may go with the lower side
+        top, place = _best_division(numbers, total, order, last, gap, more, lightest, least, best)
+        if place >= 0:
+            best, at, with_missing = top, place, True
+    left[:] = False
+    count = 0.0
+    for i in range(at + 1):
+        left[order[i]] = True
+        count += numbers[2, order[i]]
+    if at >= 0 and not named:
+        # Where no value is missing they go to the side with more rows.
+        left[size - 1] = with_missing or (gap[2] == 0.0 and 2.0 * count >= total[2])
     return best
 
 
@@ -518,8 +528,8 @@ def _best_root(
             count = one[2].sum()
             if count < least or many - count < least:
                 continue
-            worth = _cut_half(one, columns, column_named, rules, least, left, False)
-            worth += _cut_half(total - one, columns, column_named, rules, least, left, False)
+            worth = _cut_half(one, columns, column_named, rules, least, left)
+            worth += _cut_half(total - one, columns, column_named, rules, least, left)
             if worth > best:
                 best = worth
                 for r in range(rows):
@@ -539,8 +549,8 @@ def _mark(
     one, other = np.zeros((3, columns)), np.zeros((3, columns))
     _halves(numbers, side, rows, columns, one, other)
     left, right = np.zeros(columns, np.bool_), np.zeros(columns, np.bool_)
-    _cut_half(one, columns, column_named, rules, least, left, True)
-    _cut_half(other, columns, column_named, rules, least, right, True)
+    _cut_half(one, columns, column_named, rules, least, left)
+    _cut_half(other, columns, column_named, rules, least, right)
     for i in range(rows):
         for j in range(columns):
             number = (0 if left[j] else 1) if side[i] else (2 if right[j] else 3)

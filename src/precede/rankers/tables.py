@@ -48,12 +48,12 @@ class Additive:
 
     def by_importance(self) -> list[Term]:
         """The terms, the most important first."""
-        return sorted(self.terms.values(), key=lambda t: (-t.importance, len(t.features), t.features))
+        return sorted(
+            self.terms.values(), key=lambda t: (-t.importance, len(t.features), t.features)
+        )
 
 
-def tabulate(
-    rankers: Iterable[tuple[Ranker, float]], table: Table, workers: Workers
-) -> Additive:
+def tabulate(rankers: Iterable[tuple[Ranker, float]], table: Table, workers: Workers) -> Additive:
     """Add up weighted trees of one feature, terms and constants. O(cells) for each ranker.
 
     >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (1.0, 2.0), (3, 4), (1.0,))
@@ -75,9 +75,7 @@ def tabulate(
             raise ValueError(f"{ranker} is no function of one feature, and no term")
     made = {key: _sum_of_trees(parts, table) for key, parts in trees.items()}
     for key, found in terms.items():
-        if key in made:
-            found = [(made[key], 1.0), *found]
-        made[key] = _sum_of_terms(found)
+        made[key] = _sum_of_terms([(made[key], 1.0), *found] if key in made else found)
     counted = {key: recounted(term, table, workers) for key, term in sorted(made.items())}
     return Additive(counted, constant)
 
@@ -149,9 +147,7 @@ def recounted(term: Term, table: Table, workers: Workers) -> Term:
     )  # fmt: skip
 
 
-def cell_sums(
-    term: Term, table: Table, workers: Workers, whole: Integers | None
-) -> Integers:
+def cell_sums(term: Term, table: Table, workers: Workers, whole: Integers | None) -> Integers:
     """Sums of integers of the places over the cells of a term; their number without integers."""
     numbers = np.ones(table.n_places, np.int64) if whole is None else whole
     lookups = []

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from reprlib import repr as shown
 from typing import Any, ClassVar
 
@@ -57,7 +58,8 @@ class Term(Ranker):
     >>> curve = Term((0,), ((1.5,),), (False,), (10.0, 20.0, 0.0), (3, 4, 0))
     >>> curve(np.array([[1.0], [2.0], [np.nan]]))
     array([10., 20.,  0.])
-    >>> pair = Term((0, 1), ((0.0,), (0.0,)), (False, False), (1, -1, 0, -1, 1, 0, 0, 0, 0), (1,) * 9)
+    >>> cells = (1, -1, 0, -1, 1, 0, 0, 0, 0)
+    >>> pair = Term((0, 1), ((0.0,), (0.0,)), (False, False), cells, (1,) * 9)
     >>> pair(np.array([[-1.0, 1.0], [1.0, 1.0]]))
     array([-1.,  1.])
     """
@@ -139,13 +141,11 @@ class Term(Ranker):
         """Bin of each value of one of the features."""
         return _bins(np.asarray(x, np.float64), np.array(self.cuts[axis]), self.categorical[axis])
 
-    def __call__(self, X: Array) -> Floats:
+    def __call__(self, X: Any) -> Floats:
         """Value of each row."""
+        columns = [X[:, feature] for feature in self.features]
         if scipy.sparse.issparse(X):
-            X = X[:, list(self.features)].toarray()
-            columns = [X[:, axis] for axis in range(len(self.features))]
-        else:
-            columns = [X[:, feature] for feature in self.features]
+            columns = [X[:, [feature]].toarray()[:, 0] for feature in self.features]
         return self.table[tuple(self.bins(axis, x) for axis, x in enumerate(columns))]
 
     def on(self, table: Table) -> Floats:
@@ -164,9 +164,7 @@ class Term(Ranker):
         return f"Term({' x '.join(map(str, self.shape))} cells of features {which})"
 
 
-def bins_of_codes(
-    cuts: Sequence[float], named: bool, bins: Bins, feature: int
-) -> Integers | None:
+def bins_of_codes(cuts: Sequence[float], named: bool, bins: Bins, feature: int) -> Integers | None:
     """Bin of a term for each of the 256 codes of a table; None where a bin would be divided.
 
     >>> bins = Bins((np.array([1.0, 2.0, 3.0]),), np.zeros(1), np.ones(1), np.zeros(1, bool))
@@ -221,7 +219,7 @@ def _bins(x: Floats, cuts: Floats, named: bool) -> Integers:
 
 
 def _check_cuts(cuts: tuple[float, ...], named: bool) -> None:
-    if any(one >= other for one, other in zip(cuts, cuts[1:], strict=False)):
+    if any(one >= other for one, other in pairwise(cuts)):
         raise ValueError("the cuts of a term must rise")
     if not all(map(math.isfinite, cuts)):
         raise ValueError("a term has a cut that is not finite")

@@ -73,8 +73,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     loss, price, balance
         The risk; see `BoostedRanker`.
     n_estimators, pair_estimators : int
-        Most rounds of the curves, a tree of one feature each, and of the pairs. Held-out rows
-        choose how many are taken.
+        Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
+        held-out rows choose the best number.
     learning_rate : float in (0, 1]
         By what every step is multiplied.
     selection : {"greedy", "cyclic"}
@@ -84,8 +84,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         a curve.
     validation_fraction : float in [0, 1)
         Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
-        leaves out: pairs that do not lower the risk there are dropped, and the numbers of rounds
-        are the best ones there. With fewer than 50,000 rows there are as many trials as such
+        leaves out: pairs that do not lower the risk there are dropped, and the pairs have as many
+        rounds as are best there. With fewer than 50,000 rows there are as many trials as such
         shares, and they decide together. The model itself is then fitted to all rows. 0 keeps
         all pairs and takes all rounds.
     max_terms : int, optional

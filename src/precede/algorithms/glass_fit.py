@@ -2,8 +2,8 @@
 
 1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
    pairs of features are scored on the gradient that the curves leave; the strongest pairs are
-   boosted. The other rows say how many rounds are best, and which pairs lower the risk. Where
-   there are few rows, all parts take turns, as in cross-validation.
+   boosted. The other rows say how many rounds of pairs are best, and which pairs lower the risk.
+   Where there are few rows, all parts take turns, as in cross-validation.
 2. Curves and the remaining pairs are boosted on all rows.
 3. Sums of trees and terms become tables, which are purified.
 """
@@ -66,9 +66,8 @@ class Fitted:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a trial has found out: numbers of rounds, strengths, pairs to fit and pairs tried."""
+    """What a trial has found out: rounds of pairs, strengths, pairs to fit and pairs tried."""
 
-    rounds: int
     pair_rounds: int
     strengths: dict[Pair, float]
     pairs: list[Pair]
@@ -131,8 +130,8 @@ class GlassFit:
         """
         plan = self._trial(pairs) if checked else None
         if plan is None:
-            plan = _Plan(self.rounds, self.pair_rounds, {}, [], [])
-        stop: Stop = Rounds(plan.rounds)
+            plan = _Plan(self.pair_rounds, {}, [], [])
+        stop: Stop = Rounds(self.rounds)
         method = self._method(self.trees, stop if watch is None else stop | watch, None, curves)
         method.monitors = monitors
         result = _best(driver(method, History()), watch, 0)
@@ -227,20 +226,21 @@ class GlassFit:
 
         None where nothing is held out, or a part would have no pair of rows.
         """
-        trials = [_Trial(self, *parts) for parts in self._parted()]
+        trials = [_Trial(self, *parts) for parts in self._parted()] if pairs else []
         if not trials:
             return None
-        rounds = max(_least([trial.stage(self.trees, self.rounds) for trial in trials]), 1)
-        plan = _Plan(rounds, 0, {}, [], [])
+        plan = _Plan(0, {}, [], [])
         for trial in trials:
-            trial.keep(rounds)
+            trial.stage(self.trees, Rounds(self.rounds), watched=False)
+            trial.keep(self.rounds)
         chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
         tried = sorted({pair for each in chosen for pair in each.pairs})
         strengths = _mean([each.strengths for each in chosen])
         if not tried:
             return replace(plan, strengths=strengths)
+        stop = Rounds(self.pair_rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
         found = [
-            trial.stage(self._family(each.pairs), self.pair_rounds)
+            trial.stage(self._family(each.pairs), stop)
             for trial, each in zip(trials, chosen, strict=True)
         ]
         rounds = _least(found)
@@ -249,7 +249,7 @@ class GlassFit:
         kept = _useful(trials, tried) if rounds else []
         if isinstance(pairs, int):
             kept = kept[:pairs]
-        return _Plan(plan.rounds, rounds, strengths, sorted(kept), tried)
+        return _Plan(rounds, strengths, sorted(kept), tried)
 
     # -- pairs -----------------------------------------------------------------------------
 
@@ -363,17 +363,16 @@ class _Trial:
         """The risk of the held-out rows, as a share of that of equal scores."""
         return float(np.exp(self._risk.log_value(scores) - self._unit))
 
-    def stage(self, family: Family, rounds: int) -> Floats:
+    def stage(self, family: Family, stop: Stop, *, watched: bool = True) -> Floats:
         """Boost a family on top of the model; the risk of held-out rows before and by round."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
         monitor.scores = self.model.on(self.held.table)
         before = self.risk(monitor.scores)
-        stop = Rounds(rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
         method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
-        method.monitors = [monitor]
+        method.monitors = [monitor] if watched else []
         self._result = drive(method)
         history = self._result.history
-        return np.array([before, *(history[HELD_OUT] if len(history) else ())])
+        return np.array([before, *(history[HELD_OUT] if watched and len(history) else ())])
 
     def keep(self, rounds: int) -> None:
         """Add the first rounds of the last stage to the model."""
@@ -402,7 +401,8 @@ def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
 def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     """Pairs that most trials chose and without which held-out rows are worse off; best first.
 
-    The least important are taken out first, and stay out.
+    Of several trials the mean must be above 0 by more than its standard error. The least important
+    pairs are taken out first, and stay out.
     """
     values = [
         {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
@@ -418,13 +418,18 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     for pair in sorted(tried, key=lambda pair: (importance[pair], pair)):
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
-        worse = sum(without[k] - risk[k] for k in among)
-        if 2 * len(among) > len(trials) and worse > 0:
-            gain[pair] = worse
+        worse = np.array([without[k] - risk[k] for k in among])
+        if 2 * len(among) > len(trials) and worse.sum() > _doubt(worse):
+            gain[pair] = float(worse.sum())
             continue
         for k in among:
             scores[k], risk[k] = scores[k] - values[k][pair], without[k]
     return sorted(gain, key=lambda pair: (-gain[pair], pair))
+
+
+def _doubt(values: Floats) -> float:
+    """Standard error of a sum; 0 of a single value."""
+    return float(np.sqrt(values.size) * values.std(ddof=1)) if values.size > 1 else 0.0
 
 
 class _Onward(CoordinateDescent):

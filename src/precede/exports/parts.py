@@ -310,7 +310,8 @@ def above(threshold: float) -> np.float32:
     >>> float(above(1.0))
     1.0000001192092896
     """
-    after = np.nextafter(at_most(threshold), np.float32(np.inf))
+    with np.errstate(over="ignore"):  # after the largest number comes infinity
+        after = np.nextafter(at_most(threshold), np.float32(np.inf))
     if 0 < after < SMALLEST:
         return SMALLEST
     return min(after, np.float32(LARGEST))

@@ -182,6 +182,7 @@ def _before_slack(threshold: np.float32) -> np.float32:
     for towards in (np.float32(-np.inf), np.float32(np.inf)):
         step = first
         for _ in range(2):
-            step = np.nextafter(step, towards)
+            with np.errstate(over="ignore"):  # after the largest number comes infinity
+                step = np.nextafter(step, towards)
             near.append(step)
     return min(near, key=lambda each: abs(float(each + SOLR_SLACK) - float(threshold)))

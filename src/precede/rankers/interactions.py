@@ -432,13 +432,13 @@ def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: In
 
 
 @njit(cache=True, nogil=True)
-def _best_division(
-    numbers: Floats, total: Floats, order: Integers, last: int, start: Floats, penalty: float,
-    lightest: float, least: int, best: float,
+def _division(
+    numbers: Floats, total: tuple[float, float, float], order: Integers, last: int,
+    start: tuple[float, float, float], penalty: float, lightest: float, least: int, best: float,
 ) -> tuple[float, int]:  # fmt: skip
     """Worth and place of the best cut in an order of bins; `best` and -1 if none is better."""
     at = -1
-    pull, weight, count = start[0], start[1], start[2]
+    pull, weight, count = start
     for i in range(last):
         code = order[i]
         pull += numbers[0, code]
@@ -457,35 +457,56 @@ def _best_division(
 @njit(cache=True, nogil=True)
 def _cut_half(
     numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int,
-    left: Flags,
-) -> float:  # fmt: skip
+    order: Integers,
+) -> tuple[float, int, bool]:  # fmt: skip
     """Worth of the best division of the bins of a half in two, or of the half undivided.
 
-    `numbers` are pull, weight and count of each bin, the last one for missing values. The bins of
-    one side are marked in `left`.
+    `numbers` are pull, weight and count of each bin, the last one for missing values. Gives also
+    how many bins of the order are on one side (less 1), and whether missing values are.
     """
     penalty, smooth, lightest = rules
-    order, total, gap = np.arange(size), numbers.sum(axis=1), numbers[:, size - 1].copy()
+    pull, weight, count = 0.0, 0.0, 0.0
+    for i in range(size):
+        pull += numbers[0, i]
+        weight += numbers[1, i]
+        count += numbers[2, i]
+        order[i] = i
+    total = (pull, weight, count)
     more, last = penalty, size - 1
     if named:
         _by_mean(numbers[0], numbers[1], size, smooth, order)
         more, last = penalty + smooth, size
-    best = _worth(total[0], total[1], penalty)
-    best, at = _best_division(numbers, total, order, last, np.zeros(3), more, lightest, least, best)
-    with_missing = False
+    best, at = _division(
+        numbers, total, order, last, (0.0, 0.0, 0.0), more, lightest, least,
+        _worth(pull, weight, penalty),
+    )  # fmt: skip
+    gap = (numbers[0, size - 1], numbers[1, size - 1], numbers[2, size - 1])
     if not named and gap[2] > 0.0:  # missing values may go with the lower side
-        top, place = _best_division(numbers, total, order, last, gap, more, lightest, least, best)
+        top, place = _division(
+            numbers, total, order, last, gap, more, lightest, least, best
+        )  # fmt: skip
         if place >= 0:
-            best, at, with_missing = top, place, True
-    left[:] = False
+            return top, place, True
+    return best, at, False
+
+
+@njit(cache=True, nogil=True)
+def _side_of_half(
+    numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int
+) -> Flags:
+    """Which bins are on one side of the best division of a half."""
+    order = np.empty(size, np.int64)
+    _, at, with_missing = _cut_half(numbers, size, named, rules, least, order)
+    side = np.zeros(size, np.bool_)
     count = 0.0
     for i in range(at + 1):
-        left[order[i]] = True
+        side[order[i]] = True
         count += numbers[2, order[i]]
     if at >= 0 and not named:
         # Where no value is missing they go to the side with more rows.
-        left[size - 1] = with_missing or (gap[2] == 0.0 and 2.0 * count >= total[2])
-    return best
+        absent = numbers[2, size - 1] == 0.0
+        side[size - 1] = with_missing or (absent and 2.0 * count >= numbers[2].sum())
+    return side
 
 
 @njit(cache=True, nogil=True)
@@ -502,13 +523,23 @@ def _halves(
 
 
 @njit(cache=True, nogil=True)
+def _take_row(row: Floats, alone: bool, total: Floats, one: Floats, other: Floats) -> float:
+    """Add a row of cells to one side, or let it be that side alone; gives the side's count."""
+    for k in range(3):
+        for j in range(total.shape[1]):
+            one[k, j] = row[k, j] if alone else one[k, j] + row[k, j]
+            other[k, j] = total[k, j] - one[k, j]
+    return one[2].sum()
+
+
+@njit(cache=True, nogil=True)
 def _best_root(
     numbers: Floats, rows: int, columns: int, row_named: bool, column_named: bool,
     rules: tuple[float, float, float], least: int, best: float, chosen: Flags,
 ) -> float:  # fmt: skip
     """Worth of the best division by rows first and by columns on either side then."""
-    left = np.zeros(columns, np.bool_)
-    one, total = np.zeros((3, columns)), np.zeros((3, columns))
+    order = np.empty(columns, np.int64)
+    one, other, total = np.zeros((3, columns)), np.zeros((3, columns)), np.zeros((3, columns))
     for i in range(rows):
         total += numbers[:, i]
     many = total[2].sum()
@@ -522,14 +553,11 @@ def _best_root(
         if way == 1:
             one += gap
         for i in range(cuts - way):
-            if row_named:
-                one[:] = 0.0
-            one += numbers[:, i]
-            count = one[2].sum()
+            count = _take_row(numbers[:, i], row_named, total, one, other)
             if count < least or many - count < least:
                 continue
-            worth = _cut_half(one, columns, column_named, rules, least, left)
-            worth += _cut_half(total - one, columns, column_named, rules, least, left)
+            worth = _cut_half(one, columns, column_named, rules, least, order)[0]
+            worth += _cut_half(other, columns, column_named, rules, least, order)[0]
             if worth > best:
                 best = worth
                 for r in range(rows):
@@ -548,9 +576,8 @@ def _mark(
     """Write the leaf of each cell."""
     one, other = np.zeros((3, columns)), np.zeros((3, columns))
     _halves(numbers, side, rows, columns, one, other)
-    left, right = np.zeros(columns, np.bool_), np.zeros(columns, np.bool_)
-    _cut_half(one, columns, column_named, rules, least, left)
-    _cut_half(other, columns, column_named, rules, least, right)
+    left = _side_of_half(one, columns, column_named, rules, least)
+    right = _side_of_half(other, columns, column_named, rules, least)
     for i in range(rows):
         for j in range(columns):
             number = (0 if left[j] else 1) if side[i] else (2 if right[j] else 3)

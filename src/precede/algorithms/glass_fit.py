@@ -401,8 +401,8 @@ def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
 def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     """Pairs that most trials chose and without which held-out rows are worse off; best first.
 
-    Of several trials the mean must be above 0 by more than its standard error. The least important
-    pairs are taken out first, and stay out.
+    Of several trials the mean must be above 0 by more than two standard errors: many pairs are
+    tried. The least important are taken out first, and stay out.
     """
     values = [
         {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
@@ -419,7 +419,7 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
         worse = np.array([without[k] - risk[k] for k in among])
-        if 2 * len(among) > len(trials) and worse.sum() > _doubt(worse):
+        if 2 * len(among) > len(trials) and worse.sum() > 2 * _doubt(worse):
             gain[pair] = float(worse.sum())
             continue
         for k in among:

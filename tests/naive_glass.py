@@ -7,7 +7,8 @@ import math
 def bin_of(cuts, named, x):
     """Number of the bin of one value."""
     if named:
-        return cuts.index(x) if x in cuts else len(cuts)
+        whole = x if math.isnan(x) else math.floor(x)
+        return cuts.index(whole) if whole in cuts else len(cuts)
     return len(cuts) + 1 if math.isnan(x) else sum(cut < x for cut in cuts)
 
 

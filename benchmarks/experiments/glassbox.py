@@ -259,8 +259,10 @@ def speed(rows):
         began = time.perf_counter()
         interaction_strengths(table, pull, np.ones(rows), np.arange(136), workers)
         pairs = time.perf_counter() - began
-    return (f"{rows:,} rows of 136 features: {pairs:.2f} s for 9,180 pairs, {tree:.2f} s for a "
-            f"tree of 31 leaves; the search takes as long as {pairs / tree:.1f} trees.")  # fmt: skip
+    return (
+        f"{rows:,} rows of 136 features: {pairs:.2f} s for 9,180 pairs, {tree:.2f} s for a "
+        f"tree of 31 leaves; the search takes as long as {pairs / tree:.1f} trees."
+    )
 
 
 def main():

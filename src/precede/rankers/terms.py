@@ -212,6 +212,7 @@ def spread(term: Term, cuts: tuple[tuple[float, ...], ...]) -> Floats:
 
 def _bins(x: Floats, cuts: Floats, named: bool) -> Integers:
     if named:
+        x = np.floor(x)  # as trees read categories
         at = np.minimum(np.searchsorted(cuts, x), max(cuts.size - 1, 0))
         same = cuts[at] == x if cuts.size else np.zeros(x.shape, bool)
         return np.where(same, at, cuts.size)
@@ -322,6 +323,8 @@ def _place(x: float, named: bool, grid: Floats, begin: int, count: int) -> int:
     """How many cuts lie below x, one more than cuts if missing; or the number of a category."""
     if np.isnan(x):
         return count if named else count + 1
+    if named:
+        x = np.floor(x)  # as trees read categories
     below, left = 0, count
     while left > 0:
         half = (left + 1) // 2

@@ -166,7 +166,7 @@ def _curve(ensemble: Ensemble, feature: int, name: str) -> ShapeFunction:
         ends += [*(cuts - 0.5), *(cuts + 0.5)] if term.categorical[0] else list(cuts)
     breakpoints = np.unique(np.array(ends))
     inside = breakpoints[:-1] / 2 + breakpoints[1:] / 2
-    last = np.nextafter(breakpoints[-1:], np.inf)
+    last = np.maximum(np.nextafter(breakpoints[-1:], np.inf), breakpoints[-1:] + 1)
     at = np.concatenate([breakpoints[:1], inside, last]) if breakpoints.size else np.zeros(1)
     X = np.zeros((at.size + 1, ensemble.n_features))
     X[:, feature] = [*at, np.nan]

@@ -11,23 +11,26 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from precede import RankBoost, Stump, margins
+from precede import GlassBoxRanker, RankBoost, Stump, margins
 from precede.datasets import search_results, two_normals
 from precede.inference import friedman
 from precede.margin import margin_distribution
 from precede.model import Ensemble
 from precede.plots import (
+    PairInfo,
     calibration_info,
     draw_calibration,
     draw_critical_difference,
     draw_importances,
     draw_learning,
     draw_margins,
+    draw_pair,
     draw_precision,
     draw_shape,
     importance_info,
     learning_info,
     margin_info,
+    pair_info,
     precision_info,
     shape_info,
 )
@@ -292,3 +295,21 @@ def test_every_drawing_takes_axes(ranked):
         ax = plt.subplots()[1]
         assert draw(info, ax) is ax
         assert isinstance(info.to_dict(), dict)
+
+
+def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
+    generator = np.random.default_rng(0)
+    X = generator.integers(0, 3, (300, 2)).astype(float)
+    y = (X[:, 0] == X[:, 1]).astype(int)
+    model = GlassBoxRanker(interactions=[(0, 1)], n_estimators=3, bags=2, pair_estimators=9)
+    model.fit(X, y)
+    info = pair_info(model, "x0 x x1")
+    assert info.counts.sum() == 300
+    assert info.values.shape == (3, 3)
+    ax = draw_pair(info)
+    assert [text.get_text() for text in ax.texts] == [f"{n}" for n in info.counts.ravel()]
+    many = PairInfo(("a", "b"), (["."] * 20, ["."] * 20), np.zeros((20, 20)), np.eye(20, dtype=int))
+    assert len(draw_pair(many).texts) == 0
+    band = shape_info(model, 0, X)
+    assert band.error.shape == band.x.shape
+    assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]

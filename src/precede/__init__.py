@@ -26,6 +26,7 @@ _HOME = {
     "Exponential": "losses",
     "Family": "rankers.base",
     "Features": "rankers.columns",
+    "GlassBoxRanker": "algorithms.glass_box",
     "Hinge": "losses",
     "Judgments": "judgments",
     "Linear": "losses",
@@ -96,6 +97,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.algorithms.e2 import e2_loss as e2_loss
     from precede.algorithms.e2 import staged_e2_loss as staged_e2_loss
     from precede.algorithms.empirical_risk import minimise_ranking_risk as minimise_ranking_risk
+    from precede.algorithms.glass_box import GlassBoxRanker as GlassBoxRanker
     from precede.algorithms.multilabel import MultilabelBoost as MultilabelBoost
     from precede.algorithms.push import PushRanker as PushRanker
     from precede.algorithms.qbrank import QBRank as QBRank

@@ -25,6 +25,7 @@ from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
 from precede.rankers.stumps import Stump
+from precede.rankers.terms import Term, TermTables
 from precede.rankers.trees import MOST_FEATURES, Forest, Tree
 
 __all__ = [
@@ -88,7 +89,7 @@ class Ensemble:
         """Add a ranker; what was derived from the others is derived anew when needed."""
         self.rankers.append(ranker)
         self.weights.append(float(weight))
-        for derived in ("_tables", "_forest", "_others"):
+        for derived in ("_tables", "_forest", "_terms", "_others"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
@@ -114,6 +115,8 @@ class Ensemble:
             )  # fmt: skip
         if self._forest is not None:
             self._forest.add_to(scores, X, workers)
+        if self._terms is not None:
+            self._terms.add_to(scores, X, workers)
         for ranker, weight in self._others:
             scores += weight * ranker(X)
         return scores
@@ -141,6 +144,9 @@ class Ensemble:
             elif isinstance(ranker, Tree):
                 for each, part in ranker.importances().items():
                     total[each] += abs(weight) * part
+            elif isinstance(ranker, Term):
+                for each in ranker.features:
+                    total[each] += abs(weight) * ranker.importance / len(ranker.features)
         return total / total.sum() if total.sum() > 0 else total
 
     @cached_property
@@ -159,11 +165,22 @@ class Ensemble:
         return forest
 
     @cached_property
+    def _terms(self) -> TermTables | None:
+        """The terms, laid out for scoring."""
+        parts = zip(self.rankers, self.weights, strict=True)
+        found = [(ranker, weight) for ranker, weight in parts if isinstance(ranker, Term)]
+        if not found:
+            return None
+        tables = TermTables([term for term, _ in found], [weight for _, weight in found])
+        _check_features(tables.features, self.n_features)
+        return tables
+
+    @cached_property
     def _others(self) -> list[tuple[Ranker, float]]:
-        """Rankers that are neither stumps nor trees, equal ones together."""
+        """Rankers that are neither stumps, trees nor terms, equal ones together."""
         total: dict[Ranker, float] = {}
         for ranker, weight in zip(self.rankers, self.weights, strict=True):
-            if not isinstance(ranker, Stump | Tree):
+            if not isinstance(ranker, Stump | Tree | Term):
                 total[ranker] = total.get(ranker, 0.0) + weight
         return list(total.items())
 
@@ -210,6 +227,8 @@ class Ensemble:
             if isinstance(ranker, Tree):
                 largest = max(map(abs, ranker.value))
                 bits += sum(map(max, filter(None, ranker.categories)))
+            elif isinstance(ranker, Term):
+                largest = max(map(abs, ranker.values))
             most += abs(weight) * largest
         if not most < MOST_SCORE:
             raise ValueError(f"scores of the model go up to {most:g}; its weights are too large")
@@ -267,8 +286,8 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
-    if fields.get("kind") == Tree.name:  # made of lists, which it checks itself
-        return _checked_tree(fields, n_features)
+    if fields.get("kind") in (Tree.name, Term.name):  # made of lists, which they check themselves
+        return _checked_lists(fields, n_features)
     kinds = declared_kinds(fields.get("kind"))
     values = {
         name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
@@ -280,12 +299,14 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     return ranker
 
 
-def _checked_tree(fields: dict[str, Any], n_features: int) -> Ranker:
-    tree = ranker_from_dict(fields)
-    assert isinstance(tree, Tree)
-    if max(tree.features, default=0) >= n_features:
-        raise ValueError(f"a tree uses feature {tree.features[-1]}, but there are {n_features}")
-    return tree
+def _checked_lists(fields: dict[str, Any], n_features: int) -> Ranker:
+    ranker = ranker_from_dict(fields)
+    assert isinstance(ranker, Tree | Term)
+    if max(ranker.features, default=0) >= n_features:
+        raise ValueError(
+            f"a {ranker.name} uses feature {max(ranker.features)}, but there are {n_features}"
+        )
+    return ranker
 
 
 def _as_declared(value: Any, kind: str, name: str) -> Any:

@@ -33,6 +33,7 @@ __all__ = [
     "ImportanceInfo",
     "LearningInfo",
     "MarginInfo",
+    "PairInfo",
     "PrecisionInfo",
     "ShapeInfo",
     "calibration_info",
@@ -41,12 +42,14 @@ __all__ = [
     "draw_importances",
     "draw_learning",
     "draw_margins",
+    "draw_pair",
     "draw_precision",
     "draw_shape",
     "importance_info",
     "learning_info",
     "margin_info",
     "new_axes",
+    "pair_info",
     "precision_info",
     "shape_info",
 ]
@@ -55,6 +58,8 @@ __all__ = [
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
+# Heat maps of at most so many cells have numbers in them; an axis has at most so many labels.
+MOST_WRITTEN, MOST_TICKS = 100, 12
 
 
 class _Info:
@@ -75,7 +80,8 @@ class ShapeInfo(_Info):
     `x` and `y` are the corners of the line, jumps being two corners of the same x; `y` counts
     from the mean over the data, if there are any (`offset` was taken off). `edges` and
     `counts` are a histogram of the values inside the range, `beyond` how many lie outside,
-    `missing` the value for missing ones and `missing_share` how many these are.
+    `missing` the value for missing ones and `missing_share` how many these are. `error` are the
+    standard errors of `y`, where the model has some.
     """
 
     name: str
@@ -87,6 +93,7 @@ class ShapeInfo(_Info):
     edges: Floats
     counts: Integers
     beyond: int
+    error: Floats | None = None
 
 
 def shape_info(
@@ -129,7 +136,13 @@ def shape_info(
     share = 1 - present.size / column.size if column.size else 0.0
     missing = shape.missing - offset
     beyond = present.size - inside.size
-    return ShapeInfo(shape.name, x, y - offset, offset, missing, share, edges, counts, beyond)
+    error = None
+    if shape.errors is not None:
+        middle = x[::2] / 2 + x[1::2] / 2
+        error = np.repeat(shape.errors[np.searchsorted(shape.breakpoints, middle)], 2)
+    return ShapeInfo(
+        shape.name, x, y - offset, offset, missing, share, edges, counts, beyond, error
+    )
 
 
 def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple[float, float]:
@@ -178,6 +191,8 @@ def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Flo
 def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     """Draw a shape function as a line, the data as bars along the foot, missing as a cross.
 
+    Where there are standard errors, a band reaches one of them to either side.
+
     >>> import matplotlib
     >>> matplotlib.use("agg")
     >>> from precede import RankBoost
@@ -187,6 +202,9 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     """
     ax = new_axes() if ax is None else ax
     ax.plot(info.x, info.y, color="C0", lw=2, gid="shape")
+    if info.error is not None:
+        low, high = info.y - info.error, info.y + info.error
+        ax.fill_between(info.x, low, high, color="C0", alpha=0.25, lw=0, gid="error")
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
     if info.counts.sum() > 0:
         foot = ax.get_xaxis_transform()  # the bars' heights are shares of the axes
@@ -202,6 +220,83 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
         ax.plot([info.x[-1]], [info.missing], "x", color="C3", ms=8, label=label, clip_on=False)
         ax.legend(frameon=False)
     ax.set(xlabel=info.name, ylabel="added to the score")
+    return ax
+
+
+# -- functions of two features ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairInfo(_Info):
+    """A function of two features, cell by cell.
+
+    `labels` say what each bin of the first and of the second feature holds; ``values[a, b]`` is
+    the function there and ``counts[a, b]`` the number of training rows. Bins without a row, such
+    as those of missing values where none are missing, are left out.
+    """
+
+    names: tuple[str, str]
+    labels: tuple[list[str], list[str]]
+    values: Floats
+    counts: Integers
+
+
+def pair_info(model: BaseRanker, pair: Any) -> PairInfo:
+    """Read a function of two features from a fitted glass-box model.
+
+    `pair` is two features, by number or name, or the name of the term.
+
+    >>> import numpy as np
+    >>> from precede import GlassBoxRanker
+    >>> X = np.random.default_rng(0).integers(0, 2, (200, 2)).astype(float)
+    >>> model = GlassBoxRanker(interactions=[(0, 1)]).fit(X, X[:, 0] == X[:, 1])
+    >>> info = pair_info(model, (0, 1))
+    >>> info.labels[0], info.values.shape, int(info.counts.sum())
+    (['up to 0.5', 'above 0.5'], (2, 2), 200)
+    """
+    surface: Any = model.shape_function(pair)
+    seen = [surface.counts.sum(axis=1 - axis) > 0 for axis in (0, 1)]
+    labels = [
+        [label for label, rows in zip(surface.labels(axis), seen[axis], strict=True) if rows]
+        for axis in (0, 1)
+    ]
+    which = np.ix_(*seen)
+    return PairInfo(
+        surface.names, (labels[0], labels[1]), surface.values[which], surface.counts[which]
+    )
+
+
+def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
+    """Draw a function of two features as a heat map; cells without a row are blank.
+
+    The number of rows behind a cell is written into it where there are few cells; otherwise cells
+    of few rows are paler.
+
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> info = PairInfo(("a", "b"), (["0", "1"], ["0", "1"]), np.eye(2), np.full((2, 2), 3))
+    >>> draw_pair(info).get_ylabel()
+    'b'
+    """
+    ax = new_axes() if ax is None else ax
+    most = float(np.abs(info.values).max(initial=0.0)) or 1.0
+    few = info.values.size <= MOST_WRITTEN
+    usual = np.median(info.counts[info.counts > 0]) if (info.counts > 0).any() else 1.0
+    alpha = np.where(info.counts > 0, 1.0 if few else np.clip(info.counts / usual, 0.25, 1.0), 0.0)
+    drawn = ax.imshow(
+        info.values.T, cmap="RdBu_r", vmin=-most, vmax=most, origin="lower", aspect="auto",
+        alpha=alpha.T, gid="pair",
+    )  # fmt: skip
+    if few:
+        for (a, b), count in np.ndenumerate(info.counts):
+            ax.text(a, b, f"{count}", ha="center", va="center", fontsize=7, color="0.2")
+    for axis, set_ticks in enumerate((ax.set_xticks, ax.set_yticks)):
+        every = max(1, -(-len(info.labels[axis]) // MOST_TICKS))
+        places = range(0, len(info.labels[axis]), every)
+        set_ticks(list(places), [info.labels[axis][p] for p in places], fontsize=7)
+    ax.tick_params(axis="x", labelrotation=60)
+    ax.figure.colorbar(drawn, ax=ax, label="added to the score")
+    ax.set(xlabel=info.names[0], ylabel=info.names[1])
     return ax
 
 

@@ -19,7 +19,10 @@ from precede.datasets import search_results
 from precede.explain.contributions import explain, explain_pair, feature_index, shape_function
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature, Features
+from precede.rankers.terms import Term
 from precede.rankers.trees import Tree
+from rankers.test_terms import ROWS as TERM_ROWS
+from rankers.test_terms import terms
 from test_model import ensembles, some_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -356,3 +359,62 @@ def test_a_model_of_trees_has_no_shape_functions():
     model = BoostedRanker(n_estimators=2).fit(sample.X, sample.y, qid=sample.qid)
     with pytest.raises(ValueError, match="of kind 'tree'"):
         model.shape_function(0)
+
+
+# -- terms -----------------------------------------------------------------------------------
+
+
+@given(st.lists(terms(), min_size=1, max_size=3), TERM_ROWS, TERM_ROWS)
+def test_shapley_values_of_terms_are_those_of_the_definition(found, rows, background):
+    X, Z = np.array(rows[:3]), np.array(background[:4])
+    ensemble = Ensemble([*found, Constant()], [*[1.0, -0.5, 2.0][: len(found)], 0.25], 3)
+    told = explain(ensemble, X, background=Z)
+    assert_adds_up_nearly(told, ensemble.predict(X))
+    for row, contributions in zip(X, told.contributions, strict=True):
+
+        def worth(known, row=row):
+            return np.mean([ensemble.predict(mixed(row, z, known)[None])[0] for z in Z])
+
+        assert_allclose(contributions, shapley(worth, 3), atol=1e-12)
+    plain = explain(ensemble, X)
+    assert plain.baseline == 0.25
+    assert_adds_up_nearly(plain, ensemble.predict(X))
+
+
+def assert_adds_up_nearly(told, scores):
+    assert_array_equal(told.scores, scores)
+    assert_allclose(told.total(), scores, atol=1e-13)
+    assert np.abs(told.rounding).max() < 1e-13
+
+
+@given(st.lists(terms(), min_size=1, max_size=3, unique_by=lambda term: term.features), TERM_ROWS)
+def test_pairs_of_rows_are_explained_with_pair_terms_named(found, rows):
+    X = np.array([*rows, *rows[:1]])
+    ensemble = Ensemble(found, [1.0] * len(found), 3)
+    told = explain_pair(ensemble, X, 0, len(X) // 2, ["a", "b", "c"])
+    assert_allclose(told.contributions.sum() + told.rounding, told.difference, atol=1e-13)
+    for name, contribution in zip(told.names, told.contributions, strict=True):
+        parts = tuple("abc".index(each) for each in name.split(" x "))
+        mine = [t for t in found if t.features == parts]
+        if len(parts) == 2:
+            values = mine[0](X[[0, len(X) // 2]])
+            assert_allclose(contribution, values[0] - values[1], atol=1e-13)
+    assert told.to_dict()["difference"] == told.difference
+    assert str(told)
+
+
+def test_curves_are_shape_functions_and_pairs_stay_out_of_them():
+    curve = Term((0,), ((1.0, 2.0),), (False,), (5.0, 6.0, 7.0, 8.0), (1,) * 4)
+    named = Term((1,), ((0.0, 2.0),), (True,), (1.0, 2.0, 3.0), (1,) * 3, (0.1, 0.2, 0.3))
+    pair = Term((0, 2), ((), ()), (False, False), (1.0,) * 4, (1,) * 4)
+    ensemble = Ensemble([curve, named, pair, Constant()], [1.0, 2.0, 1.0, 3.0], 3)
+    shape = shape_function(ensemble, 0)
+    assert_array_equal(shape([1.0, 1.5, 9.0, math.nan]), [5, 6, 7, 8])
+    assert shape.errors is None
+    categories = shape_function(ensemble, 1)
+    assert_array_equal(categories([0.0, 1.0, 2.0, 7.0, -1.0, math.nan]), [2, 6, 4, 6, 6, 6])
+    assert_allclose(categories.errors, [0.6, 0.2, 0.6, 0.4, 0.6])
+    assert_array_equal(shape_function(ensemble, 2)([0.0, 1.0]), [0, 0])
+    mixed_model = Ensemble([curve, Stump(0, 1.0)], [1.0, 1.0], 3)
+    with pytest.raises(ValueError, match="terms and other rankers"):
+        shape_function(mixed_model, 0)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from exports.readers import FOUR, MIXED, compiled, fitted, only, run_python, tree_models
@@ -16,6 +17,8 @@ from precede.exports.parts import Parts
 from precede.exports.source import c_text, python_text
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant
+from precede.rankers.terms import Term
+from rankers.test_terms import ROWS, terms
 from test_model import ensembles, some_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -87,3 +90,23 @@ def test_trees_in_c_with_categories(tmp_path):
     scores = compiled(c_text(fitted(ensemble)), tmp_path)
     assert_array_equal(scores(X), ensemble.predict(X))
     assert len(set(ensemble.predict(X))) > 4
+
+
+@given(st.lists(terms(), min_size=1, max_size=3), ROWS)
+def test_terms_are_the_same_bits_in_python(found, rows):
+    ensemble = Ensemble([*found, Constant()], [*[1.0, -0.5, 2.0][: len(found)], 0.1], 3)
+    module = run_python(python_text(fitted(ensemble)))
+    X = np.array(rows)
+    assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_terms_are_the_same_bits_in_c(tmp_path):
+    rng = np.random.default_rng(0)
+    pair = Term((0, 1), ((-0.5, 0.5), (0.0, 2.0, 3.0)), (False, True), tuple(rng.normal(size=16)),
+                (1,) * 16)  # fmt: skip
+    curve = Term((2,), ((0.0,),), (False,), (1.5, 2.5, 3.5), (1,) * 3)
+    ensemble = Ensemble([pair, curve, Constant()], [1.0, 2.0, 0.1], 3)
+    X = rng.choice([-1.0, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, np.nan], (300, 3))
+    scores = compiled(c_text(fitted(ensemble), name="mine"), tmp_path, "mine")
+    assert_array_equal(scores(X), ensemble.predict(X))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from precede import margins
+from precede import GlassBoxRanker, Report, margins
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -35,3 +35,24 @@ def test_learning_curves_are_the_history(ranked):
     assert charts["pairs_in_order"]["valid_0"] == model.evals_result_["valid_0"]["pairs_in_order"]
     assert learning["charts"][0]["title"] == "pairs_in_order"
     assert "seconds" not in charts
+
+
+def test_pairs_and_edits_of_a_glass_box_are_shown():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (400, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = GlassBoxRanker(interactions=[(0, 1)], n_estimators=5, pair_estimators=20)
+    model.fit(X, y).set_value((0, 1), (0, 0), 0.5, X=X, y=y)
+    report = Report(model, X, y)
+    [pair] = report.facts["features"]["pairs"]
+    assert pair["name"] == "x0 x x1"
+    assert sum(map(sum, pair["counts"])) == 400
+    [edit] = report.facts["making"]["edits"]
+    assert edit["term"] == "x0 x x1"
+    assert edit["after"] == model.score(X, y)
+    html, text = report.to_html(), report.to_markdown()
+    assert "Pairs of features" in html
+    assert html.count("<rect x=") >= 100
+    assert "edited by hand" in html
+    assert "x0 x x1" in text
+    assert "edited by hand" in text

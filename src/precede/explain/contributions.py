@@ -1,8 +1,9 @@
 """Why a row has its score, and why one row stands above another, feature by feature.
 
 A model of stumps, features and columns is a sum of one function of each feature: its *shape
-functions* say all there is to say. Trees look at several features at once; their share in the
-score is divided among these by Shapley's values (`precede.shapley`).
+functions* say all there is to say. A glass-box model has functions of two features beside them.
+Trees look at several features at once; their share in the score is divided among these by
+Shapley's values (`precede.shapley`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from precede.judgments import feature_names
 from precede.model import Ensemble, plain
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
+from precede.rankers.terms import Term
 from precede.rankers.trees import Tree
 
 __all__ = [
+    "PAIR",
     "Explanation",
     "PairExplanation",
     "ShapeFunction",
@@ -35,6 +38,10 @@ __all__ = [
     "nodes_of",
     "shape_function",
 ]
+
+
+# Between the names of the two features of a pair term.
+PAIR = " x "
 
 
 # -- shape functions -------------------------------------------------------------------------
@@ -48,6 +55,7 @@ class ShapeFunction:
     first and the last piece being open to the left and to the right. In it the function is
     ``values[p] + slopes[p] * (x - references[p])``; for stumps all slopes are 0 and `values`
     are the steps. `missing` is what a missing value adds (NaN if the model refuses them).
+    `errors`, of a model averaged over bags, are the standard errors of `values`; None otherwise.
 
     Examples
     --------
@@ -68,6 +76,7 @@ class ShapeFunction:
     slopes: Floats
     references: Floats
     missing: float
+    errors: Floats | None = None
 
     @property
     def is_step(self) -> bool:
@@ -112,10 +121,14 @@ def shape_function(
 ) -> ShapeFunction:
     """The function of one feature in a model that is a sum of such functions.
 
-    For stumps, features and columns (which read one feature each). A model with trees of
-    several features, or with rankers of your own, is refused: it has no such function, or
-    none that is known. O(rounds) once for a model, then O(pieces).
+    For stumps, features and columns (which read one feature each), and for the curves of a
+    glass-box model, whose pair terms are left out. A model with trees of several features, or
+    with rankers of your own, is refused: it has no such function, or none that is known.
+    O(rounds) once for a model, then O(pieces).
     """
+    curves = [r for r in ensemble.rankers if isinstance(r, Term) and r.features == (feature,)]
+    if curves:
+        return _curve(ensemble, feature, feature_names(names, ensemble.n_features)[feature])
     others = [(r, w) for r, w in ensemble._others if not isinstance(r, Constant)]
     for ranker in [r for r in ensemble.rankers if isinstance(r, Tree)] + [r for r, _ in others]:
         if not isinstance(ranker, Feature | Column):
@@ -139,6 +152,35 @@ def shape_function(
             missing = math.nan
     name = feature_names(names, ensemble.n_features)[feature]
     return ShapeFunction(name, feature, breakpoints, values, slopes, references, missing)
+
+
+def _curve(ensemble: Ensemble, feature: int, name: str) -> ShapeFunction:
+    """The curves of a feature in a model of terms, as steps."""
+    parts = [(r, w) for r, w in zip(ensemble.rankers, ensemble.weights, strict=True)
+             if isinstance(r, Term) and r.features == (feature,)]  # fmt: skip
+    if any(not isinstance(ranker, Term | Constant) for ranker in ensemble.rankers):
+        raise ValueError("the model holds terms and other rankers; use explain(X) instead")
+    ends: list[float] = []
+    for term, _ in parts:  # a category reaches half a unit to either side
+        cuts = np.array(term.cuts[0])
+        ends += [*(cuts - 0.5), *(cuts + 0.5)] if term.categorical[0] else list(cuts)
+    breakpoints = np.unique(np.array(ends))
+    inside = breakpoints[:-1] / 2 + breakpoints[1:] / 2
+    last = np.maximum(np.nextafter(breakpoints[-1:], np.inf), breakpoints[-1:] + 1)
+    at = np.concatenate([breakpoints[:1], inside, last]) if breakpoints.size else np.zeros(1)
+    X = np.zeros((at.size + 1, ensemble.n_features))
+    X[:, feature] = [*at, np.nan]
+    values = np.zeros(at.size + 1)
+    errors = np.zeros(at.size)
+    for term, weight in parts:
+        values += weight * term(X)
+        if term.errors:
+            errors = np.hypot(errors, weight * np.array(term.errors)[term.bins(0, at)])
+    references = np.concatenate([breakpoints[:1] if breakpoints.size else [0.0], breakpoints])
+    return ShapeFunction(
+        name, feature, breakpoints, values[:-1], np.zeros(at.size), references,
+        float(values[-1]), errors if any(term.errors for term, _ in parts) else None,
+    )  # fmt: skip
 
 
 def _steps(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
@@ -189,6 +231,8 @@ class Explanation:
       training rows down the tree; the baseline includes the mean of the trees over these;
     * ``"background"``: Shapley's values in which absent features come from the rows of the
       background, whose mean score is the baseline.
+
+    What a pair term of a glass-box model adds is shared equally by its two features.
     """
 
     names: tuple[str, ...]
@@ -265,6 +309,7 @@ def explain(
         means = [math.fsum(column) / len(Z) for column in parts.additive(Z).T.tolist()]
         contributions -= np.array(means)
         baseline = math.fsum([baseline, *means])
+    baseline += parts.share_pairs(contributions, X, Z)
     method = "additive" if Z is None else "background"
     if parts.trees:
         paths = Paths(parts.trees, use_cover=Z is None)
@@ -285,16 +330,20 @@ class _Parts:
     constant: float
     single: list[tuple[Any, float]]
     trees: list[tuple[Nodes, float]]
+    terms: list[tuple[Term, float]]
 
     @classmethod
     def of(cls, ensemble: Ensemble) -> _Parts:
         constants: list[float] = []
         single: list[tuple[Any, float]] = []
         trees: list[tuple[Nodes, float]] = []
+        terms: list[tuple[Term, float]] = []
         for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
             nodes = nodes_of(ranker)
             if nodes is not None:
                 trees.append((nodes, weight))
+            elif isinstance(ranker, Term):
+                terms.append((ranker, weight))
         for ranker, weight in ensemble._others:
             if isinstance(ranker, Constant):
                 constants.append(weight)
@@ -305,7 +354,7 @@ class _Parts:
                     f"a ranker of kind {ranker.name!r} cannot be explained: it does not say which "
                     "one feature it reads (a field named 'feature')"
                 )
-        return cls(ensemble, math.fsum(constants), single, trees)
+        return cls(ensemble, math.fsum(constants), single, trees, terms)
 
     def mean_of_trees(self, Z: Floats) -> float:
         """Mean over rows of the sum of the trees."""
@@ -323,7 +372,42 @@ class _Parts:
             values[:, feature] = np.where(np.isnan(column), missing, steps[below])
         for ranker, weight in self.single:
             values[:, ranker.feature] += weight * ranker(X)
+        for term, weight in self.terms:
+            if len(term.features) == 1:
+                values[:, term.features[0]] += weight * term(X)
         return values
+
+    def share_pairs(self, contributions: Floats, X: Floats, Z: Floats | None) -> float:
+        """Share the pair terms equally between their features; gives their mean over Z.
+
+        With a background the share of a feature is the mean of what it adds before and after the
+        other one is known, over all rows of Z: O(rows + cells).
+        """
+        baseline = []
+        for term, weight in self.terms:
+            if len(term.features) == 1:
+                continue
+            one, other = term.features
+            table, here = (
+                weight * term.table,
+                [term.bins(a, X[:, f]) for a, f in enumerate((one, other))],
+            )
+            value = table[here[0], here[1]]
+            first = second = np.zeros(len(X))
+            if Z is not None:
+                share = np.zeros(term.shape)
+                np.add.at(
+                    share, tuple(term.bins(a, Z[:, f]) for a, f in enumerate((one, other))), 1
+                )
+                share /= len(Z)
+                mean = math.fsum((share * table).ravel().tolist())
+                baseline.append(mean)
+                first = (table * share.sum(axis=0)).sum(axis=1)[here[0]]
+                second = (table * share.sum(axis=1)[:, None]).sum(axis=0)[here[1]]
+                value = value - mean
+            contributions[:, one] += 0.5 * (value + (first - second))
+            contributions[:, other] += 0.5 * (value - (first - second))
+        return math.fsum(baseline)
 
 
 def nodes_of(ranker: Ranker) -> Nodes | None:
@@ -392,7 +476,8 @@ class PairExplanation:
     left out. Added in this order, then `rounding`, they give `difference` to the last bit,
     which is ``scores[0] - scores[1]``. Positive ones speak for `upper`. For trees they are
     Shapley's values with `lower` as the background, so a feature in which the rows agree has
-    none.
+    none. Pair terms of a glass-box model have contributions of their own, under the names of both
+    features; `second_values` then holds the values of the second one, NaN elsewhere.
 
     Examples
     --------
@@ -414,6 +499,7 @@ class PairExplanation:
     contributions: Floats
     values: Floats  # one row for each name: the feature's value in the upper and the lower row
     rounding: float
+    second_values: Floats | None = None
 
     @property
     def difference(self) -> float:
@@ -426,6 +512,9 @@ class PairExplanation:
             {"name": name, "contribution": c, "upper_value": v[0], "lower_value": v[1]}
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
         ]
+        if self.second_values is not None:
+            for told, more in zip(features, self.second_values, strict=True):
+                told |= {"upper_second_value": more[0], "lower_second_value": more[1]}
         return plain(
             {
                 "upper": self.upper,
@@ -450,6 +539,10 @@ class PairExplanation:
             [name, f"{v[0]:.4g}", f"{v[1]:.4g}", f"{c:+.4g}"]
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
         ]
+        if self.second_values is not None:
+            for row, name, more in zip(rows, self.names, self.second_values, strict=True):
+                if PAIR in name:
+                    row[1:3] = [f"{row[1]}, {more[0]:.4g}", f"{row[2]}, {more[1]:.4g}"]
         return [head, *rows]
 
     def __str__(self) -> str:
@@ -480,14 +573,29 @@ def explain_pair(
             raise ValueError(f"there is no row {row!r}; X has {n} rows, from 0 to {n - 1}")
     i, k = int(i) % n, int(k) % n
     both = _dense(X[[i, k]])
-    told = explain(ensemble, both[:1], names=names, background=both[1:])
+    parts = list(zip(ensemble.rankers, ensemble.weights, strict=True))
+    pairs = [(r, w) for r, w in parts if isinstance(r, Term) and len(r.features) == 2]
+    rest = [(r, w) for r, w in parts if not (isinstance(r, Term) and len(r.features) == 2)]
+    single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
+    told = explain(single, both[:1], names=names, background=both[1:])
     upper, lower = (float(score) for score in ensemble.predict(both))
-    order = np.argsort(-np.abs(told.contributions[0]), kind="stable")
-    order = order[told.contributions[0][order] != 0]
-    terms = told.contributions[:, order]
+    shares = [*told.contributions[0], *(w * float(np.subtract(*r(both))) for r, w in pairs)]
+    first = [*range(ensemble.n_features), *(r.features[0] for r, _ in pairs)]
+    second = [-1] * ensemble.n_features + [r.features[1] for r, _ in pairs]
+    order = np.argsort(-np.abs(shares), kind="stable")
+    order = order[np.array(shares)[order] != 0]
+    terms = np.array(shares)[None, order]
     rounding = float(_settle(terms, 0.0, np.array([upper - lower]))[0])
-    named = tuple(told.names[j] for j in order)
-    return PairExplanation(i, k, (upper, lower), named, terms[0], both[:, order].T, rounding)
+    named = tuple(
+        told.names[first[j]] + (PAIR + told.names[second[j]] if second[j] >= 0 else "")
+        for j in order
+    )
+    values = both[:, [first[j] for j in order]].T
+    others = None
+    if pairs:
+        others = np.array([both[:, second[j]] if second[j] >= 0 else [np.nan] * 2 for j in order])
+        others = others.reshape(len(order), 2)
+    return PairExplanation(i, k, (upper, lower), named, terms[0], values, rounding, others)
 
 
 def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) -> int:

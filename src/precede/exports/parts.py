@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
@@ -15,6 +16,7 @@ from precede.model import Ensemble
 from precede.rankers.base import Ranker
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
+from precede.rankers.terms import Term
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -27,6 +29,7 @@ __all__ = [
     "refuse_categories",
     "refuse_other_missing",
     "side_by_side",
+    "term_nodes",
 ]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -61,6 +64,8 @@ class Parts:
                 continue
             if nodes is not None:
                 trees.append(nodes.times(weight))
+            elif isinstance(ranker, Term):
+                trees.append(term_nodes(ranker).times(weight))
             elif isinstance(ranker, Constant):
                 constants.append(weight)
             elif isinstance(ranker, Feature | Column):
@@ -163,6 +168,85 @@ def _steps(feature: int, thresholds: list[float], values: list[float], missing_l
 
 def _leaf(value: float) -> Nodes:
     return _steps(0, [], [value], missing_left=True)
+
+
+# -- terms as trees --------------------------------------------------------------------------
+
+
+def term_nodes(term: Term) -> Nodes:
+    """A term as a tree: its first feature is asked first, missing values before all others.
+
+    Where a missing value counts as a 0 does, it is sent along with it.
+    """
+    tree = _TermTree(term)
+    tree.grow(term.table, 0)
+    columns = list(zip(*tree.rows, strict=True))
+    split_on, threshold, left, right, goes_left, value = map(np.array, columns[:6])
+    sets = tuple(columns[6]) if any(columns[6]) else ()
+    return Nodes(split_on, threshold, left, right, goes_left, value, None, sets)
+
+
+class _TermTree:
+    """The nodes of a term under way: each method adds a subtree and gives the place of its root."""
+
+    def __init__(self, term: Term):
+        self._term = term
+        self.rows: list[list[Any]] = []
+
+    def grow(self, table: NDArray[Any], axis: int) -> int:
+        """Cells of the features from one on."""
+        term = self._term
+        if (found := self._leaf(table)) is not None:
+            return found
+        if term.categorical[axis]:
+            return self._named(table, axis, list(range(len(table) - 1)), other=True)
+        at_zero = int(term.bins(axis, np.zeros(1))[0])
+        if np.array_equal(table[-1], table[at_zero]):
+            return self._ordered(table, axis, 0, len(table) - 2, zero=True)
+        place = self._node(axis, math.inf)
+        self.rows[place][2] = self._ordered(table, axis, 0, len(table) - 2, zero=False)
+        self.rows[place][3] = self.grow(table[-1], axis + 1)
+        return place
+
+    def _leaf(self, table: NDArray[Any]) -> int | None:
+        """A leaf for cells that all have one value."""
+        if np.min(table) != np.max(table):
+            return None
+        self.rows.append([-1, 0.0, -1, -1, False, float(np.ravel(table)[0]), ()])
+        return len(self.rows) - 1
+
+    def _node(
+        self, axis: int, cut: float, missing_left: bool = False, categories: tuple[int, ...] = ()
+    ) -> int:
+        self.rows.append([self._term.features[axis], cut, -1, -1, missing_left, 0.0, categories])
+        return len(self.rows) - 1
+
+    def _ordered(self, table: NDArray[Any], axis: int, first: int, last: int, *, zero: bool) -> int:
+        """Bins first..last of a feature; with `zero` missing values go where a 0 goes."""
+        if (found := self._leaf(table[first : last + 1])) is not None:
+            return found
+        if first == last:
+            return self.grow(table[first], axis + 1)
+        middle = (first + last) // 2
+        cut = self._term.cuts[axis][middle]
+        place = self._node(axis, cut, zero and cut >= 0)
+        self.rows[place][2] = self._ordered(table, axis, first, middle, zero=zero)
+        self.rows[place][3] = self._ordered(table, axis, middle + 1, last, zero=zero)
+        return place
+
+    def _named(self, table: NDArray[Any], axis: int, bins: list[int], *, other: bool) -> int:
+        """Bins of categories, and perhaps that of any other value."""
+        here = [*bins, *([len(table) - 1] if other else [])]
+        if (found := self._leaf(table[here])) is not None:
+            return found
+        if len(here) == 1:
+            return self.grow(table[here[0]], axis + 1)
+        half = max(1, len(bins) // 2)
+        categories = tuple(int(self._term.cuts[axis][b]) for b in bins[:half])
+        place = self._node(axis, 0.0, categories=categories)
+        self.rows[place][2] = self._named(table, axis, bins[:half], other=False)
+        self.rows[place][3] = self._named(table, axis, bins[half:], other=other)
+        return place
 
 
 def side_by_side(nodes: Nodes) -> Nodes:

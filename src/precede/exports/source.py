@@ -14,10 +14,12 @@ import numpy as np
 
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
+from precede.exports.parts import term_nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.stumps import Stump
+from precede.rankers.terms import Term
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -27,7 +29,7 @@ __all__ = ["c_text", "python_text"]
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is added up, in this order: step functions, trees, and the other rankers."""
+    """What is added up, in this order: step functions, trees and terms, and the other rankers."""
 
     title: str
     names: list[str]
@@ -45,11 +47,13 @@ class _Plan:
             values = tables.value[begin + used : end + used + 1].tolist()
             missing = float(tables.missing[used])
             steps.append((feature, tables.threshold[begin:end].tolist(), values, missing))
-        trees = []
+        trees, terms = [], []
         for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
             nodes = None if isinstance(ranker, Stump) else nodes_of(ranker)
             if nodes is not None:
                 trees.append(nodes.times(weight))
+            elif isinstance(ranker, Term):
+                terms.append(term_nodes(ranker).times(weight))
         others = [(r, w) for r, w in ensemble._others if nodes_of(r) is None]
         for ranker, _ in others:
             if not isinstance(ranker, Feature | Column | Constant):
@@ -59,7 +63,7 @@ class _Plan:
                 )
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         title = f"precede {type(model).__name__}, {len(ensemble)} rounds"
-        return cls(title, names, steps, trees, others)
+        return cls(title, names, steps, [*trees, *terms], others)
 
 
 # -- Python ----------------------------------------------------------------------------------

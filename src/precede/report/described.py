@@ -169,9 +169,22 @@ def making_facts(subject: Subject, date: str | None) -> dict[str, Any]:
         "features_used": used,
         "features_known": int(model.n_features_in_),
         "intercept": plain_value(model.intercept_),
+        "edits": [_edit(each) for each in getattr(model, "edits_", [])],
         "versions": {"precede": precede.__version__, "python": platform.python_version()}
         | {name: metadata.version(name) for name in _PACKAGES},
         "date": date,
+    }
+
+
+def _edit(edit: dict[str, Any]) -> dict[str, Any]:
+    """A change made by hand: what was done to which term, and what it cost."""
+    known = ("term", "edit", "rows", "score_before", "score_after")
+    rest = [f"{name} {_told(value)}" for name, value in edit.items() if name not in known]
+    return {
+        "term": str(edit.get("term")),
+        "what": ", ".join([str(edit.get("edit")), *rest]),
+        "before": plain_value(edit.get("score_before")),
+        "after": plain_value(edit.get("score_after")),
     }
 
 

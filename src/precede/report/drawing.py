@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["area_chart", "line_chart", "places_chart", "strip_chart", "ticks"]
+__all__ = ["area_chart", "heat_chart", "line_chart", "places_chart", "strip_chart", "ticks"]
 
 _WIDTH, _HEIGHT = 460.0, 270.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 12.0, 14.0, 42.0
@@ -97,6 +97,44 @@ def line_chart(
         body.append(f'<path class="line s{number % 4}" d="M{path}"/>')
     if len(curves) > 1:
         body.append(_legend(list(curves)))
+    return _svg(title, body)
+
+
+def heat_chart(
+    values: Sequence[Sequence[float]],
+    counts: Sequence[Sequence[int]],
+    bins: Sequence[Sequence[str]],
+    *,
+    title: str,
+    labels: tuple[str, str],
+) -> Markup:
+    """A cell for each pair of bins: red where it is positive, blue where it is negative.
+
+    Cells without a row are left out. Pointing at a cell shows its bins, its value and its rows.
+    """
+    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
+    wide = (_WIDTH - _LEFT - _RIGHT) / max(len(values), 1)
+    high = (_HEIGHT - _TOP - _BOTTOM) / max(len(values[0]), 1) if values else 0.0
+    body = []
+    for a, row in enumerate(values):
+        for b, value in enumerate(row):
+            if counts[a][b] == 0:
+                continue
+            told = f"{bins[0][a]}; {bins[1][b]}: {value:+.4g}, {counts[a][b]:,} rows"
+            body.append(
+                f'<rect x="{_LEFT + a * wide:.1f}" y="{_HEIGHT - _BOTTOM - (b + 1) * high:.1f}" '
+                f'width="{wide:.1f}" height="{high:.1f}" '
+                f'fill="{"#c0392b" if value > 0 else "#2c5fa8"}" '
+                f'fill-opacity="{abs(value) / most:.2f}"><title>{escape(told)}</title></rect>'
+            )
+    for axis, place in ((0, (_LEFT, _HEIGHT - 24)), (1, (4.0, _HEIGHT - _BOTTOM + 10))):
+        ends = bins[axis]
+        if ends:
+            body.append(_text(*place, ends[0], "start"))
+        if axis == 0 and len(ends) > 1:
+            body.append(_text(_WIDTH - _RIGHT, _HEIGHT - 24, ends[-1], "end"))
+    body.append(_text(_WIDTH / 2, _HEIGHT - 6, labels[0], "middle"))
+    body.append(_text(4.0, _TOP - 3, labels[1], "start"))
     return _svg(title, body)
 
 

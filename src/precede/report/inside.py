@@ -9,7 +9,7 @@ import numpy as np
 
 from precede.estimator import BaseRanker
 from precede.margin import margins_of_predictions
-from precede.plots import margin_info, shape_info
+from precede.plots import margin_info, pair_info, shape_info
 from precede.report.subject import Subject, plain_value, thinned
 
 __all__ = ["feature_facts", "learning_facts", "log_scale", "margin_facts"]
@@ -19,6 +19,7 @@ _MOST_CORNERS = 600
 _MOST_ROUNDS = 250
 _BARS = 30  # of the histogram under a shape function
 _MOST_CHARTS = 6
+_MOST_PAIRS = 10
 # Columns of a history that are told elsewhere, differ from run to run or say little in a figure.
 _NOT_DRAWN = {
     "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
@@ -93,7 +94,29 @@ def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
             why_not = str(error)
             break
         row["shape"] = _shape(subject.model, row["feature"], X)
-    return {"used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not}
+    return {
+        "used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not,
+        "pairs": _pairs(subject.model),
+    }  # fmt: skip
+
+
+def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
+    """The most important functions of two features of a glass-box model, cell by cell."""
+    terms = [term for term in getattr(model, "terms_", []) if len(term.features) == 2]
+    told = []
+    for term in terms[:_MOST_PAIRS]:
+        info = pair_info(model, term.features)
+        told.append(
+            {
+                "name": term.name,
+                "importance": float(term.importance),
+                "features": list(info.names),
+                "labels": [list(each) for each in info.labels],
+                "values": info.values.tolist(),
+                "counts": info.counts.tolist(),
+            }
+        )
+    return told
 
 
 def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:

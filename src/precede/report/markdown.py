@@ -117,7 +117,10 @@ def _margins(margins: dict[str, Any]) -> list[str]:
 def _features(features: dict[str, Any]) -> list[str]:
     rows = [(r["name"], r["weight"]) for r in features["rows"]]
     told = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
-    return ["## Features", told, _table(["feature", "share of the weight"], rows)]
+    parts = ["## Features", told, _table(["feature", "share of the weight"], rows)]
+    pairs = [(p["name"], p["importance"]) for p in features["pairs"]]
+    head = ["pair of features", "mean absolute contribution"]
+    return [*parts, _table(head, pairs)] if pairs else parts
 
 
 def _queries(queries: dict[str, Any]) -> list[str]:
@@ -172,7 +175,11 @@ def _making(making: dict[str, Any]) -> list[str]:
     rows: list[tuple[Any, ...]] = [("algorithm", making["estimator"]), ("rounds", making["rounds"]),
                          ("stopped", making["stop_reason"]), ("seed", making["seed"])]  # fmt: skip
     rows += [("date", making["date"])] if making["date"] else []
-    return ["## How it was made", _table(["what", "value"], rows),
+    edits = [tuple(each[name] for name in ("term", "what", "before", "after"))
+             for each in making["edits"]]  # fmt: skip
+    head = ["term", "edited by hand", "pairs in order before", "after"]
+    return ["## How it was made", *([_table(head, edits)] if edits else []),
+            _table(["what", "value"], rows),
             _table(["parameter", "value"], [(k, str(v)) for k, v in making["parameters"].items()]),
             _table(["package", "version"], making["versions"].items())]  # fmt: skip
 

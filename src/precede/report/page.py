@@ -170,6 +170,7 @@ def _figures(facts: dict[str, Any]) -> dict[str, Any]:
         "top": _top_figures(facts["top"]),
         "margins": _margin_figure(facts["margins"]["distribution"]),
         "shapes": [_shape_figure(row) for row in facts["features"]["rows"]],
+        "pairs": [_pair_figure(pair) for pair in facts["features"]["pairs"]],
         "learning": [
             _learning_figure(chart, facts["learning"]) for chart in facts["learning"]["charts"]
         ],
@@ -229,6 +230,14 @@ def _shape_figure(row: dict[str, Any]) -> Markup:
     labels = (row["name"], "added to the score")
     return drawing.line_chart({row["name"]: points}, title=title, labels=labels, bars=bars,
                               zero=True)  # fmt: skip
+
+
+def _pair_figure(pair: dict[str, Any]) -> Markup:
+    one, other = pair["features"]
+    return drawing.heat_chart(
+        pair["values"], pair["counts"], pair["labels"],
+        title=f"what {one} and {other} add to the score together", labels=(one, other),
+    )  # fmt: skip
 
 
 def _learning_figure(chart: dict[str, Any], learning: dict[str, Any]) -> Markup:

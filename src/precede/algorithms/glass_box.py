@@ -1,0 +1,578 @@
+"""A ranker that can be read: a sum of functions of one and of two features."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.isotonic import IsotonicRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from precede.algorithms.boosted import TreeLearner
+from precede.algorithms.glass_fit import Fitted, GlassFit, Pair
+from precede.boosting.coordinate_descent import CoordinateDescent
+from precede.boosting.history import History
+from precede.boosting.loop import Result, drive
+from precede.engine.arrays import Floats
+from precede.engine.parameters import in_range, whole_number
+from precede.estimator import BaseRanker, Task
+from precede.explain.contributions import PAIR, feature_index
+from precede.explain.surfaces import pair_function
+from precede.judgments import column_numbers, feature_names
+from precede.losses import PairLoss, Price
+from precede.model import Ensemble, number
+from precede.rankers.columns import Constant
+from precede.rankers.interactions import Grid, PairTerms
+from precede.rankers.terms import Term
+from precede.risks.base import Risk
+from precede.risks.score_risk import ScoreRisk, risk_of
+
+__all__ = ["GlassBoxRanker", "TermSummary"]
+
+SELECTIONS = ("greedy", "cyclic")
+HEREDITIES = (None, "weak", "strong")
+# Pairs whose strengths are kept with the model.
+MOST_STRENGTHS = 1000
+
+
+@dataclass(frozen=True)
+class TermSummary:
+    """One term of a fitted model.
+
+    Attributes
+    ----------
+    name : name of the feature, or of both
+    features : one column or two
+    importance : mean absolute contribution to the scores of the training rows
+    shape : number of bins of each feature, one of them for missing values
+    """
+
+    name: str
+    features: tuple[int, ...]
+    importance: float
+    shape: tuple[int, ...]
+
+
+class GlassBoxRanker(TreeLearner, BaseRanker):
+    """A sum of functions of one and of two features, for any risk of the scores.
+
+    The model is ``f(x) = c + sum_j f_j(x_j) + sum_jk f_jk(x_j, x_k)``: one table for each
+    feature, and one for each pair of features that interact. It is fitted in stages: boosted
+    trees of one feature each; a search for pairs on the gradient that is left; boosted functions
+    of the best pairs; purification, after which no pair term has a main effect (functional ANOVA
+    on the training rows).
+
+    Parameters
+    ----------
+    interactions : int or list of pairs
+        How many of the strongest pairs to try; or the pairs themselves, by number or name.
+    loss, price, balance
+        The risk; see `BoostedRanker`.
+    n_estimators, pair_estimators : int
+        Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
+        held-out rows choose the best number.
+    learning_rate : float in (0, 1]
+        By what every step is multiplied.
+    selection : {"greedy", "cyclic"}
+        Whether a round takes the feature that lowers the risk most, or features take turns.
+    heredity : {None, "weak", "strong"}
+        Whether a pair may be chosen only if one ("weak") or both ("strong") of its features have
+        a curve.
+    validation_fraction : float in [0, 1)
+        Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
+        leaves out: pairs that do not lower the risk there are dropped, and the pairs have as many
+        rounds as are best there. With fewer than 50,000 rows there are as many trials as such
+        shares, and they decide together. The model itself is then fitted to all rows. 0 keeps
+        all pairs and takes all rounds.
+    max_terms : int, optional
+        Keep only so many terms, the most important ones, and fit again; what that costs is in
+        `sparsity_cost_`.
+    bags : int
+        0, or a number of bootstrap samples (of queries, or of rows). The tables are then means
+        over models of the samples, and have standard errors. Takes so many more fits.
+    pair_bins : int
+        Most bins of a feature in pair terms, beside that of missing values.
+    num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
+        Trees and cells; see `BoostedRanker`.
+    categorical_features : list of column numbers or names, optional
+        See `BoostedRanker`.
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        Scores must fall (-1) or rise (1) with a feature. Such a feature has a curve, but takes no
+        part in pairs.
+    max_bins, early_stopping_rounds, eval_metric, callbacks, n_jobs, verbose
+        As for `RankBoost`. Both stages stop early.
+    random_state : int or RandomState, optional
+        Chooses the rows that are held out and the bootstrap samples.
+
+    Attributes
+    ----------
+    terms_ : list of TermSummary
+        The terms, the most important first.
+    intercept_term_ : float
+        The constant c.
+    pair_strengths_ : dict
+        Strength of the interaction of pairs of columns, the strongest first (a thousand at most).
+    dropped_pairs_ : list
+        Pairs that were tried and dropped.
+    sparsity_cost_ : dict or None
+        With `max_terms`: number of terms and risk before and after.
+    edits_ : list of dict
+        Changes made by hand, in their order.
+
+    Notes
+    -----
+    The search for pairs takes one addition for each row and three pairs. Scoring a row takes one
+    look-up for each term and does not depend on the number of rounds. The model does not depend on
+    the number of threads or on the order of the rows.
+
+    References
+    ----------
+    Lou, Caruana, Gehrke & Hooker, *Accurate intelligible models with pairwise interactions*, KDD
+    2013. Lucchese, Nardini, Orlando, Perego & Veneri, *ILMART: interpretable ranking with
+    constrained LambdaMART*, SIGIR 2022. Lengerich, Tan, Chang, Hooker & Caruana, *Purifying
+    interaction effects with the functional ANOVA*, AISTATS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from precede import GlassBoxRanker
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 4))
+    >>> y = 2 * X[:, 0] + np.sign(X[:, 1] * X[:, 2]) > 0  # good if both are positive or neither
+    >>> model = GlassBoxRanker(interactions=1, n_estimators=50).fit(X, y)
+    >>> [term.name for term in model.terms_[:2]]
+    ['x1 x x2', 'x0']
+    """
+
+    rankers: Any = "trees"
+    targets: str = "sum"
+    line_search: bool = False
+    step_length: float | None = None
+    max_depth: int = -1
+    reg_alpha: float = 0.0
+    min_split_gain: float = 0.0
+    subsample: float = 1.0
+    subsample_by: str = "row"
+    max_features: float = 1.0
+    max_features_by_split: float = 1.0
+    interaction_constraints: Any = None
+    resumable = False
+
+    def __init__(
+        self,
+        *,
+        interactions: int | Sequence[Sequence[int | str]] = 50,
+        loss: str | PairLoss | ScoreRisk = "logistic",
+        price: str | float | Price = "linear",
+        balance: str = "items",
+        n_estimators: int = 300,
+        pair_estimators: int = 300,
+        learning_rate: float = 0.1,
+        selection: str = "greedy",
+        heredity: str | None = None,
+        validation_fraction: float = 0.2,
+        max_terms: int | None = None,
+        bags: int = 0,
+        pair_bins: int = 32,
+        num_leaves: int = 2,
+        min_child_samples: int = 20,
+        min_child_weight: float = 1e-3,
+        reg_lambda: float = 5.0,
+        hessian: str = "newton",
+        categorical_features: Sequence[int | str] | None = None,
+        cat_smooth: float = 10.0,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
+        max_bins: int = 255,
+        early_stopping_rounds: int | None = None,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callable[..., Any]] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.interactions = interactions
+        self.loss = loss
+        self.price = price
+        self.balance = balance
+        self.n_estimators = n_estimators
+        self.pair_estimators = pair_estimators
+        self.learning_rate = learning_rate
+        self.selection = selection
+        self.heredity = heredity
+        self.validation_fraction = validation_fraction
+        self.max_terms = max_terms
+        self.bags = bags
+        self.pair_bins = pair_bins
+        self.num_leaves = num_leaves
+        self.min_child_samples = min_child_samples
+        self.min_child_weight = min_child_weight
+        self.reg_lambda = reg_lambda
+        self.hessian = hessian
+        self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
+        self.monotone_constraints = monotone_constraints
+        self.max_bins = max_bins
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection={self.selection!r} is unknown; use one of {SELECTIONS}")
+        if self.heredity not in HEREDITIES:
+            raise ValueError(f"heredity={self.heredity!r} is unknown; use one of {HEREDITIES}")
+        whole_number("pair_estimators", self.pair_estimators, least=1)
+        whole_number("pair_bins", self.pair_bins, least=2, most=64)
+        whole_number("bags", self.bags, least=0)
+        if self.bags == 1:
+            raise ValueError("bags=1 gives no standard errors; use 0, or 2 or more")
+        if self.max_terms is not None:
+            whole_number("max_terms", self.max_terms, least=1)
+        if self.validation_fraction != 0:
+            in_range("validation_fraction", self.validation_fraction, 0.0, 0.5)
+        self._pairs()
+
+    def _pairs(self) -> int | list[Pair]:
+        """`interactions` as a number or as pairs of columns."""
+        given = self.interactions
+        if isinstance(given, int | np.integer) and not isinstance(given, bool):
+            whole_number("interactions", int(given), least=0)
+            return int(given)
+        wrong = f"interactions={given!r}: give a number, or pairs of columns such as [(0, 1)]"
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ValueError(wrong)
+        names = getattr(self, "feature_names_in_", None)
+        found = set()
+        for each in given:
+            if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
+                raise ValueError(wrong)
+            pair = column_numbers(list(each), names, self.n_features_in_)
+            if len(pair) != 2:
+                raise ValueError(f"interactions names the pair {each!r} of one column")
+            found.add((pair[0], pair[1]))
+        fixed = sorted({f for pair in found for f in pair} & self._unpaired())
+        if fixed:
+            raise ValueError(
+                f"column {fixed[0]} has a direction in monotone_constraints, which a pair could "
+                "break; take it out of interactions, or give it no direction"
+            )
+        return sorted(found)
+
+    def _unpaired(self) -> frozenset[int]:
+        """Features with a direction, which take no part in pairs."""
+        given = self._directions()
+        if given is None:
+            return frozenset()
+        items = given.items() if isinstance(given, Mapping) else enumerate(given)
+        return frozenset(int(column) for column, sign in items if sign != 0)
+
+    # -- fitting ---------------------------------------------------------------------------
+
+    def _boost(self, task: Task) -> Result:
+        fit = self._glass_fit(task)
+        watch = self._worsening(task) if self.early_stopping_rounds is not None else None
+        monitors = [monitor for monitor, _ in task.monitors]
+
+        def driver(method: CoordinateDescent, history: History) -> Result:
+            if len(history):  # the second stage has a number of rounds of its own
+                return drive(method, history, list(self.callbacks or ()))
+            return self._drive(method, task, history)
+
+        found = fit.run(self._pairs(), driver, watch, monitors)
+        self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
+        self.dropped_pairs_ = found.dropped
+        self.sparsity_cost_: dict[str, Any] | None = None
+        if self.max_terms is not None and len(found.model.terms) > self.max_terms:
+            found = self._fewer(fit, found, task)
+        return Result(
+            _ensemble(found, task), found.result.history, found.result.state, found.result.reason
+        )
+
+    def _glass_fit(self, task: Task) -> GlassFit:
+        trees = self._trees()
+        trees.interaction_constraints = [[j] for j in range(self.n_features_in_)]
+        seed = 0
+        if self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+
+        def pair_terms(pairs: list[Pair], grid: Grid) -> PairTerms:
+            return PairTerms(
+                pairs, grid=grid, hessian=self.hessian,
+                min_child_samples=self.min_child_samples, min_child_weight=self.min_child_weight,
+                reg_lambda=self.reg_lambda, cat_smooth=self.cat_smooth,
+            )  # fmt: skip
+
+        return GlassFit(
+            training=task.training,
+            risk=self._risk(),
+            trees=trees,
+            pair_terms=pair_terms,
+            pair_bins=self.pair_bins,
+            balance=self.balance,
+            rounds=self.n_estimators,
+            pair_rounds=self.pair_estimators,
+            learning_rate=self.learning_rate,
+            cyclic=self.selection == "cyclic",
+            heredity=self.heredity,
+            held_out=self.validation_fraction,
+            bags=self.bags,
+            seed=seed,
+            unpaired=self._unpaired(),
+        )
+
+    def _risk(self) -> Risk:
+        return risk_of(self.loss, self.price, balance=self.balance)
+
+    def _fewer(self, fit: GlassFit, found: Fitted, task: Task) -> Fitted:
+        """Fit again with the most important terms alone, and say what that costs."""
+        assert self.max_terms is not None
+        chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
+        curves = frozenset(features[0] for features in chosen if len(features) == 1)
+        pairs = sorted((features[0], features[1]) for features in chosen if len(features) == 2)
+        fit = replace(fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1))
+        again = fit.run(pairs, drive, None, curves=curves, checked=False)
+        training = task.training
+        bound = fit.risk.bind(training.arrangement, training.workers)
+
+        def risk(each: Fitted) -> float:
+            log_value = bound.log_value(each.model.on(training.table))
+            return float(np.exp(bound.log_mean_payment(log_value)))
+
+        self.sparsity_cost_ = {
+            "terms_before": len(found.model.terms),
+            "terms_after": len(again.model.terms),
+            "risk_before": risk(found),
+            "risk_after": risk(again),
+        }
+        return again
+
+    def _keep(self, result: Result, task: Task) -> None:
+        super()._keep(result, task)
+        self.ensemble_ = result.ensemble  # tables: an early stop has been heeded
+        self.n_estimators_ = self.best_iteration_ = len(result.history)
+        self.edits_: list[dict[str, Any]] = []
+
+    # -- reading ---------------------------------------------------------------------------
+
+    @property
+    def terms_(self) -> list[TermSummary]:
+        """The terms, the most important first."""
+        check_is_fitted(self)
+        found = [
+            TermSummary(self._name(term.features), term.features, term.importance, term.shape)
+            for term in _terms(self.ensemble_)
+        ]
+        return sorted(found, key=lambda term: (-term.importance, len(term.features), term.features))
+
+    @property
+    def intercept_term_(self) -> float:
+        """The constant of the model."""
+        check_is_fitted(self)
+        parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
+        return float(sum(weight for ranker, weight in parts if ranker.is_constant))
+
+    def contributions(self, X: Any) -> Floats:
+        """What each term adds to the score of each row, in the order of ``ensemble_.rankers``.
+
+        Added from left to right, with the constant as the last column, they give the scores to the
+        last bit.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
+        return np.stack([weight * ranker(X) for ranker, weight in parts], axis=1)
+
+    def shape_function(self, feature: Any) -> Any:
+        """The curve of a feature, by number or name; or the function of a pair of features.
+
+        A pair is given as two features, ``("age", "income")``, or by the name of its term.
+        """
+        check_is_fitted(self)
+        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        pair = isinstance(feature, tuple | list)
+        if isinstance(feature, str) and feature not in names:
+            pair = feature in [term.name for term in self.terms_]
+        if pair:
+            return pair_function(_terms(self.ensemble_)[self._place(feature)], names)
+        return super().shape_function(feature)
+
+    def _name(self, features: tuple[int, ...]) -> str:
+        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        return PAIR.join(names[feature] for feature in features)
+
+    def _place(self, term: Any) -> int:
+        """Place of a term among the rankers, given by its name, a column, or a pair of columns."""
+        places = {each.features: place for place, each in enumerate(_terms(self.ensemble_))}
+        known = {self._name(features): place for features, place in places.items()}
+        if isinstance(term, str) and term in known:
+            return known[term]
+        names = getattr(self, "feature_names_in_", None)
+        wanted = term if isinstance(term, tuple | list) else (term,)
+        found = tuple(sorted(feature_index(each, names, self.n_features_in_) for each in wanted))
+        if found not in places:
+            raise ValueError(
+                f"there is no term of {self._name(found)}; there are {', '.join([*known][:10])}"
+            )
+        return places[found]
+
+    # -- editing ---------------------------------------------------------------------------
+
+    def edit(
+        self, feature: int | str, *, monotone: str, X: Any = None, y: Any = None, qid: Any = None
+    ) -> Self:
+        """Make the curve of a feature rise or fall throughout, changing it as little as possible.
+
+        The new curve is the nearest monotone one in least squares over the training rows
+        (isotonic regression); missing values keep theirs. With rows `X`, `y` and `qid` the share
+        of their pairs in order before and after is recorded in `edits_`.
+
+        >>> model = GlassBoxRanker(interactions=0, min_child_samples=1, validation_fraction=0)
+        >>> model = model.fit([[0.0], [1.0], [2.0], [3.0]], [0, 2, 1, 3])
+        >>> curve = model.edit(0, monotone="increasing").shape_function(0)
+        >>> bool((np.diff(curve.values) >= 0).all())
+        True
+        """
+        check_is_fitted(self)
+        if monotone not in ("increasing", "decreasing"):
+            raise ValueError(f"monotone={monotone!r} is unknown; use 'increasing' or 'decreasing'")
+        place = self._place(feature)
+        term = _terms(self.ensemble_)[place]
+        if len(term.features) == 2:
+            raise ValueError(f"{self._name(term.features)} is a pair; edit one feature's curve")
+        if term.categorical[0]:
+            raise ValueError(f"{self._name(term.features)} has categories, which have no order")
+        table = term.table.copy()
+        weight = np.maximum(term.count[:-1].astype(np.float64), 1e-9)
+        table[:-1] = IsotonicRegression(increasing=monotone == "increasing").fit_transform(
+            np.arange(table.size - 1), table[:-1], sample_weight=weight
+        )
+        told: dict[str, Any] = {"edit": "monotone", "direction": monotone}
+        shared = [each.name for each in self.terms_
+                  if len(each.features) == 2 and term.features[0] in each.features]  # fmt: skip
+        if shared:
+            warnings.warn(
+                f"the curve of {self._name(term.features)} is {monotone} now, but pair terms of "
+                f"the feature may not be: {', '.join(shared)}; drop() takes them out",
+                stacklevel=2,
+            )
+        return self._changed(place, term.with_values(table), told, X, y, qid)
+
+    def set_value(
+        self, term: Any, bin: Any, value: float, *, X: Any = None, y: Any = None, qid: Any = None
+    ) -> Self:
+        """Set one cell of a term.
+
+        `term` is a name, a column or a pair of columns; `bin` the number of the bin, of a pair two
+        numbers. The last bin of a feature, -1, is that of missing values. See `edit` for the rest.
+        """
+        check_is_fitted(self)
+        place = self._place(term)
+        old = _terms(self.ensemble_)[place]
+        cell = tuple(bin) if isinstance(bin, tuple | list) else (bin,)
+        good = len(cell) == len(old.shape) and all(
+            isinstance(b, int | np.integer) and -size <= b < size
+            for b, size in zip(cell, old.shape, strict=False)
+        )
+        if not good:
+            raise ValueError(f"bin={bin!r} is no cell of {self._name(old.features)}, which has "
+                             f"{PAIR.join(map(str, old.shape))} bins")  # fmt: skip
+        if not np.isfinite(value):
+            raise ValueError(f"value={value!r} is not finite")
+        cell = tuple(int(b) % size for b, size in zip(cell, old.shape, strict=True))
+        table = old.table.copy()
+        told = {"edit": "set_value", "bin": list(cell), "old": float(table[cell]),
+                "new": float(value)}  # fmt: skip
+        table[cell] = value
+        return self._changed(place, old.with_values(table), told, X, y, qid)
+
+    def drop(self, term: Any, *, X: Any = None, y: Any = None, qid: Any = None) -> Self:
+        """Take a term out of the model; see `edit`."""
+        check_is_fitted(self)
+        return self._changed(self._place(term), None, {"edit": "drop"}, X, y, qid)
+
+    def _changed(
+        self, place: int, new: Term | None, told: dict[str, Any], X: Any, y: Any, qid: Any
+    ) -> Self:
+        """Put another term in the place of one, and record it."""
+        if (X is None) != (y is None):
+            raise ValueError("X and y must be given together")
+        before = None if X is None else self.score(X, y, qid)
+        rankers, weights = list(self.ensemble_.rankers), list(self.ensemble_.weights)
+        told = {"term": self._name(_terms(self.ensemble_)[place].features), **told}
+        if new is None:
+            del rankers[place], weights[place]
+        else:
+            rankers[place] = new
+        self.ensemble_ = Ensemble(rankers, weights, self.ensemble_.n_features)
+        after = None if X is None else self.score(X, y, qid)
+        rows = None if X is None else int(np.shape(X)[0])
+        record = {**told, "rows": rows, "score_before": before, "score_after": after}
+        self.edits_ = [*self.edits_, record]
+        return self
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def _to_dict(self) -> dict[str, Any]:
+        return {
+            **super()._to_dict(),
+            "glass_box": {
+                "strengths": [[*pair, value] for pair, value in self.pair_strengths_.items()],
+                "dropped": [list(pair) for pair in self.dropped_pairs_],
+                "sparsity_cost": self.sparsity_cost_,
+                "edits": self.edits_,
+            },
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        parts = [*self.ensemble_.rankers]
+        if any(not ranker.is_constant and ranker.name != Term.name for ranker in parts):
+            raise ValueError("a glass-box model is made of terms alone")
+        self.n_estimators_ = len(self.history_)
+        told = fields.get("glass_box")
+        if not isinstance(told, dict):
+            raise ValueError("the model file has no 'glass_box', or it is not a dict")
+        strengths, dropped = _rows_of(told, "strengths", 3), _rows_of(told, "dropped", 2)
+        self.pair_strengths_ = {
+            (int(a), int(b)): number(value, "strength") for a, b, value in strengths
+        }
+        self.dropped_pairs_ = [(int(a), int(b)) for a, b in dropped]
+        cost, edits = told.get("sparsity_cost"), told.get("edits")
+        if cost is not None and not isinstance(cost, dict):
+            raise ValueError("the sparsity cost of the model is no object")
+        if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
+            raise ValueError("the edits of the model are not a list of objects")
+        self.sparsity_cost_, self.edits_ = cost, edits
+
+
+def _rows_of(told: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+    """Rows of pairs of columns from a model file."""
+    rows = told.get(name)
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and len(row) == width
+        and all(isinstance(each, int) and not isinstance(each, bool) for each in row[:2])
+        for row in rows
+    ):  # fmt: skip
+        raise ValueError(f"{name!r} of the model are not rows of pairs of columns")
+    return rows
+
+
+def _terms(ensemble: Ensemble) -> list[Term]:
+    return [ranker for ranker in ensemble.rankers if not ranker.is_constant]  # type: ignore[misc]
+
+
+def _ensemble(found: Fitted, task: Task) -> Ensemble:
+    """The terms by importance, then the constant."""
+    terms = found.model.by_importance()
+    made = Ensemble([*terms], [1.0] * len(terms), task.training.table.n_features)
+    if found.model.constant != 0:
+        made.append(Constant(), found.model.constant)
+    return made

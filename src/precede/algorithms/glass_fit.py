@@ -1,0 +1,495 @@
+"""How a glass-box model is fitted: a trial, then curves, then pairs, then tables.
+
+1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
+   pairs of features are scored on the gradient that the curves leave; the strongest pairs are
+   boosted. The other rows say how many rounds of pairs are best, and which pairs lower the risk.
+   Where there are few rows, all parts take turns, as in cross-validation.
+2. Curves and the remaining pairs are boosted on all rows.
+3. Sums of trees and terms become tables, which are purified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from precede.boosting.coordinate_descent import CoordinateDescent, Plan
+from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
+from precede.boosting.loop import Result, drive
+from precede.boosting.steps import QuadraticStep
+from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.training import Training
+from precede.rankers.base import Family, Found
+from precede.rankers.growers import Trees
+from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
+from precede.rankers.tables import Additive, averaged, purify, tabulate
+from precede.risks.base import Risk
+from precede.risks.score_risk import places_of
+
+__all__ = ["Fitted", "GlassFit", "Pair"]
+
+Pair = tuple[int, int]
+Driver = Callable[[CoordinateDescent, History], Result]
+
+# Rounds without a lower risk on the held-out rows after which the trial of the pairs ends.
+PATIENCE = 50
+# With fewer queries than this, rows are held out instead of queries.
+FEWEST_QUERIES = 10
+# With fewer rows than this, all parts of the rows take turns in being held out.
+MANY_ROWS = 50_000
+# The column of the history of the trial.
+HELD_OUT = "held_out risk"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit gives.
+
+    Attributes
+    ----------
+    model : the terms
+    result : the rounds that led there
+    strengths : the strength of each pair that was scored, the strongest first
+    dropped : pairs that were tried and did not lower the risk on held-out rows
+    rounds, pair_rounds : how many of the rounds were of curves and of pairs
+    """
+
+    model: Additive
+    result: Result
+    strengths: dict[Pair, float]
+    dropped: list[Pair]
+    rounds: int
+    pair_rounds: int
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a trial has found out: rounds of pairs, strengths, pairs to fit and pairs tried."""
+
+    pair_rounds: int
+    strengths: dict[Pair, float]
+    pairs: list[Pair]
+    tried: list[Pair]
+
+
+@dataclass(frozen=True)
+class GlassFit:
+    """One fit of a glass-box model.
+
+    Attributes
+    ----------
+    training : the rows
+    risk : what is minimised
+    trees : grows the curves; constrained to one feature for each tree
+    pair_terms : makes a family of pair terms of a list of pairs and a grid
+    pair_bins : most bins of the grid
+    balance : of the risk
+    rounds, pair_rounds : most rounds of each stage
+    learning_rate : of both
+    cyclic : whether curves take turns; otherwise the best feature is chosen in every round
+    heredity : see `GlassBoxRanker`
+    held_out : share of the rows on which pairs are tried
+    bags : number of bootstrap samples
+    seed : of all draws
+    unpaired : features that may not be in a pair
+    """
+
+    training: Training
+    risk: Risk
+    trees: Trees
+    pair_terms: Callable[[list[Pair], Grid], PairTerms]
+    pair_bins: int
+    balance: str
+    rounds: int
+    pair_rounds: int
+    learning_rate: float
+    cyclic: bool
+    heredity: str | None
+    held_out: float
+    bags: int
+    seed: int
+    unpaired: frozenset[int]
+
+    def run(
+        self,
+        pairs: int | list[Pair],
+        driver: Driver,
+        watch: Worsening | None,
+        monitors: Sequence[Monitor] = (),
+        *,
+        curves: frozenset[int] | None = None,
+        checked: bool = True,
+    ) -> Fitted:
+        """Fit the terms.
+
+        `pairs` are the pairs, or how many of the strongest to take; `curves` the features that
+        may have a curve, all by default; `checked` says whether pairs are tried on held-out rows.
+        `driver` runs a method in sight of the user, `watch` ends it early.
+        """
+        plan = self._trial(pairs) if checked else None
+        if plan is None:
+            plan = _Plan(self.pair_rounds, {}, [], [])
+        stop: Stop = Rounds(self.rounds)
+        method = self._method(self.trees, stop if watch is None else stop | watch, None, curves)
+        method.monitors = monitors
+        result = _best(driver(method, History()), watch, 0)
+        model = self._tables(result, self.training)
+        if not plan.tried:
+            plan = self._chosen(plan, pairs, model, self.training)
+        main, family = len(result.history), self._family(plan.pairs)
+        if plan.pairs and plan.pair_rounds:
+            for monitor in monitors:  # an early stop has taken rounds back
+                monitor.scores = model.on(monitor.table)
+            result, model = self._add_pairs(
+                result, model, family, driver, watch, monitors, rounds=plan.pair_rounds
+            )
+        rounds = len(result.history) - main
+        model = (
+            self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
+        )
+        dropped = [pair for pair in plan.tried if pair not in plan.pairs]
+        return Fitted(model, result, plan.strengths, dropped, main, rounds)
+
+    # -- stages ----------------------------------------------------------------------------
+
+    def _method(
+        self, family: Family, stop: Stop, scores: Floats | None, within: frozenset[int] | None,
+        training: Training | None = None,
+    ) -> _Onward:  # fmt: skip
+        training = training or self.training
+        count = training.table.n_features
+        allowed = None
+        if within is not None:
+            allowed = np.array([feature in within for feature in range(count)])
+        cyclic = self.cyclic and family is self.trees
+        draw = _turns(count, allowed) if cyclic else lambda: None
+        plan = Plan(
+            self.risk, family, QuadraticStep(), stop, learning_rate=self.learning_rate, draw=draw
+        )
+        return _Onward(plan, training, scores, allowed)
+
+    def _family(self, pairs: list[Pair]) -> PairTerms:
+        """Terms of these pairs, on one grid for all parts of the rows."""
+        training = self.training
+        features = np.array(sorted({feature for pair in pairs for feature in pair}), np.int64)
+        weight = training.arrangement.weight
+        grid = Grid.build(training.table, features, self.pair_bins, training.workers, weight)
+        return self.pair_terms(pairs, grid)
+
+    def _tables(self, result: Result, training: Training) -> Additive:
+        parts = zip(result.ensemble.rankers, result.ensemble.weights, strict=True)
+        return tabulate(parts, training.table, training.workers)
+
+    def _add_pairs(
+        self, before: Result, model: Additive, family: PairTerms, driver: Driver,
+        watch: Worsening | None, monitors: Sequence[Monitor], *, rounds: int,
+    ) -> tuple[Result, Additive]:  # fmt: skip
+        """Boost pairs on top of a model."""
+        done = len(before.history)
+        stop: Stop = Rounds(done + rounds)
+        method = self._method(
+            family, stop if watch is None else stop | watch,
+            model.on(self.training.table), None,
+        )  # fmt: skip
+        method.monitors, method.before = monitors, done
+        result = _best(driver(method, before.history), watch, done)
+        return result, _sum(model, self._tables(result, self.training))
+
+    def _pure(self, model: Additive, curves: frozenset[int] | None) -> Additive:
+        training = self.training
+        weight = training.arrangement.weight
+        return purify(model, training.table, weight, training.workers, curves=curves)
+
+    def _bagged(
+        self, rounds: int, pair_rounds: int, family: PairTerms, curves: frozenset[int] | None
+    ) -> Additive:
+        """The mean over fits of bootstrap samples."""
+        generator = np.random.default_rng(self.seed)
+        found = []
+        for _ in range(self.bags):
+            part = self._resampled(generator)
+            stop = Rounds(max(rounds, 1))
+            drawn = self._tables(drive(self._method(self.trees, stop, None, curves, part)), part)
+            if pair_rounds:
+                scores = drawn.on(part.table)
+                method = self._method(family, Rounds(pair_rounds), scores, None, part)
+                drawn = _sum(drawn, self._tables(drive(method), part))
+            found.append(self._pure(drawn, curves))
+        return averaged(found, self.training.table, self.training.workers)
+
+    # -- trial -----------------------------------------------------------------------------
+
+    def _trial(self, pairs: int | list[Pair]) -> _Plan | None:
+        """Fit parts of the rows and look at the others: how many rounds, and which pairs.
+
+        None where nothing is held out, or a part would have no pair of rows.
+        """
+        trials = [_Trial(self, *parts) for parts in self._parted()] if pairs else []
+        if not trials:
+            return None
+        plan = _Plan(0, {}, [], [])
+        for trial in trials:
+            trial.stage(self.trees, Rounds(self.rounds), watched=False)
+            trial.keep(self.rounds)
+        chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
+        tried = sorted({pair for each in chosen for pair in each.pairs})
+        strengths = _mean([each.strengths for each in chosen])
+        if not tried:
+            return replace(plan, strengths=strengths)
+        stop = Rounds(self.pair_rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
+        found = [
+            trial.stage(self._family(each.pairs), stop)
+            for trial, each in zip(trials, chosen, strict=True)
+        ]
+        rounds = _least(found)
+        for trial in trials:
+            trial.keep(rounds)
+        kept = _useful(trials, tried) if rounds else []
+        if isinstance(pairs, int):
+            kept = kept[:pairs]
+        return _Plan(rounds, strengths, sorted(kept), tried)
+
+    # -- pairs -----------------------------------------------------------------------------
+
+    def _chosen(
+        self, plan: _Plan, pairs: int | list[Pair], model: Additive, training: Training
+    ) -> _Plan:
+        """The plan with the strongest pairs on the gradient of a model, or with those given."""
+        if not isinstance(pairs, int):
+            return replace(plan, pairs=pairs, tried=pairs)
+        strengths = self._strengths(model, training) if pairs else {}
+        found = self._strongest(strengths, model, pairs)
+        return replace(plan, strengths=strengths, pairs=found, tried=found)
+
+    def _strengths(self, model: Additive, training: Training) -> dict[Pair, float]:
+        """Strengths of all pairs, the strongest first."""
+        bins = training.table.bins
+        useful = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
+        features = np.array([j for j in useful.tolist() if j not in self.unpaired], np.int64)
+        if features.size < 2:
+            return {}
+        bound = self.risk.bind(training.arrangement, training.workers)
+        pull = bound.pull_of(bound.state(model.on(training.table)))
+        found = interaction_strengths(
+            training.table, pull.values, pull.hessian(self.trees.hessian), features,
+            training.workers, reg_lambda=self.trees.reg_lambda,
+            min_weight=max(self.trees.min_child_samples, self.trees.min_child_weight),
+            item_weight=training.arrangement.weight,
+        )  # fmt: skip
+        return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+    def _strongest(self, strengths: dict[Pair, float], model: Additive, count: int) -> list[Pair]:
+        main = {key[0] for key in model.terms if len(key) == 1}
+        enough = {None: 0, "weak": 1, "strong": 2}[self.heredity]
+        good = [
+            pair
+            for pair, strength in strengths.items()
+            if strength > 0 and sum(feature in main for feature in pair) >= enough
+        ]
+        return good[:count]
+
+    # -- parts of the rows -----------------------------------------------------------------
+
+    def _parted(self) -> list[tuple[Training, Training]]:
+        """Rows to fit and rows to hold out, by query where there are enough queries.
+
+        The draw depends on the order of the queries and of the rows in the arrangement alone.
+        """
+        if self.held_out == 0:
+            return []
+        arrangement = self.training.arrangement
+        generator = np.random.default_rng(self.seed)
+        group = np.arange(arrangement.n_places)
+        if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
+            group = _queries_of(self.training)
+        count = int(group.max()) + 1
+        size = max(1, round(self.held_out * count))
+        drawn = generator.permutation(count) // size
+        turns = count // size if arrangement.n_places < MANY_ROWS else 1
+        parts = []
+        for turn in range(turns):
+            held = drawn[group] == turn
+            one, other = (self._part(np.flatnonzero(side)) for side in (~held, held))
+            if one is not None and other is not None:
+                parts.append((one, other))
+        return parts
+
+    def _part(self, places: Integers, weight: Floats | None = None) -> Training | None:
+        """Some places, perhaps with other weights, as a training set; None without a pair."""
+        training = self.training
+        judgments = places_of(training.arrangement)
+        if weight is not None:
+            judgments = judgments._with(weight=weight)
+        judgments = judgments[places]
+        arrangement = judgments.arrange(self.balance)
+        if arrangement.total <= 0:
+            return None
+        table = training.table.block(places[arrangement.order])
+        return Training.ordered(table, arrangement, training.workers)
+
+    def _resampled(self, generator: np.random.Generator) -> Training:
+        """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law."""
+        arrangement = self.training.arrangement
+        places = np.arange(arrangement.n_places)
+        group = places
+        if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
+            group = _queries_of(self.training)
+        while True:  # a sample without any pair is possible, but rare
+            times = generator.poisson(1.0, int(group.max()) + 1)[group]
+            found = self._part(places[times > 0], arrangement.weight * times)
+            if found is not None:
+                return found
+
+
+class _Trial:
+    """A fit of one part of the rows, looked at from the others.
+
+    Attributes
+    ----------
+    model : the terms so far
+    found : terms of the last stage
+    """
+
+    def __init__(self, fit: GlassFit, part: Training, held: Training):
+        self._fit, self.part, self.held = fit, part, held
+        self._risk = fit.risk.bind(held.arrangement, held.workers)
+        self._unit = self._risk.log_value(np.zeros(held.table.n_places))
+        self.model = self.found = Additive()
+        self._result: Result | None = None
+
+    def risk(self, scores: Floats) -> float:
+        """The risk of the held-out rows, as a share of that of equal scores."""
+        return float(np.exp(self._risk.log_value(scores) - self._unit))
+
+    def stage(self, family: Family, stop: Stop, *, watched: bool = True) -> Floats:
+        """Boost a family on top of the model; the risk of held-out rows before and by round."""
+        monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
+        monitor.scores = self.model.on(self.held.table)
+        before = self.risk(monitor.scores)
+        method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
+        method.monitors = [monitor] if watched else []
+        self._result = drive(method)
+        history = self._result.history
+        return np.array([before, *(history[HELD_OUT] if watched and len(history) else ())])
+
+    def keep(self, rounds: int) -> None:
+        """Add the first rounds of the last stage to the model."""
+        assert self._result is not None
+        ensemble = self._result.ensemble.first(rounds)
+        self.found = self._fit._tables(replace(self._result, ensemble=ensemble), self.part)
+        self.model = _sum(self.model, self.found)
+
+
+def _least(curves: list[Floats]) -> int:
+    """The round at which the mean of some curves is least; a curve that ends keeps its least."""
+    longest = max(curve.size for curve in curves)
+    total = np.zeros(longest)
+    for curve in curves:
+        total += np.concatenate([curve, np.full(longest - curve.size, curve.min())])
+    return int(np.argmin(total))
+
+
+def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
+    """Mean strengths, the strongest first."""
+    pairs = sorted({pair for each in strengths for pair in each})
+    found = {pair: sum(e.get(pair, 0.0) for e in strengths) / len(strengths) for pair in pairs}
+    return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
+
+
+def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
+    """Pairs that most trials chose and without which held-out rows are worse off; best first.
+
+    Of several trials the mean must be above 0 by more than two standard errors: many pairs are
+    tried. The least important are taken out first, and stay out.
+    """
+    values = [
+        {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
+        for trial in trials
+    ]
+    scores = [trial.model.on(trial.held.table) for trial in trials]
+    risk = [trial.risk(each) for trial, each in zip(trials, scores, strict=True)]
+    gain: dict[Pair, float] = {}
+    importance = {
+        pair: sum(t.found.terms[pair].importance for t in trials if pair in t.found.terms)
+        for pair in tried
+    }
+    for pair in sorted(tried, key=lambda pair: (importance[pair], pair)):
+        among = [k for k in range(len(trials)) if pair in values[k]]
+        without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
+        worse = np.array([without[k] - risk[k] for k in among])
+        if 2 * len(among) > len(trials) and worse.sum() > 2 * _doubt(worse):
+            gain[pair] = float(worse.sum())
+            continue
+        for k in among:
+            scores[k], risk[k] = scores[k] - values[k][pair], without[k]
+    return sorted(gain, key=lambda pair: (-gain[pair], pair))
+
+
+def _doubt(values: Floats) -> float:
+    """Standard error of a sum; 0 of a single value."""
+    return float(np.sqrt(values.size) * values.std(ddof=1)) if values.size > 1 else 0.0
+
+
+class _Onward(CoordinateDescent):
+    """Coordinate descent from given scores, within some features.
+
+    `before` is the number of rounds of the history that are not of this method.
+    """
+
+    def __init__(self, plan: Plan, training: Training, scores: Floats | None, within: Flags | None):
+        super().__init__(plan, training)
+        self._within, self.before = within, 0
+        if scores is not None:
+            self.scores = scores.copy()
+            self.state = self.risk.state(self.scores)
+
+    def _best(self, allowed: Flags | None) -> Found | None:
+        if self._within is not None:
+            allowed = self._within if allowed is None else allowed & self._within
+        return super()._best(allowed)
+
+    def interrupt(self, history: History) -> str:
+        """Leave out a ranker whose round was not finished."""
+        self.ensemble = self.ensemble.first(len(history) - self.before)
+        return f"the model has the {len(history)} rounds done so far"
+
+
+def _turns(count: int, allowed: Flags | None) -> Callable[[], Flags]:
+    """One feature after the other."""
+    features = np.arange(count) if allowed is None else np.flatnonzero(allowed)
+    turn = 0
+
+    def draw() -> Flags:
+        nonlocal turn
+        only = np.zeros(count, np.bool_)
+        only[features[turn % features.size]] = True
+        turn += 1
+        return only
+
+    return draw
+
+
+def _best(result: Result, watch: Worsening | None, before: int) -> Result:
+    """The rounds up to the best one, if a metric is watched; `before` are of earlier stages."""
+    if watch is None or len(result.history) == before:
+        return result
+    best = max(watch.best_round(result.history), before)
+    return replace(
+        result, ensemble=result.ensemble.first(best - before), history=result.history[:best]
+    )
+
+
+def _sum(one: Additive, other: Additive) -> Additive:
+    """Two models with different terms as one."""
+    return Additive({**one.terms, **other.terms}, one.constant + other.constant)
+
+
+def _queries_of(training: Training) -> Integers:
+    """Number of the query of each place; places that only listed pairs know are one each."""
+    arrangement = training.arrangement
+    first = arrangement.level_start[arrangement.query_start]
+    query = np.repeat(np.arange(first.size - 1), np.diff(first))
+    alone = np.arange(arrangement.n_places - query.size) + first.size - 1
+    return np.concatenate([query, alone]).astype(np.int64)

@@ -1,0 +1,99 @@
+"""The function of two features in a glass-box model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from precede.engine.arrays import Floats, Integers
+from precede.explain.contributions import PAIR
+from precede.model import plain
+from precede.rankers.terms import Term
+
+__all__ = ["PairFunction", "pair_function"]
+
+
+@dataclass(frozen=True, eq=False)
+class PairFunction:
+    """What two features add to the score together, beyond what each adds alone.
+
+    ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
+    training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
+    and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
+    missing values and for other categories. `errors` are the standard errors of the values of a
+    model averaged over bags; None otherwise.
+
+    Examples
+    --------
+    >>> cells = (1, -1, 0, -1, 1, 0, 0, 0, 0)
+    >>> term = Term((0, 1), ((0.0,), (0.0,)), (False, False), cells, (9,) * 9)
+    >>> surface = pair_function(term, ["a", "b", "c"])
+    >>> print(surface)
+    a x b: 3 x 3 cells from -1 to 1
+    >>> surface([-1.0, 1.0], [1.0, 1.0])
+    array([-1.,  1.])
+    """
+
+    names: tuple[str, str]
+    features: tuple[int, int]
+    cuts: tuple[Floats, Floats]
+    categorical: tuple[bool, bool]
+    values: Floats
+    counts: Integers
+    errors: Floats | None
+
+    @property
+    def name(self) -> str:
+        """The names of both features."""
+        return PAIR.join(self.names)
+
+    def __call__(self, first: Any, second: Any) -> Floats:
+        """Value of the function at each pair of values."""
+        parts = zip((first, second), self.cuts, self.categorical, strict=True)
+        return self.values[tuple(_bins(x, cuts, named) for x, cuts, named in parts)]
+
+    def labels(self, axis: int) -> list[str]:
+        """What each bin of one of the features holds, in words.
+
+        >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
+        >>> [pair_function(term, ["a", "b"]).labels(axis) for axis in (0, 1)]
+        [['up to 0.5', 'above 0.5', 'missing'], ['3', 'other']]
+        """
+        cuts = [f"{cut:.4g}" for cut in self.cuts[axis]]
+        if self.categorical[axis]:
+            return [*cuts, "other"]
+        if not cuts:
+            return ["any", "missing"]
+        inner = [f"{a} to {b}" for a, b in pairwise(cuts)]
+        return [f"up to {cuts[0]}", *inner, f"above {cuts[-1]}", "missing"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return plain(dict(self.__dict__))
+
+    def __str__(self) -> str:
+        size = PAIR.join(map(str, self.values.shape))
+        return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
+
+
+def pair_function(term: Term, names: list[str], weight: float = 1.0) -> PairFunction:
+    """The function of a pair term."""
+    one, other = term.features
+    return PairFunction(
+        (names[one], names[other]),
+        (one, other),
+        (np.array(term.cuts[0]), np.array(term.cuts[1])),
+        (term.categorical[0], term.categorical[1]),
+        weight * term.table,
+        term.count,
+        abs(weight) * np.array(term.errors).reshape(term.shape) if term.errors else None,
+    )
+
+
+def _bins(x: Any, cuts: Floats, named: bool) -> Integers:
+    values = np.atleast_1d(np.asarray(x, np.float64))
+    empty = (0.0,) * (cuts.size + (1 if named else 2))
+    return Term((0,), (tuple(cuts),), (named,), empty, (0,) * len(empty)).bins(0, values)

@@ -1,0 +1,321 @@
+"""The glass-box ranker: finds interactions, adds up, is edited, saved and exported."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from precede import (
+    BoostedRanker,
+    DiskTable,
+    GlassBoxRanker,
+    ScoreRisk,
+    export,
+    load,
+    write_table,
+)
+from precede.datasets import search_results
+
+FAST = {"n_estimators": 40, "pair_estimators": 40}
+
+
+def parity(rows=1500, seed=0):
+    """Good if both or neither of x1 and x2 are positive; x0 helps alone, x3 and x4 not at all."""
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, (rows, 5))
+    y = (X[:, 0] + np.sign(X[:, 1] * X[:, 2]) + 0.5 * generator.normal(size=rows) > 0).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = parity()
+    X[::50, 1] = np.nan
+    return GlassBoxRanker(interactions=3, **FAST).fit(X, y), X, y
+
+
+class Distances(ScoreRisk):
+    """Squared distance between score and grade."""
+
+    def value(self, judgments, scores):
+        return 0.5 * float(np.sum((judgments.grade - scores) ** 2))
+
+    def pull(self, judgments, scores):
+        return judgments.grade - scores
+
+    def curvature(self, judgments, scores):
+        return np.ones(scores.size)
+
+
+def same(one, other):
+    return one.ensemble_.to_dict() == other.ensemble_.to_dict()
+
+
+# -- fitting -----------------------------------------------------------------------------------
+
+
+def test_the_pair_is_found_and_lowers_the_error(fitted):
+    model, X, y = fitted
+    assert next(iter(model.pair_strengths_)) == (1, 2)
+    assert model.terms_[0].features == (1, 2)
+    assert model.terms_[0].name == "x1 x x2"
+    test = parity(seed=1)
+    alone = GlassBoxRanker(interactions=0, **FAST).fit(X, y)
+    assert model.score(*test) > alone.score(*test) + 0.2
+
+
+def test_scores_are_the_sum_of_the_terms_to_the_last_bit(fitted):
+    model, X, _ = fitted
+    total = np.zeros(len(X))
+    for column in model.contributions(X).T:
+        total = total + column
+    assert_array_equal(total, model.predict(X))
+    assert model.contributions(X).shape[1] == len(model.terms_) + 1
+
+
+def test_pair_terms_have_no_main_effects(fitted):
+    model, X, _ = fitted
+    for term in [t for t in model.ensemble_.rankers if len(getattr(t, "features", ())) == 2]:
+        for axis in (0, 1):
+            assert_allclose((term.count * term.table).sum(axis=axis), 0, atol=1e-8)
+    values = model.contributions(X)[:, :-1].mean(axis=0)
+    assert_allclose(values, 0, atol=1e-12)
+
+
+def test_without_pairs_it_is_boosting_of_trees_of_one_feature():
+    sample = search_results(30, features=5, informative=3, per_query=20, random_state=0)
+    model = GlassBoxRanker(interactions=0, validation_fraction=0, **FAST)
+    model.fit(sample.X, sample.y, qid=sample.qid)
+    trees = BoostedRanker(num_leaves=2, n_estimators=40, learning_rate=0.1)
+    trees.fit(sample.X, sample.y, qid=sample.qid)
+    difference = model.predict(sample.X) - trees.predict(sample.X)
+    assert_allclose(difference, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, {"bags": 2}, {"selection": "cyclic"}, {"max_terms": 3}])
+def test_threads_and_the_order_of_rows_leave_the_model_as_it_is(options):
+    sample = search_results(40, features=4, informative=3, per_query=15, random_state=0)
+    order = np.random.default_rng(0).permutation(len(sample.y))
+    options = {"interactions": 3, "n_estimators": 15, "pair_estimators": 15} | options
+    one = GlassBoxRanker(n_jobs=1, **options).fit(sample.X, sample.y, qid=sample.qid)
+    other = GlassBoxRanker(n_jobs=3, **options)
+    other.fit(sample.X[order], sample.y[order], qid=sample.qid[order])
+    assert same(one, other)
+
+
+def test_a_table_on_disk_gives_the_same_model(tmp_path):
+    X, y = parity(600)
+    write_table(tmp_path / "table", [(X, y)])
+    options = {"interactions": 2, "n_estimators": 15, "pair_estimators": 15}
+    here = GlassBoxRanker(**options).fit(X, y)
+    assert same(here, GlassBoxRanker(**options).fit(DiskTable(tmp_path / "table")))
+
+
+def test_pairs_of_noise_are_dropped():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(2000, 6))
+    y = (X[:, 0] + X[:, 1] + generator.normal(size=2000) > 0).astype(int)
+    model = GlassBoxRanker(interactions=5, **FAST).fit(X, y)
+    assert len(model.dropped_pairs_) >= 4
+    kept = GlassBoxRanker(interactions=5, validation_fraction=0, **FAST).fit(X, y)
+    assert sum(len(term.features) == 2 for term in kept.terms_) >= 2
+    assert kept.dropped_pairs_ == []
+
+
+def test_heredity_asks_for_curves():
+    X, y = parity()
+    options = {"validation_fraction": 0, "n_estimators": 3, "pair_estimators": 5}
+    free = GlassBoxRanker(interactions=1, **options).fit(X, y)
+    assert any(term.features == (1, 2) for term in free.terms_)
+    strong = GlassBoxRanker(interactions=1, heredity="strong", **options).fit(X, y)
+    curves = {term.features[0] for term in strong.terms_ if len(term.features) == 1}
+    assert all(set(t.features) <= curves for t in strong.terms_ if len(t.features) == 2)
+
+
+def test_pairs_may_be_named():
+    pandas = pytest.importorskip("pandas")
+    X, y = parity(500)
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    model = GlassBoxRanker(interactions=[("c", "b")], validation_fraction=0, **FAST).fit(frame, y)
+    assert [t.name for t in model.terms_ if len(t.features) == 2] == ["b x c"]
+    assert model.shape_function(("b", "c")).features == (1, 2)
+
+
+def test_few_terms_cost_what_is_reported():
+    X, y = parity()
+    model = GlassBoxRanker(interactions=3, max_terms=2, **FAST).fit(X, y)
+    assert len(model.terms_) == 2
+    cost = model.sparsity_cost_
+    assert cost["terms_before"] > cost["terms_after"] == 2
+    assert 0 < cost["risk_before"] <= cost["risk_after"] < 1
+
+
+def test_bags_give_standard_errors(fitted):
+    X, y = parity()
+    model = GlassBoxRanker(interactions=1, bags=3, **FAST).fit(X, y)
+    curve = model.shape_function(0)
+    assert curve.errors is not None
+    assert curve.errors.max() > 0
+    assert model.shape_function((1, 2)).errors.shape == model.shape_function((1, 2)).values.shape
+    assert fitted[0].shape_function(0).errors is None
+
+
+def test_a_direction_is_kept_and_keeps_a_feature_out_of_pairs():
+    X, y = parity()
+    model = GlassBoxRanker(interactions=9, monotone_constraints={0: 1}, **FAST).fit(X, y)
+    assert (np.diff(model.shape_function(0).values) >= -1e-12).all()
+    assert not any(0 in t.features for t in model.terms_ if len(t.features) == 2)
+
+
+def test_categories_may_interact():
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.integers(0, 6, 2000), generator.uniform(-1, 1, (2000, 2))])
+    y = (np.where(X[:, 0] % 2, X[:, 1], -X[:, 1]) > 0).astype(int)
+    model = GlassBoxRanker(interactions=1, categorical_features=[0], **FAST).fit(X, y)
+    assert model.terms_[0].features == (0, 1)
+    assert model.score(X, y) > 0.95
+    X[:5, 0] = [np.nan, 17, -1, 2.5, np.nan]
+    assert np.isfinite(model.predict(X)).all()
+    assert model.predict(X[1:2])[0] == model.predict([[np.nan, *X[1, 1:]]])[0]
+
+
+def test_any_risk_will_do_and_evaluation_sets_stop_both_stages():
+    X, y = parity()
+    own = GlassBoxRanker(loss=Distances(), interactions=1, **FAST).fit(X, y)
+    assert own.score(X, y) > 0.9
+    pushed = GlassBoxRanker(loss="exponential", price=2, interactions=1, **FAST).fit(X, y)
+    assert pushed.score(X, y) > 0.9
+    early = GlassBoxRanker(interactions=1, early_stopping_rounds=2, **FAST)
+    early.fit(X, y, eval_set=parity(seed=1))
+    assert len(early.history_) <= 80
+    assert "valid_0" in early.evals_result_
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"interactions": -1}, "interactions"),
+        ({"interactions": "all"}, "pairs of columns"),
+        ({"interactions": [(0, 0)]}, "of one column"),
+        ({"interactions": [(0, 9)]}, "column 9"),
+        ({"interactions": [(0, 1)], "monotone_constraints": {0: 1}}, "direction"),
+        ({"heredity": "some"}, "heredity"),
+        ({"selection": "random"}, "selection"),
+        ({"bags": 1}, "bags=1"),
+        ({"validation_fraction": 0.9}, "validation_fraction"),
+        ({"max_terms": 0}, "max_terms"),
+        ({"pair_bins": 1}, "pair_bins"),
+    ],
+)
+def test_parameters_that_make_no_sense_are_refused(options, told):
+    with pytest.raises(ValueError, match=told):
+        GlassBoxRanker(**options).fit(*parity(60))
+
+
+# -- reading -----------------------------------------------------------------------------------
+
+
+def test_terms_are_listed_by_importance(fitted):
+    model, X, _ = fitted
+    importance = [term.importance for term in model.terms_]
+    assert importance == sorted(importance, reverse=True)
+    mean = np.abs(model.contributions(X)[:, :-1]).mean(axis=0)
+    assert_allclose(sorted(mean, reverse=True), importance, rtol=1e-9)
+    assert_allclose(model.feature_importances_.sum(), 1)
+
+
+def test_the_functions_add_up_to_the_score(fitted):
+    model, X, _ = fitted
+    total = np.full(len(X), model.intercept_term_)
+    for term in model.terms_:
+        function = model.shape_function(term.features if len(term.features) == 2 else term.name)
+        total += function(*(X[:, feature] for feature in term.features))
+    assert_allclose(total, model.predict(X), atol=1e-12)
+    assert model.shape_function("x1 x x2").counts.sum() == len(X)
+
+
+# -- editing and saving ------------------------------------------------------------------------
+
+
+def test_edits_change_one_term_and_are_recorded(fitted, tmp_path):
+    model, X, y = fitted
+    model.save(tmp_path / "before.json")
+    edited = load(tmp_path / "before.json")
+    with pytest.warns(UserWarning, match="pair terms"):
+        edited.edit("x1", monotone="decreasing", X=X, y=y)
+    assert (np.diff(edited.shape_function("x1").values) <= 0).all()
+    edited.set_value((2, 1), (0, -1), 9.5)
+    assert edited.shape_function((1, 2)).values[0, -1] == 9.5
+    edited.drop("x1 x x2", X=X, y=y)
+    assert "x1 x x2" not in [term.name for term in edited.terms_]
+    one, two, three = edited.edits_
+    assert (one["term"], one["direction"], one["rows"]) == ("x1", "decreasing", len(X))
+    assert one["score_before"] == model.score(X, y)
+    assert (two["old"], two["new"], two["bin"]) == (
+        model.shape_function((1, 2)).values[0, -1], 9.5, [0, 32],
+    )  # fmt: skip
+    assert three["score_after"] == edited.score(X, y) < three["score_before"]
+    edited.save(tmp_path / "after.json")
+    again = load(tmp_path / "after.json")
+    assert again.edits_ == edited.edits_
+    assert_array_equal(again.predict(X), edited.predict(X))
+    assert model.edits_ == []
+
+
+def test_edits_that_make_no_sense_are_refused(fitted):
+    model, X, _ = fitted
+    before = model.predict(X)
+    for change, told in [
+        (lambda: model.edit("x1 x x2", monotone="increasing"), "is a pair"),
+        (lambda: model.edit(0, monotone="up"), "monotone"),
+        (lambda: model.set_value(0, 999, 1.0), "no cell"),
+        (lambda: model.set_value((1, 2), 0, 1.0), "no cell"),
+        (lambda: model.set_value(0, 0, np.inf), "not finite"),
+        (lambda: model.drop((3, 4)), "no term"),
+        (lambda: model.drop(0, X=X), "together"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            change()
+    assert_array_equal(model.predict(X), before)
+
+
+def test_a_saved_model_is_the_same_model(fitted, tmp_path):
+    model, X, _ = fitted
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert same(model, again)
+    assert_array_equal(again.predict(X), model.predict(X))
+    for name in ("pair_strengths_", "dropped_pairs_", "sparsity_cost_", "edits_", "terms_"):
+        assert getattr(again, name) == getattr(model, name)
+    assert again.n_estimators_ == model.n_estimators_ == len(model.history_)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"strengths": [[0, 1]]}, {"strengths": 3}, {"dropped": [[0.5, 1]]}, {"edits": [1]},
+        {"sparsity_cost": 4},
+    ],
+)  # fmt: skip
+def test_files_that_were_tampered_with_are_refused(fitted, tmp_path, change):
+    path = tmp_path / "model.json"
+    fitted[0].save(path)
+    fields = json.loads(path.read_text())
+    fields["glass_box"] |= change
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="not a usable model"):
+        load(path)
+
+
+@pytest.mark.parametrize("format_", ["python", "c", "onnx", "xgboost", "ranklib", "solr"])
+def test_exports_are_written(fitted, tmp_path, format_):
+    model, X, _ = fitted
+    options = {"missing": "zero"} if format_ == "ranklib" else {}
+    path = tmp_path / "model"
+    export(model, path, format_, **options)
+    assert path.stat().st_size > 0
+    if format_ == "python":
+        module = {}
+        exec(path.read_text(), module)
+        assert_array_equal(module["scores"](X[:200].tolist()), model.predict(X[:200]))

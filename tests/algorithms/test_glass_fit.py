@@ -1,0 +1,114 @@
+"""The stages of a fit: parts of the rows, trials, bootstrap samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from precede import Judgments, PairRisk, Trees
+from precede.algorithms.glass_fit import GlassFit, _doubt, _least
+from precede.boosting.loop import drive
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+from precede.rankers.interactions import PairTerms
+
+
+def fit_of(judgments, X, **options):
+    training = Training.prepare(X, judgments, balance="items", max_bins=255, workers=Workers(1))
+    made = GlassFit(
+        training=training, risk=PairRisk("logistic", balance="items"),
+        trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
+                    min_child_samples=5, reg_lambda=1.0),
+        pair_terms=lambda pairs, grid: PairTerms(pairs, grid=grid, min_child_samples=5,
+                                                 reg_lambda=1.0),
+        pair_bins=8, balance="items", rounds=10, pair_rounds=10, learning_rate=0.3, cyclic=False,
+        heredity=None, held_out=0.2, bags=0, seed=0, unpaired=frozenset(),
+    )  # fmt: skip
+    return replace(made, **options)
+
+
+def queries(count=30, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, (10 * count, 3))
+    y = (np.sign(X[:, 0] * X[:, 1]) + generator.normal(size=10 * count) > 0).astype(float)
+    return X, Judgments(y, np.repeat(np.arange(count), 10))
+
+
+def test_parts_hold_out_each_query_once_and_whole():
+    X, judgments = queries()
+    fit = fit_of(judgments, X)
+    parts = fit._parted()
+    assert len(parts) == 5
+    held = [set(X[part.table.order][:, 0]) for _, part in parts]
+    used = set(X[fit.training.table.order][:, 0])
+    assert set().union(*held) == used
+    assert sum(map(len, held)) == len(used)
+    for (part, _), rows in zip(parts, held, strict=True):
+        assert not rows & set(X[part.table.order][:, 0])
+        held_queries = {i // 10 for i in range(len(X)) if X[i, 0] in rows}
+        assert not held_queries & {int(i) // 10 for i in part.table.order}
+
+
+def test_rows_are_held_out_where_there_is_one_list():
+    X, judgments = queries()
+    fit = fit_of(Judgments(judgments.grade), X)
+    assert len(fit._parted()) == 5
+    assert sum(part.table.n_places for _, part in fit._parted()) == len(X)
+    assert replace(fit, held_out=0.0)._parted() == []
+
+
+def test_a_bootstrap_sample_has_queries_more_than_once():
+    X, judgments = queries()
+    fit = fit_of(judgments, X)
+    sample = fit._resampled(np.random.default_rng(0))
+    weight = sample.arrangement.weight
+    assert set(weight) <= set(range(1, 10))
+    assert weight.max() > 1
+    assert sample.table.n_places < fit.training.table.n_places
+
+
+def test_the_trial_finds_the_pair_and_the_fit_uses_it():
+    X, judgments = queries(60)
+    fit = fit_of(judgments, X)
+    plan = fit._trial(2)
+    assert plan.pairs == [(0, 1)]
+    assert 0 < plan.pair_rounds <= 10
+    found = fit.run(2, drive, None)
+    assert {key for key in found.model.terms if len(key) == 2} == {(0, 1)}
+    assert found.rounds == 10
+    assert found.pair_rounds == plan.pair_rounds
+    assert len(found.result.history) == 10 + plan.pair_rounds
+
+
+@pytest.mark.parametrize(
+    ("curves", "best"),
+    [([[1.0, 0.5, 0.7]], 1), ([[1.0, 1.1]], 0), ([[1.0, 0.9], [1.0, 0.8, 0.5, 0.6]], 2)],
+)
+def test_the_best_round_is_that_of_all_trials_together(curves, best):
+    assert _least([np.array(curve) for curve in curves]) == best
+
+
+def test_the_doubt_about_a_sum():
+    values = np.array([1.0, 3.0, 2.0, 2.0])
+    assert np.isclose(_doubt(values), 2 * values.std(ddof=1))
+    assert _doubt(values[:1]) == 0
+
+
+def test_an_interrupted_fit_keeps_whole_rounds():
+    X, judgments = queries()
+    fit = fit_of(judgments, X)
+
+    def interrupted(method, history):
+        def stop(progress):
+            if progress.round == len(history) + 3:
+                raise KeyboardInterrupt
+
+        with pytest.warns(UserWarning, match="interrupted"):
+            return drive(method, history, [stop])
+
+    found = fit.run([(0, 1)], interrupted, None, checked=False)
+    assert found.rounds == 3
+    assert found.pair_rounds == 3
+    total = found.model.on(fit.training.table)
+    assert_array_equal(np.isfinite(total), True)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 import naive_trees
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, Stumps, Trees, load
 from precede.engine.exact import exact_sum
+from precede.engine.pull import Pull
 from precede.engine.table import Table
+from precede.engine.workers import Workers
 from precede.rankers import growers
 from precede.rankers.splits import Rules
 from rankers.test_growth import Problem, integers, problems
@@ -339,7 +341,8 @@ def test_whole_queries_are_drawn():
     search = Trees(subsample=0.4, subsample_by="query").start(table)
     with pytest.raises(ValueError, match="subsample_by='query': a pull by itself"):
         search.best(rng.normal(size=table.n_places))
-    search._prepare_draws(start)
+    pull = Pull(np.zeros(0), np.zeros(0), lambda _: None, lambda: np.zeros(0), start, Workers(1))
+    search._prepare_draws(pull)
     counts = []
     for rounds in range(20):
         search.begin(rounds)

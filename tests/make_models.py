@@ -18,7 +18,6 @@ from precede.datasets import search_results, two_normals
 from precede.model import write_model
 
 FOLDER = Path(__file__).parent / "models"
-SMALL = {"min_data_per_group": 2, "cat_smooth": 1.0}  # so that few rows may split by category
 
 
 def graded():
@@ -64,7 +63,11 @@ RECIPES = {
     "BoostedRanker": ({"n_estimators": 3}, with_missing),
     "BoostedRanker_categorical": (
         {"n_estimators": 3, "rankers": Trees(num_leaves=4, categorical_features=[3],
-                                             min_child_samples=5, lightgbm=SMALL)}, categorical,
+                                             min_child_samples=5, cat_smooth=1.0)}, categorical,
+    ),
+    "GlassBoxRanker": (
+        {"n_estimators": 4, "pair_estimators": 4, "interactions": [(0, 1)], "pair_bins": 3,
+         "validation_fraction": 0, "min_child_samples": 5}, with_missing,
     ),
     "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),

@@ -137,8 +137,11 @@ class TreeLearner:
 
     def _by_number(self, given: Mapping[Any, Any]) -> dict[int, Any]:
         names = getattr(self, "feature_names_in_", None)
-        columns = column_numbers([*given], names, self.n_features_in_)
-        return dict(zip(columns, given.values(), strict=True))
+        # One by one: a list of columns comes back sorted.
+        return {
+            column_numbers([column], names, self.n_features_in_)[0]: value
+            for column, value in given.items()
+        }
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         rankers, quadratic = self._learner()

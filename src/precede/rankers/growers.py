@@ -228,10 +228,9 @@ def _directions(given: Any, n_features: int) -> NDArray[np.int8]:
     if given is None:
         return np.zeros(n_features, np.int8)
     if isinstance(given, Mapping):
-        columns = column_numbers([*given], None, n_features)
         signs = [0] * n_features
-        for column, sign in zip(columns, given.values(), strict=True):
-            signs[column] = sign
+        for column, sign in given.items():  # one by one: a list of columns comes back sorted
+            signs[column_numbers([column], None, n_features)[0]] = sign
     else:
         signs = [int(sign) for sign in given]
     if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):

@@ -65,6 +65,10 @@ RECIPES = {
         {"n_estimators": 3, "rankers": Trees(num_leaves=4, categorical_features=[3],
                                              min_child_samples=5, cat_smooth=1.0)}, categorical,
     ),
+    "GlassBoxRanker": (
+        {"n_estimators": 4, "pair_estimators": 4, "interactions": [(0, 1)], "pair_bins": 3,
+         "validation_fraction": 0, "min_child_samples": 5}, with_missing,
+    ),
     "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),
     "QBRank": ({"n_estimators": 3}, with_missing),

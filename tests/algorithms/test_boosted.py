@@ -521,3 +521,14 @@ def test_trees_refuse_what_estimators_that_grow_them_refuse(change):
         with pytest.raises(ValueError, match=told):
             model.fit(X, y)
     assert name in TREE_PARAMETERS
+
+
+@pytest.mark.parametrize("directions", [{1: 1, 0: -1}, {0: -1, 1: 1}])
+def test_directions_belong_to_their_columns_in_whatever_order_they_are_named(directions):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = BoostedRanker(n_estimators=20, monotone_constraints=directions)
+    model.fit(X, (X[:, 1] - X[:, 0] > 0).astype(int))
+    rising = np.column_stack([np.zeros(50), np.linspace(-2, 2, 50)])
+    scores = model.predict(rising)
+    assert (np.diff(scores) >= 0).all()
+    assert scores[-1] > scores[0]

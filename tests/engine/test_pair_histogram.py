@@ -21,15 +21,15 @@ def test_each_pair_is_in_one_triple(count):
 
 def test_sums_of_triples_are_those_of_pairs_and_of_a_loop():
     generator = np.random.default_rng(0)
-    codes = generator.integers(0, 16, (6, 500)).astype(np.uint8)
-    codes[5] = 0
+    codes = generator.integers(0, 16, (5, 500)).astype(np.uint8)
     words = generator.integers(-(2**50), 2**50, 500)
     triples = triple_cover(5)
     with Workers(3) as workers:
         sums = triple_sums(codes, triples, words, workers)
         for t, (a, b, c) in enumerate(triples.tolist()):
-            pairs = np.array([[a, b], [a, c], [b, c]])
-            assert_array_equal(sums[t], pair_sums(codes, pairs, 16, words, Workers(1)))
+            pairs = np.array([[a, b], [a, c], [b, c]] if c < 5 else [[a, b]])
+            expected = pair_sums(codes, pairs, 16, words, Workers(1))
+            assert_array_equal(sums[t, : len(pairs)], expected)
             slow = np.zeros((16, 16), np.int64)
             for row in range(500):
                 slow[codes[a, row], codes[b, row]] += words[row]
@@ -50,8 +50,7 @@ def test_words_hold_pull_and_weight_whatever_their_size():
 
 def test_sums_do_not_depend_on_threads_or_on_the_order_of_rows():
     generator = np.random.default_rng(0)
-    codes = generator.integers(0, 16, (7, 300_000)).astype(np.uint8)
-    codes[6] = 0
+    codes = generator.integers(0, 16, (6, 300_000)).astype(np.uint8)
     words = generator.integers(-(2**40), 2**40, 300_000)
     order = generator.permutation(300_000)
     one = triple_sums(codes, triple_cover(6), words, Workers(1))

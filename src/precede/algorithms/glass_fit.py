@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,9 @@ PATIENCE = 50
 FEWEST_QUERIES = 10
 # With fewer rows than this, all parts of the rows take turns in being held out.
 MANY_ROWS = 50_000
+# By so many standard errors a pair must lower the risk of held-out rows over several trials: many
+# pairs are tried, so that a smaller number would keep some that help by chance.
+SURE = 4.0
 # The column of the history of the trial.
 HELD_OUT = "held_out risk"
 
@@ -249,6 +253,8 @@ class GlassFit:
         kept = _useful(trials, tried) if rounds else []
         if isinstance(pairs, int):
             kept = kept[:pairs]
+        # The pairs that are dropped leave their rounds to nobody.
+        rounds = round(sum(trial.rounds_of(kept) for trial in trials) / len(trials))
         return _Plan(rounds, strengths, sorted(kept), tried)
 
     # -- pairs -----------------------------------------------------------------------------
@@ -378,8 +384,13 @@ class _Trial:
         """Add the first rounds of the last stage to the model."""
         assert self._result is not None
         ensemble = self._result.ensemble.first(rounds)
+        self._kept: list[Any] = ensemble.rankers
         self.found = self._fit._tables(replace(self._result, ensemble=ensemble), self.part)
         self.model = _sum(self.model, self.found)
+
+    def rounds_of(self, pairs: list[Pair]) -> int:
+        """How many rounds of the last stage that are kept are of these pairs."""
+        return sum(ranker.features in pairs for ranker in self._kept)
 
 
 def _least(curves: list[Floats]) -> int:
@@ -401,8 +412,8 @@ def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
 def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     """Pairs that most trials chose and without which held-out rows are worse off; best first.
 
-    Of several trials the mean must be above 0 by more than two standard errors: many pairs are
-    tried. The least important are taken out first, and stay out.
+    Of several trials the mean must be above 0 by more than `SURE` standard errors. The least
+    important pairs are taken out first, and stay out.
     """
     values = [
         {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
@@ -419,7 +430,7 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
         worse = np.array([without[k] - risk[k] for k in among])
-        if 2 * len(among) > len(trials) and worse.sum() > 2 * _doubt(worse):
+        if 2 * len(among) > len(trials) and worse.sum() > SURE * _doubt(worse):
             gain[pair] = float(worse.sum())
             continue
         for k in among:

@@ -122,8 +122,8 @@ def triple_cover(count: int) -> Integers:
 def triple_sums(codes: Bytes, triples: Integers, words: Integers, workers: Workers) -> Integers:
     """Sums of words over the cells of the three pairs of each triple: O(rows) for a triple.
 
-    `codes` is an array (features + 1, rows) of numbers below 16, the last row being 0. Gives an
-    array (triples, 3, 16, 16): pairs (first, second), (first, third) and (second, third).
+    `codes` is an array (features, rows) of numbers below 16. Gives an array (triples, 3, 16, 16):
+    pairs (first, second), (first, third) and (second, third).
     """
     sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
     small = is_small("cells", len(triples) * words.size)
@@ -162,18 +162,35 @@ def _fill_pairs(
 def _fill_triples(
     low: int, high: int, triples: Integers, codes: Bytes, words: Integers, sums: Integers
 ) -> None:
-    cells = np.zeros(4096, np.int64)
-    for t in range(low, high):
-        one, two, three = codes[triples[t, 0]], codes[triples[t, 1]], codes[triples[t, 2]]
+    """Two triples at a time, whose additions do not wait for each other."""
+    nothing = np.zeros(words.size, np.uint8)
+    cells = np.zeros((2, 4096), np.int64)
+    here, there = cells[0], cells[1]
+    for t in range(low, high, 2):
+        u = min(t + 1, high - 1)
+        a, b = codes[triples[t, 0]], codes[triples[t, 1]]
+        c = codes[triples[t, 2]] if triples[t, 2] < codes.shape[0] else nothing
+        d, e = codes[triples[u, 0]], codes[triples[u, 1]]
+        f = codes[triples[u, 2]] if triples[u, 2] < codes.shape[0] else nothing
         cells[:] = 0
         for row in range(words.size):
-            at = (np.int64(one[row]) << 8) | (np.int64(two[row]) << 4) | np.int64(three[row])
-            cells[at & 4095] += words[row]
-        here = sums[t]
-        for i in range(16):
-            for j in range(16):
-                for k in range(16):
-                    word = cells[256 * i + 16 * j + k]
-                    here[0, i, j] += word
-                    here[1, i, k] += word
-                    here[2, j, k] += word
+            word = words[row]
+            at = (np.int64(a[row]) << 8) | (np.int64(b[row]) << 4) | np.int64(c[row])
+            here[at & 4095] += word
+            at = (np.int64(d[row]) << 8) | (np.int64(e[row]) << 4) | np.int64(f[row])
+            there[at & 4095] += word
+        _fold(here, sums[t])
+        if u > t:
+            _fold(there, sums[u])
+
+
+@njit(cache=True, nogil=True)
+def _fold(cells: Integers, sums: Integers) -> None:
+    """The histograms of three pairs from that of a triple."""
+    for i in range(16):
+        for j in range(16):
+            for k in range(16):
+                word = cells[256 * i + 16 * j + k]
+                sums[0, i, j] += word
+                sums[1, i, k] += word
+                sums[2, j, k] += word

@@ -672,8 +672,8 @@ class DiskTable:
         """The data as the loop sees them; see `Training.prepare`."""
         if len(categorical):
             raise ValueError(
-                f"{self.path} holds the bins of numbers, not of categories; leave "
-                "categorical_features out, or fit from memory"
+                f"{self.path} holds the bins of numbers: categories (categorical_features) need "
+                "rows in memory; leave them out, or fit from memory"
             )
         if max_bins != self.max_bins:
             raise ValueError(

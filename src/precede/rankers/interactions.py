@@ -170,14 +170,13 @@ def interaction_strengths(
     n = features.size
     count = sum_of(lambda: pull.size, workers)
     triples = triple_cover(n)
-    codes = np.concatenate([grid.codes, np.zeros((1, table.n_places), np.uint8)])
     found: dict[tuple[int, int], float] = {}
     for first in range(0, len(triples), BATCH):
         part = triples[first : first + BATCH]
         strength = np.zeros((len(part), 3))
         if rows is not None:
             mean = exact_sum(weight, workers) / max(count, 1)
-            sums = sum_of(partial(triple_sums, codes, part, rows.words, workers), workers)
+            sums = sum_of(partial(triple_sums, grid.codes, part, rows.words, workers), workers)
             units = rows.pull_unit, rows.weight_unit / mean
             workers.run(
                 _strengths, len(part), part, sums, grid.sizes, grid.categorical, units, reg_lambda,

@@ -192,8 +192,8 @@ class Tree(Ranker):
         ):
             cuts = bins.cuts[feature]
             at = int(np.searchsorted(cuts, threshold))
-            if np.isinf(threshold):
-                last[j] = MISSING - 1 if threshold > 0 else -1
+            if threshold == np.inf:
+                last[j] = MISSING - 1
             elif at < cuts.size and cuts[at] == threshold:
                 last[j] = at
             else:

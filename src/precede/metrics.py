@@ -41,7 +41,7 @@ from precede.judgments import (
 __all__ = [
     "PRESETS", "REGISTRY", "Definition", "Evaluation", "Evaluator", "Interval", "Metric", "Policy",
     "Scorer", "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics",
-    "make_scorer", "metric", "precision_at_percent", "register_metric",
+    "make_scorer", "metric", "precision_at_percent", "register_metric", "weigh_pairs",
 ]  # fmt: skip
 
 # What the kernel computes: codes before _AUC read positions, the others compare items.
@@ -1100,7 +1100,7 @@ class Ranked:
         if code == _PERCENT:
             ranks = self.row(_RANK).astype(np.intp)
             return _right_shares(self.scores, ranks, self.starts, pairs, k, self.ties)
-        right, wrong = self._split_pairs(row if code == _AUC else _RANK)
+        right, wrong = self.split_pairs(row if code == _AUC else _RANK)
         if code == _TAU:
             return right - wrong
         tied = np.maximum(0.0, total - right - wrong) if self.ties == 1 else 0.0
@@ -1122,7 +1122,7 @@ class Ranked:
         else:
             _discounted(self.row(row), *where, np.ones(discounts.size), values)
 
-    def _split_pairs(self, row: int) -> tuple[Floats, Floats]:
+    def split_pairs(self, row: int) -> tuple[Floats, Floats]:
         """Return the weights of the pairs in the right and in the wrong order, by query."""
         if row not in self._pairs:
             right, wrong = np.empty(self.sizes.size), np.empty(self.sizes.size)
@@ -1132,6 +1132,22 @@ class Ranked:
             )  # fmt: skip
             self._pairs[row] = right, wrong
         return self._pairs[row]
+
+
+def weigh_pairs(
+    scores: Floats, starts: Integers, ranks: Integers, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the weights of the pairs in order and out of order in every query; ties are neither.
+
+    Ranks of a query are 0, 1, 2, ...; a pair weighs the product of the weights. O(n log n).
+
+    >>> every = weigh_pairs(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.arange(3), np.ones(3))
+    >>> [each.tolist() for each in every]
+    [[1.0], [2.0]]
+    """
+    items = np.zeros((5, scores.size))
+    items[_RANK], items[_WEIGHT] = ranks, weights
+    return Ranked(scores, starts, items, 1).split_pairs(_RANK)
 
 
 def _share(percent: float, count: Any) -> Any:

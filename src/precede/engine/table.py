@@ -480,7 +480,7 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     cuts = np.empty(min(distinct, max_bins) - 1)
     count = 0
     left, bins, here = total, max_bins, np.int64(0)
-    i = 0
+    i = np.int64(0)  # numba would compile what it calls for a plain 0 as well
     while i < ordered.size and count < cuts.size:
         if even and distinct > max_bins:
             end = _end_of_bin(ordered, i, left, bins, max_bins)
@@ -525,19 +525,22 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     place = first
     while place < target:
         place = min(place + heavy, target)
-        start = _first_beyond(ordered, ordered[place], first, place, False)
+        start = _first_beyond(ordered, ordered[place], first, place, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:
             return start
-    return _first_beyond(ordered, ordered[target], target, ordered.size, True)
+    return _first_beyond(ordered, ordered[target], target, ordered.size, np.int64(1))
 
 
 @njit(cache=True, nogil=True)
-def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: bool) -> int:
-    """First place from `low` on with more than the value, or as much unless `equal`; or `high`."""
+def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: int) -> int:
+    """First place from `low` on with more than the value, or as much unless `equal`; or `high`.
+
+    `equal` is 0 or 1: for True and False numba would compile it twice.
+    """
     while low < high:
         middle = (low + high) // 2
-        if ordered[middle] < value or (equal and ordered[middle] == value):
+        if ordered[middle] < value or (equal != 0 and ordered[middle] == value):
             low = middle + 1
         else:
             high = middle

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Flags, Floats, Integers, Signs
+from precede.engine.arrays import Flags, Floats, Integer, Integers, Signs
 
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
 
@@ -395,7 +395,7 @@ def _best_cut(
 
 
 @njit(cache=True, nogil=True)
-def _sums_up_to(bins: Integers, cut: int) -> tuple[int, int]:
+def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
     pull, weight_count = np.int64(0), np.int64(0)
     for i in range(cut + 1):
         pull += bins[i, 0]

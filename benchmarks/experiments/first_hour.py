@@ -97,7 +97,9 @@ def seconds_of_calls(name, cache):
     """Seconds of the import, then of every call, in a new process."""
     load = LOADS.get(name, f"import {PACKAGES[name][1]}")
     code = f"{ROWS}step('import', lambda: exec({load!r}))\n{DATA}{CALLS[name]}"
-    told = in_a_process(f"{code}\nprint(json.dumps(found))", NUMBA_CACHE_DIR=str(cache), OMP_NUM_THREADS="2")
+    told = in_a_process(
+        f"{code}\nprint(json.dumps(found))", NUMBA_CACHE_DIR=str(cache), OMP_NUM_THREADS="2"
+    )
     return json.loads(told.splitlines()[-1])
 
 

@@ -11,7 +11,7 @@ CODE := src tests benchmarks examples docs/hooks.py
 
 .PHONY: demo test lint slow bench docs clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/installed
 	@$(BIN)/python -m precede.cli.demo
 
 test: lint
@@ -35,9 +35,14 @@ docs: $(VENV)/docs
 clean:
 	rm -rf $(VENV) demo site
 
-$(VENV)/ready: pyproject.toml
+$(VENV)/installed: pyproject.toml
 	@echo "setting up $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/ready: $(VENV)/installed
+	@echo "adding what the tests need (some minutes, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
 	@touch $@
 

@@ -3,9 +3,10 @@
 A `Metric` is a value that prints and parses as itself, a `Policy` holds the conventions, an
 `Evaluation` carries both beside the numbers. The formulas are in ``docs/metrics.md``.
 
-One kernel sorts each query once and reads every metric off the sorted query. Equal scores
-form *blocks*. Under ``ties="average"`` a block is read by the closed form of its expectation
-over all orders; under the other policies ties are broken first and a block is one item.
+Each query is sorted once, and every kind of metric has a kernel that reads it off the sorted
+queries. Equal scores form *blocks*. Under ``ties="average"`` a block is read by the closed form
+of its expectation over all orders; under the other policies ties are broken first and a block is
+one item.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from precede.judgments import (
 __all__ = [
     "PRESETS", "REGISTRY", "Definition", "Evaluation", "Evaluator", "Interval", "Metric", "Policy",
     "Scorer", "default_metrics", "defined_metrics", "evaluate", "list_metrics", "listed_metrics",
-    "make_scorer", "metric", "precision_at_percent", "register_metric",
+    "make_scorer", "metric", "precision_at_percent", "register_metric", "weigh_pairs",
 ]  # fmt: skip
 
 # What the kernel computes: codes before _AUC read positions, the others compare items.
@@ -266,6 +267,7 @@ def listed_metrics() -> tuple[str, ...]:
 _TIES, _MAP_OVER = ("worst", "average", "order"), ("relevant", "reachable")
 _NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 _LEAST = 5e-324  # the least gap between two different scores
+SHORT = 200  # up to so many items counting who stands above is faster than sorting
 
 
 @dataclass(frozen=True)
@@ -615,6 +617,7 @@ class Evaluator:
         rises = np.cumsum(np.append(0, np.diff(grades[rows][inner]) != 0))
         self._items[_RANK, inner] = rises - np.repeat(rises[self._starts[:-1]], sizes)
         self._items[_WEIGHT] = weights[rows]
+        self._pairs = _count_pairs(rises, self._starts)
         self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
         self._weights.flags.writeable = self.queries.flags.writeable = False
         self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
@@ -645,10 +648,14 @@ class Evaluator:
         kept = np.repeat(self._weights > 0, np.diff(self._starts))
         starts = np.append(0, np.cumsum(np.diff(self._starts)[self._weights > 0]))
         column = check_column(scores, "scores", self._rows.size)[self._rows][kept]
-        ranks = self._items[_RANK][kept].astype(np.intp)
-        percents = np.array(list(cuts.values()), np.float64)
-        found = _pooled_shares(column, ranks, starts, percents, _TIES.index(self.policy.ties))
-        return dict(zip(cuts, found.tolist(), strict=True))
+        ties = _TIES.index(self.policy.ties)
+        ranked = Ranked(column, starts, self._items[:1, kept], ties)
+        known = (ranked.scores, ranked.row(_RANK).astype(np.intp), starts)
+        pairs = self._pairs[self._weights > 0]
+        return {
+            key: float(_right_shares(*known, pairs, float(k or 0), ties, pooled=True)[0])
+            for key, k in cuts.items()
+        }
 
     def value(self, scores: ArrayLike) -> float:
         """Return the mean of the first metric and compute no other."""
@@ -657,14 +664,23 @@ class Evaluator:
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
         column = check_column(scores, "scores", self._rows.size)
-        known = (self._starts, self._items, self._graded_scale, self._plan[:count], self._discounts)
-        table = _measure(column[self._rows], *known, _TIES.index(self.policy.ties)).T.copy()
+        ties = _TIES.index(self.policy.ties)
+        ranked = Ranked(column[self._rows], self._starts, self._items, ties)
+        table = self._table(ranked, self._plan[:count], self._graded_scale.T)
         if self._listed is not None:
             self._add_listed(table, column)
         for i, each in enumerate(self.metrics[:count]):
             if each.definition.function is not None:
                 table[i] = self._by_function(each, column[self._rows], table[i])
         table.flags.writeable = False
+        return table
+
+    def _table(self, ranked: Ranked, plan: Floats, totals: Floats) -> Floats:
+        """Return the values of the metrics of a plan, one row each, with these denominators."""
+        table = np.repeat(plan[:, _FILL, None], self._starts.size - 1, axis=1)
+        for values, row, total in zip(table, plan, totals, strict=False):
+            found = ranked.measure(row, total, self._discounts, self._pairs)
+            np.divide(found, total, out=values, where=total > 0)
         return table
 
     def _by_function(self, each: Metric, scores: Floats, values: Floats) -> Floats:
@@ -679,7 +695,7 @@ class Evaluator:
             grades = self._grades[rows][np.argsort(-scores[rows], kind="stable")]
             depth = grades.size if each.k is None else int(each.k)
             if each.percent and each.k is not None:
-                depth = _share(each.k, grades.size)
+                depth = int(_share(each.k, grades.size))
             values[query] = float(function(grades, min(depth, grades.size)))
         return values
 
@@ -708,8 +724,8 @@ class Evaluator:
         """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
         plan, starts = self._plan.copy(), self._starts
         plan[plan[:, _CODE] == _WRONG, _CODE] = _RIGHT
-        ones = np.ones((starts.size - 1, len(plan)))
-        scale = _measure(self._items[_RANK], starts, self._items, ones, plan, self._discounts, 0)
+        ranked = Ranked(self._items[_RANK], starts, self._items, 0)
+        scale = self._table(ranked, plan, np.ones((len(plan), starts.size - 1))).T.copy()
         squares = np.add.reduceat(self._items[_WEIGHT], starts[:-1]) ** 2
         all_pairs = (squares - np.add.reduceat(self._items[_WEIGHT] ** 2, starts[:-1])) / 2
         for i, each in enumerate(self.metrics):
@@ -1000,6 +1016,19 @@ def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> 
     return items
 
 
+def _count_pairs(rises: Integers, starts: Integers) -> Integers:
+    """Return the number of pairs of different grades in every query.
+
+    `rises` are numbers that grow with the grade, rows standing by query and grade.
+    """
+    fresh = np.append(True, np.diff(rises) != 0)
+    fresh[starts[:-1]] = True
+    first = np.flatnonzero(fresh)
+    sizes = np.diff(np.append(first, rises.size))
+    alike = np.add.reduceat(sizes * sizes, np.searchsorted(first, starts[:-1]))
+    return (np.diff(starts) ** 2 - alike) // 2
+
+
 def _thresholds(metrics: tuple[Metric, ...]) -> list[float]:
     """Return the least relevant grades that metrics bring themselves, each once."""
     return sorted({each.relevant for each in metrics if each.relevant is not None})
@@ -1022,266 +1051,381 @@ def _mean(values: Floats, weights: Floats) -> float:
     return math.fsum((values * weights).tolist()) / math.fsum(weights.tolist())
 
 
-# Kernels. `ranked` holds the items of a query from the highest score down, with rows _RANK to
-# _WEIGHT and one for each least relevant grade that a metric brings itself; `blocks` holds the
-# first position of each block, then the number of items:
-#     scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
+class Ranked:
+    """The items of all queries, each query from its highest score down.
+
+    `blocks` holds the first place of every block, then the number of items, and `block_start` the
+    first block of every query, then the number of blocks:
+        scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
+    Rows of the table of items and what several metrics read are computed when asked for.
+    """
+
+    def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: int) -> None:
+        order = _descending(scores, starts)
+        self.starts, self.sizes, self.ties = starts, np.diff(starts), ties
+        self.scores = scores[order]
+        self.blocks, self.block_start = np.arange(scores.size + 1), starts
+        if ties == 1:
+            fresh = np.append(True, self.scores[1:] != self.scores[:-1])
+            fresh[starts[:-1]] = True
+            self.blocks = np.append(np.flatnonzero(fresh), scores.size)
+            self.block_start = np.searchsorted(self.blocks, starts)
+        self._order, self._items = order, items
+        self._rows: dict[int, Floats] = {}
+        self._pairs: dict[int, tuple[Floats, Floats]] = {}
+
+    def row(self, row: int) -> Floats:
+        """Return a row of the table of items, in this order."""
+        if row not in self._rows:
+            self._rows[row] = self._items[row][self._order]
+        return self._rows[row]
+
+    def measure(self, plan: Floats, total: Floats, discounts: Floats, pairs: Integers) -> Floats:
+        """Return the numerators of a metric, a row of the plan; totals are its denominators."""
+        code, k, row = int(plan[_CODE]), float(plan[_K]), int(plan[_ROW])
+        values = np.zeros(self.sizes.size)
+        where = (self.blocks, self.block_start, self.starts)
+        if code < _AUC:
+            depth = (
+                np.full(self.sizes.size, int(k)) if not plan[_IS_PERCENT] else _share(k, self.sizes)
+            )
+            self._read_list(code, row, np.minimum(depth, self.sizes), discounts, values)
+            return values / depth if code == _PRECISION else values
+        if code in (_PARTIAL_AUC, _TOP):
+            relevant = self.row(row)
+            negatives = np.ones(self.sizes.size)
+            if code == _PARTIAL_AUC:
+                negatives = k * (self.sizes - np.add.reduceat(relevant, self.starts[:-1]))
+            _positives_above(relevant, *where, negatives, values)
+            return values
+        if code == _PERCENT:
+            ranks = self.row(_RANK).astype(np.intp)
+            return _right_shares(self.scores, ranks, self.starts, pairs, k, self.ties)
+        if code == _RHO:
+            _rank_correlations(self.scores, self.row(_RANK).astype(np.intp), self.starts, values)
+            return values
+        right, wrong = self.split_pairs(row if code == _AUC else _RANK)
+        if code == _TAU:
+            return right - wrong
+        tied = np.maximum(0.0, total - right - wrong) if self.ties == 1 else 0.0
+        return (wrong if code == _WRONG else right) + 0.5 * tied
+
+    def _read_list(
+        self, code: int, row: int, depth: Integers, discounts: Floats, values: Floats
+    ) -> None:
+        """Write the numerators of a metric that reads the first `depth` positions."""
+        where = (self.blocks, self.block_start, self.starts, depth)
+        if code == _DCG:
+            _discounted(self.row(_GAIN), *where, discounts, values)
+        elif code == _ERR:
+            _cascade(self.row(_CHANCE), *where, values)
+        elif code == _AP:
+            _precisions(self.row(row), *where, values)
+        elif code == _RR:
+            _first_hit(self.row(row), *where, values)
+        else:
+            _discounted(self.row(row), *where, np.ones(discounts.size), values)
+
+    def split_pairs(self, row: int) -> tuple[Floats, Floats]:
+        """Return the weights of the pairs in the right and in the wrong order, by query."""
+        if row not in self._pairs:
+            right, wrong = np.empty(self.sizes.size), np.empty(self.sizes.size)
+            _split_pairs(
+                self.scores, self.row(row).astype(np.intp), self.row(_WEIGHT), self.starts,
+                _LEAST if self.ties == 1 else 0.0, right, wrong,
+            )  # fmt: skip
+            self._pairs[row] = right, wrong
+        return self._pairs[row]
 
 
-@njit(cache=True, nogil=True)
-def _measure(
-    scores: Floats, starts: Integers, items: Floats, scale: Floats, plan: Floats, discounts: Floats,
-    ties: int,
-) -> Floats:  # fmt: skip
-    """Return one row per query and one column per metric; each query is sorted once."""
-    values = np.empty((starts.size - 1, plan.shape[0]))
-    for query in range(starts.size - 1):
-        first, size = starts[query], starts[query + 1] - starts[query]
-        order = _descending(scores[first : first + size])
-        sorted_scores, ranked = np.empty(size), np.empty((items.shape[0], size))
-        blocks, count = np.arange(size + 1), 0
-        for i in range(size):  # by loops: gathering by index takes seconds to compile
-            sorted_scores[i] = scores[first + order[i]]
-            for row in range(items.shape[0]):
-                ranked[row, i] = items[row, first + order[i]]
-            if ties != 1 or i == 0 or sorted_scores[i] != sorted_scores[i - 1]:
-                blocks[count] = i
-                count += 1
-        blocks[count] = size
-        blocks = blocks[: count + 1]
-        for column in range(plan.shape[0]):
-            total = scale[query, column]
-            if not total > 0:
-                values[query, column] = plan[column, _FILL]
-            elif plan[column, _CODE] < _AUC:
-                values[query, column] = _read_list(plan[column], ranked, blocks, discounts) / total
-            else:
-                value = _read_pairs(plan[column], sorted_scores, ranked, blocks, ties, total)
-                values[query, column] = value / total
-    return values
+def weigh_pairs(
+    scores: Floats, starts: Integers, ranks: Integers, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the weights of the pairs in order and out of order in every query; ties are neither.
+
+    Ranks of a query are 0, 1, 2, ...; a pair weighs the product of the weights. O(n log n).
+
+    >>> every = weigh_pairs(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.arange(3), np.ones(3))
+    >>> [each.tolist() for each in every]
+    [[1.0], [2.0]]
+    """
+    items = np.zeros((5, scores.size))
+    items[_RANK], items[_WEIGHT] = ranks, weights
+    return Ranked(scores, starts, items, 1).split_pairs(_RANK)
 
 
-@njit(cache=True, nogil=True)
-def _descending(scores: Floats) -> Integers:
-    """Return the stable order of falling scores."""
-    if scores.size > 200:
-        return np.argsort(-scores, kind="mergesort")
-    # In short lists counting who stands above is faster: several at a time, if unsigned.
-    order, size = np.empty(scores.size, np.intp), np.uint64(scores.size)
-    for i in range(size):
-        place = np.intp(0)
-        for j in range(i):
-            place += np.intp(scores[j] >= scores[i])
-        for j in range(i + np.uint64(1), size):
-            place += np.intp(scores[j] > scores[i])
-        order[place] = i
+def _share(percent: float, count: Any) -> Any:
+    """Return percent of counts, rounded up and at least 1."""
+    # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
+    return np.maximum(1, np.ceil(percent * count / 100.0 * (1.0 - 1e-12)).astype(np.int64))
+
+
+def _descending(scores: Floats, starts: Integers) -> Integers:
+    """Return the stable order of falling scores within queries."""
+    order = np.empty(scores.size, np.intp)
+    _order_short(scores, starts, order)
+    for query in np.flatnonzero(np.diff(starts) > SHORT):
+        first, last = starts[query], starts[query + 1]
+        order[first:last] = first + np.argsort(-scores[first:last], kind="stable")
     return order
 
 
-@njit(cache=True, nogil=True)
-def _share(percent: float, count: int) -> int:
-    """Return percent of count, rounded up and at least 1."""
-    # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
-    return max(1, int(np.ceil(percent * count / 100.0 * (1.0 - 1e-12))))
+def _right_shares(
+    scores: Floats, ranks: Integers, starts: Integers, pairs: Integers, percent: float, ties: int,
+    pooled: bool = False,
+) -> Floats:  # fmt: skip
+    """Return the share in the right order among the widest percent of the pairs.
+
+    Of every query, which holds so many `pairs` of different ranks, or of all of them together.
+    """
+    groups = np.array([0, starts.size - 1]) if pooled else np.arange(starts.size)
+    high, low = scores[starts[:-1]], scores[starts[1:] - 1]
+    halve = np.logical_or.reduceat(0.5 * high - 0.5 * low > 8e307, groups[:-1])
+    if halve.any():  # or the widest gap would be infinite
+        factor = np.repeat(np.where(halve, 0.5, 1.0), np.diff(groups))
+        scores = scores * np.repeat(factor, np.diff(starts))
+        high, low = high * factor, low * factor
+    pairs = np.add.reduceat(pairs, groups[:-1])
+    wanted, ends = _share(percent, pairs), np.zeros(3)
+    shares = np.maximum.reduceat(high - low, groups[:-1])
+    _share_of_groups(
+        scores, ranks, starts, groups, pairs, wanted, ties, ends, ends.view(np.int64), shares
+    )
+    return shares
+
+
+# Kernels. They divide as NumPy does: positions and numbers of items are above 0.
 
 
 @njit(cache=True, nogil=True)
-def _read_list(row: Floats, ranked: Floats, blocks: Integers, discounts: Floats) -> float:
-    """Return the numerator of a metric that reads positions."""
-    depth = _share(row[_K], ranked.shape[1]) if row[_IS_PERCENT] else int(row[_K])
-    if row[_CODE] == _DCG:
-        return _discounted(ranked[_GAIN], blocks, discounts, depth)
-    if row[_CODE] == _ERR:
-        return _cascade(ranked[_CHANCE], blocks, depth)
-    relevant = ranked[int(row[_ROW])]
-    if row[_CODE] == _AP:
-        return _precisions(relevant, blocks, depth)
-    if row[_CODE] == _RR:
-        return _first_hit(relevant, blocks, depth)
-    hits = _discounted(relevant, blocks, np.ones(min(depth, ranked.shape[1])), depth)
-    return hits / depth if row[_CODE] == _PRECISION else hits
+def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
+    """Write the stable order of falling scores of queries of up to 200 items.
+
+    Counting who stands above is quick there: several at a time, if unsigned.
+    """
+    for query in range(starts.size - 1):
+        first, size = starts[query], np.uint64(starts[query + 1] - starts[query])
+        if size > np.uint64(200):
+            continue
+        here = scores[first : starts[query + 1]]
+        for i in range(size):
+            place = np.intp(0)
+            for j in range(i):
+                place += np.intp(here[j] >= here[i])
+            for j in range(i + np.uint64(1), size):
+                place += np.intp(here[j] > here[i])
+            order[first + place] = first + np.intp(i)
 
 
-@njit(cache=True, nogil=True)
-def _read_pairs(
-    row: Floats, scores: Floats, ranked: Floats, blocks: Integers, ties: int, total: float
-) -> float:
-    """Return the numerator of a metric that compares items; total is its denominator."""
-    code = row[_CODE]
-    relevant = ranked[int(row[_ROW])]
-    if code == _PARTIAL_AUC:
-        return _positives_above(relevant, blocks, row[_K] * (relevant.size - relevant.sum()))
-    if code == _TOP:
-        return _positives_above(relevant, blocks, 1.0)
-    ranks = ranked[int(row[_ROW]) if code == _AUC else _RANK].astype(np.intp)
-    if code == _RHO:
-        return _rank_correlation(scores, ranks)
-    if code == _PERCENT:
-        return _right_share(scores, ranks, np.array([0, ranks.size]), row[_K], ties)
-    right, wrong = _split_pairs(scores, ranks, ranked[_WEIGHT], _LEAST if ties == 1 else 0.0)
-    if code == _TAU:
-        return right - wrong
-    tied = max(0.0, total - right - wrong) if ties == 1 else 0.0
-    return (wrong if code == _WRONG else right) + 0.5 * tied
+@njit(cache=True, nogil=True, error_model="numpy")
+def _discounted(
+    gains: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    discounts: Floats, values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ gain·discount of every query; a tied item gains the mean of its block."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total = 0.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            gain = 0.0
+            for i in range(first, last):
+                gain += gains[i]
+            gain /= last - first
+            for i in range(first, min(last, end)):
+                total += gain * discounts[i - begin]
+        values[query] = total
 
 
-@njit(cache=True, nogil=True)
-def _rank_correlation(scores: Floats, ranks: Integers) -> float:
-    """Return the correlation of mean ranks of falling scores and of grades; 0 without a spread."""
-    size, middle = ranks.size, 0.5 * (ranks.size - 1)
-    below = np.zeros(ranks.max() + 2)
-    for rank in ranks:
-        below[rank + 1] += 1.0
-    for rank in range(1, below.size):
-        below[rank] += below[rank - 1]
-    product, of_scores, of_grades = 0.0, 0.0, 0.0
-    first = 0
-    while first < size:
-        last = first + 1
-        while last < size and scores[last] == scores[first]:
-            last += 1
-        up = middle - 0.5 * (first + last - 1)
-        for i in range(first, last):
-            grade = 0.5 * (below[ranks[i]] + below[ranks[i] + 1] - 1.0) - middle
-            product += up * grade
-            of_scores += up * up
-            of_grades += grade * grade
-        first = last
-    spread = of_scores * of_grades
-    return product / np.sqrt(spread) if spread > 0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _discounted(gains: Floats, blocks: Integers, discounts: Floats, depth: int) -> float:
-    """Return Σ gain·discount; a tied item gains the mean of its block."""
-    total = 0.0
-    for block in range(blocks.size - 1):
-        first, last = blocks[block], blocks[block + 1]
-        if first >= depth:
-            break
-        gain = gains[first:last].sum() / (last - first)
-        for i in range(first, min(last, depth)):
-            total += gain * discounts[i]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _precisions(relevant: Floats, blocks: Integers, depth: int) -> float:
-    """Return Σ over relevant positions of (relevant items so far) / position.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _precisions(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ over relevant positions of (relevant items so far) / position, of every query.
 
     In a block of m, r of them relevant, offset j is relevant with chance r/m, and if it is, the
     j items of the block before it hold j·(r−1)/(m−1) more on average.
     """
-    total, above = 0.0, 0.0
-    for block in range(blocks.size - 1):
-        first, last = blocks[block], blocks[block + 1]
-        inside = relevant[first:last].sum()
-        if inside == 0:
-            continue
-        more = (inside - 1.0) / max(last - first - 1, 1)
-        for i in range(first, min(last, depth)):
-            total += inside / (last - first) * (above + 1.0 + (i - first) * more) / (i + 1)
-        above += inside
-    return total
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, above = 0.0, 0.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            inside = 0.0
+            for i in range(first, last):
+                inside += relevant[i]
+            if inside == 0:
+                continue
+            more = (inside - 1.0) / max(last - first - 1, 1)
+            for i in range(first, min(last, end)):
+                chance = inside / (last - first)
+                total += chance * (above + 1.0 + (i - first) * more) / (i - begin + 1)
+            above += inside
+        values[query] = total
 
 
-@njit(cache=True, nogil=True)
-def _first_hit(relevant: Floats, blocks: Integers, depth: int) -> float:
-    """Return the (expected) reciprocal rank of the first relevant item, 0 beyond depth."""
-    total, missed = 0.0, 1.0  # missed: the chance that no hit came yet
-    for block in range(blocks.size - 1):
-        first, last = blocks[block], blocks[block + 1]
-        inside = relevant[first:last].sum()
-        if first >= depth or missed == 0.0:
-            break
-        for i in range(first, min(last, depth)):
-            hit = min(1.0, inside / (last - i))
-            total += missed * hit / (i + 1)
-            missed *= 1.0 - hit
-    return total
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_hit(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write the (expected) reciprocal rank of the first relevant item, 0 beyond depth."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, missed = 0.0, 1.0  # missed: the chance that no hit came yet
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end or missed == 0.0:
+                break
+            inside = 0.0
+            for i in range(first, last):
+                inside += relevant[i]
+            for i in range(first, min(last, end)):
+                hit = min(1.0, inside / (last - i))
+                total += missed * hit / (i - begin + 1)
+                missed *= 1.0 - hit
+        values[query] = total
 
 
-@njit(cache=True, nogil=True)
-def _cascade(chances: Floats, blocks: Integers, depth: int) -> float:
-    """Return Σ 1/position · chance that the reader, unsatisfied so far, stops there.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cascade(
+    chances: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ 1/position · chance that the reader, unsatisfied so far, stops there.
 
     The chance P_j of passing j random items of a block is the mean over j-subsets of Π(1 − chance):
     item by item, P_j ← (n−j)/n · P_j + j/n · (1 − chance_n) · P_{j−1}, convex and hence stable.
     """
-    total, alive = 0.0, 1.0
-    for block in range(blocks.size - 1):
-        first, last = blocks[block], blocks[block + 1]
-        if first >= depth:
-            break
-        if last - first == 1:
-            total += alive * chances[first] / (first + 1)
-            alive *= 1.0 - chances[first]
-            continue
-        reach = min(last, depth) - first
-        passing = np.zeros(reach + 1)
-        passing[0] = 1.0
-        for n in range(1, last - first + 1):
-            stay = 1.0 - chances[first + n - 1]
-            for j in range(min(n, reach), 0, -1):
-                passing[j] = ((n - j) * passing[j] + j * stay * passing[j - 1]) / n
-        for j in range(1, reach + 1):
-            total += alive * (passing[j - 1] - passing[j]) / (first + j)
-        alive *= passing[reach]
-    return total
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, alive = 0.0, 1.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            if last - first == 1:
+                total += alive * chances[first] / (first - begin + 1)
+                alive *= 1.0 - chances[first]
+                continue
+            reach = min(last, end) - first
+            passing = np.zeros(reach + 1)
+            passing[0] = 1.0
+            for n in range(1, last - first + 1):
+                stay = 1.0 - chances[first + n - 1]
+                for j in range(min(n, reach), 0, -1):
+                    passing[j] = ((n - j) * passing[j] + j * stay * passing[j - 1]) / n
+            for j in range(1, reach + 1):
+                total += alive * (passing[j - 1] - passing[j]) / (first - begin + j)
+            alive *= passing[reach]
+        values[query] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _positives_above(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, negatives: Floats,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ of positives above each of the first (so many) negatives, the last in part."""
+    for query in range(starts.size - 1):
+        total, above, left = 0.0, 0.0, negatives[query]
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            positive = 0.0
+            for i in range(first, last):
+                positive += relevant[i]
+            negative = int(last - first - positive)
+            for i in range(1, negative + 1):
+                # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
+                total += min(max(left, 0.0), 1.0) * (above + positive * i / (negative + 1))
+                left -= 1.0
+            above += positive
+        values[query] = total
 
 
 @njit(cache=True, nogil=True)
-def _positives_above(relevant: Floats, blocks: Integers, negatives: float) -> float:
-    """Return Σ of positives above each of the first (so many) negatives, the last in part."""
-    total, above = 0.0, 0.0
-    for block in range(blocks.size - 1):
-        first, last = blocks[block], blocks[block + 1]
-        positive = relevant[first:last].sum()
-        negative = int(last - first - positive)
-        for i in range(1, negative + 1):
-            # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
-            total += min(max(negatives, 0.0), 1.0) * (above + positive * i / (negative + 1))
-            negatives -= 1.0
-        above += positive
-    return total
+def _rank_correlations(scores: Floats, ranks: Integers, starts: Integers, values: Floats) -> None:
+    """Write the correlation of mean ranks of scores and of grades; 0 without a spread."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query + 1]
+        size, middle = end - begin, 0.5 * (end - begin - 1)
+        below = np.zeros(size + 1)  # ranks of a query: 0, 1, 2, ...
+        for i in range(begin, end):
+            below[ranks[i] + 1] += 1.0
+        for rank in range(1, size + 1):
+            below[rank] += below[rank - 1]
+        product, of_scores, of_grades = 0.0, 0.0, 0.0
+        first = begin
+        while first < end:
+            last = first + 1
+            while last < end and scores[last] == scores[first]:
+                last += 1
+            up = middle - 0.5 * (first + last - 1 - 2 * begin)
+            for i in range(first, last):
+                grade = 0.5 * (below[ranks[i]] + below[ranks[i] + 1] - 1.0) - middle
+                product += up * grade
+                of_scores += up * up
+                of_grades += grade * grade
+            first = last
+        spread = of_scores * of_grades
+        values[query] = product / np.sqrt(spread) if spread > 0 else 0.0
 
 
 @njit(cache=True, nogil=True)
 def _split_pairs(
-    scores: Floats, ranks: Integers, weights: Floats, gap: float
-) -> tuple[float, float]:
-    """Return Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
+    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, rights: Floats,
+    wrongs: Floats,
+) -> None:  # fmt: skip
+    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
 
     Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
     """
-    tree, mass = np.zeros(ranks.max() + 2), np.zeros(ranks.max() + 1)
-    above, right, wrong = 0.0, 0.0, 0.0
-    i = 0
-    for k in range(scores.size):
-        while i < k and scores[i] - scores[k] >= gap:
-            above += weights[i]
-            mass[ranks[i]] += weights[i]
-            place = ranks[i] + 1
-            while place < tree.size:
-                tree[place] += weights[i]
-                place += place & -place
-            i += 1
-        lower, place = 0.0, ranks[k]
-        while place > 0:
-            lower += tree[place]
-            place -= place & -place
-        wrong += weights[k] * lower
-        right += weights[k] * (above - lower - mass[ranks[k]])
-    return right, wrong
+    longest = 0
+    for query in range(starts.size - 1):
+        longest = max(longest, starts[query + 1] - starts[query])
+    tree, mass = np.empty(longest + 1), np.empty(longest)  # ranks of a query: 0, 1, 2, ...
+    for query in range(starts.size - 1):
+        highest = 0
+        for k in range(starts[query], starts[query + 1]):
+            highest = max(highest, ranks[k])
+        for rank in range(highest + 1):
+            tree[rank + 1] = 0.0
+            mass[rank] = 0.0
+        above, right, wrong = 0.0, 0.0, 0.0
+        i = starts[query]
+        for k in range(starts[query], starts[query + 1]):
+            while i < k and scores[i] - scores[k] >= gap:
+                above += weights[i]
+                mass[ranks[i]] += weights[i]
+                place = ranks[i] + 1
+                while place <= highest + 1:
+                    tree[place] += weights[i]
+                    place += place & -place
+                i += 1
+            lower, place = 0.0, ranks[k]
+            while place > 0:
+                lower += tree[place]
+                place -= place & -place
+            wrong += weights[k] * lower
+            right += weights[k] * (above - lower - mass[ranks[k]])
+        rights[query], wrongs[query] = right, wrong
 
 
 @njit(cache=True, nogil=True)
-def _count_apart(scores: Floats, ranks: Integers, starts: Integers, gap: float) -> int:
+def _count_apart(
+    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float,
+    above_by_rank: Integers,
+) -> int:  # fmt: skip
     """Count the pairs of different rank whose scores differ by at least gap, in O(n)."""
-    above_by_rank = np.empty(ranks.max() + 1, np.intp)
     total = 0
-    for query in range(starts.size - 1):
-        above_by_rank[:] = 0
+    for query in range(group[0], group[1]):
+        for k in range(starts[query], starts[query + 1]):
+            above_by_rank[ranks[k]] = 0
         above = starts[query]
         for k in range(starts[query], starts[query + 1]):
             while above < k and scores[above] - scores[k] >= gap:
@@ -1292,92 +1436,75 @@ def _count_apart(scores: Floats, ranks: Integers, starts: Integers, gap: float) 
 
 
 @njit(cache=True, nogil=True)
-def _count_right(scores: Floats, ranks: Integers, starts: Integers, gap: float) -> float:
-    """Count the pairs in the right order whose scores differ by at least gap."""
-    weights, right = np.ones(scores.size), 0.0
-    for query in range(starts.size - 1):
-        first, last = starts[query], starts[query + 1]
-        right += _split_pairs(scores[first:last], ranks[first:last], weights[first:last], gap)[0]
-    return right
-
-
-@njit(cache=True, nogil=True)
-def _cut_gaps(
-    scores: Floats, ranks: Integers, starts: Integers, wanted: int, most: int
-) -> tuple[float, float, int, int]:
-    """Bracket the gap that cuts off the wanted widest of all (most) pairs, listing none.
-
-    Returns low < high, count(low) ≥ wanted > count(high), with equality or no number between. It
-    is exact: rounding is monotone, and non-negative floats are ordered like their bits.
-    """
-    ends = np.array([0.0, _widest(scores, starts, 1.0), 0.0])  # low, high, middle
-    bits = ends.view(np.int64)
-    bits[1] += 1
-    least, turn = 0, 0
-    while most > wanted and bits[1] - bits[0] > 1:
-        if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
-            ends[2] = ends[0] + (ends[1] - ends[0]) * ((most - wanted + 0.5) / (most - least))
-        elif turn % 3 == 1:
-            ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
-        else:  # half of the numbers between: at most 64 such turns
-            bits[2] = bits[0] + (bits[1] - bits[0]) // 2
-        bits[2] = min(max(bits[2], bits[0] + 1), bits[1] - 1)
-        count = _count_apart(scores, ranks, starts, ends[2])
-        if count >= wanted:
-            ends[0], most = ends[2], count
-        else:
-            ends[1], least = ends[2], count
-        turn += 1
-    return ends[0], ends[1], most, least
-
-
-@njit(cache=True, nogil=True)
-def _widest(scores: Floats, starts: Integers, factor: float) -> float:
-    """Return the widest gap of a query, of scores times a factor."""
-    widest = 0.0
-    for query in range(starts.size - 1):
-        low, high = scores[starts[query + 1] - 1], scores[starts[query]]
-        widest = max(widest, factor * high - factor * low)
-    return widest
-
-
-@njit(cache=True, nogil=True)
-def _right_share(
-    sorted_scores: Floats, ranks: Integers, starts: Integers, percent: float, ties: int
+def _count_right(
+    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Integers
 ) -> float:
-    """Return the share in the right order among the widest percent of the queries' pairs."""
-    scores = sorted_scores
-    if _widest(scores, starts, 0.5) > 8e307:
-        scores = scores * 0.5  # or the widest gap would be infinite
-    pairs = _count_apart(scores, ranks, starts, 0.0)
-    wanted = _share(percent, pairs)
-    low, high, most, least = _cut_gaps(scores, ranks, starts, wanted, pairs)
-    right = _count_right(scores, ranks, starts, low)
-    if ties == 1 and low == 0:
-        right += 0.5 * (pairs - _count_apart(scores, ranks, starts, _LEAST))
-    if most > wanted:
-        # Pairs at the cut have one gap: an even share of them is taken, or the wrong ones first.
-        sure = _count_right(scores, ranks, starts, high)
-        if ties == 0:
-            right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
-        else:
-            right = sure + (wanted - least) * (right - sure) / (most - least)
-    return right / wanted
+    """Count the pairs in the right order whose scores differ by at least gap.
+
+    A Fenwick tree holds by rank, from the highest down, how many are far enough above.
+    """
+    right = 0
+    for query in range(group[0], group[1]):
+        highest = 0
+        for k in range(starts[query], starts[query + 1]):
+            highest = max(highest, ranks[k])
+        for place in range(highest + 2):
+            tree[place] = 0
+        i = starts[query]
+        for k in range(starts[query], starts[query + 1]):
+            while i < k and scores[i] - scores[k] >= gap:
+                place = highest + 1 - ranks[i]
+                while place <= highest + 1:
+                    tree[place] += 1
+                    place += place & -place
+                i += 1
+            place = highest - ranks[k]
+            while place > 0:
+                right += tree[place]
+                place -= place & -place
+    return float(right)
 
 
-@njit(cache=True, nogil=True)
-def _pooled_shares(
-    scores: Floats, ranks: Integers, starts: Integers, percents: Floats, ties: int
-) -> Floats:
-    """Return `_right_share` of all queries together, for several percentages."""
-    sorted_scores, sorted_ranks = np.empty(scores.size), np.empty(scores.size, np.intp)
-    for query in range(starts.size - 1):
-        first, last = starts[query], starts[query + 1]
-        order = _descending(scores[first:last])
-        for i in range(last - first):
-            sorted_scores[first + i] = scores[first + order[i]]
-            sorted_ranks[first + i] = ranks[first + order[i]]
-    shares = np.empty(percents.size)
-    for j in range(percents.size):
-        shares[j] = _right_share(sorted_scores, sorted_ranks, starts, percents[j], ties)
-    return shares
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_of_groups(
+    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, all_pairs: Integers,
+    all_wanted: Integers, ties: int, ends: Floats, bits: Integers, shares: Floats,
+) -> None:  # fmt: skip
+    """Write the share in the right order of the wanted widest of all pairs of each group.
+
+    The widest gaps come in `shares`. Bracket the gap that cuts off the wanted pairs: low < high,
+    count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
+    is monotone, and non-negative floats are ordered like their `bits`.
+    """
+    counts = np.empty(ranks.size + 2, np.intp)
+    for g in range(groups.size - 1):
+        group = groups[g : g + 2]
+        most, wanted, least, turn = all_pairs[g], all_wanted[g], 0, 0
+        ends[0], ends[1] = 0.0, shares[g]  # low, high, middle
+        bits[1] += 1
+        while most > wanted and bits[1] - bits[0] > 1:
+            if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
+                ends[2] = ends[0] + (ends[1] - ends[0]) * ((most - wanted + 0.5) / (most - least))
+            elif turn % 3 == 1:
+                ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
+            else:  # half of the numbers between: at most 64 such turns
+                bits[2] = bits[0] + ((bits[1] - bits[0]) >> 1)
+            bits[2] = min(max(bits[2], bits[0] + 1), bits[1] - 1)
+            count = _count_apart(scores, ranks, starts, group, ends[2], counts)
+            if count >= wanted:
+                ends[0], most = ends[2], count
+            else:
+                ends[1], least = ends[2], count
+            turn += 1
+        right = _count_right(scores, ranks, starts, group, ends[0], counts)
+        if ties == 1 and ends[0] == 0:
+            apart = _count_apart(scores, ranks, starts, group, 5e-324, counts)
+            right += 0.5 * (all_pairs[g] - apart)
+        if most > wanted:
+            # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
+            sure = _count_right(scores, ranks, starts, group, ends[1], counts)
+            if ties == 0:
+                right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
+            else:
+                right = sure + (wanted - least) * (right - sure) / (most - least)
+        shares[g] = right / wanted

@@ -19,7 +19,7 @@ from precede.files.tables import read
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
     "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "metrics",
-    "predict", "report", "tune",
+    "predict", "report", "tune", "warmup",
 )  # fmt: skip
 
 

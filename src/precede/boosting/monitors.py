@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
+from precede.engine.exact import exact_sum
 from precede.judgments import Judgments, check_column
-from precede.losses import Hinge, Linear
-from precede.risks.pair_sums import GeneralRisk
 
 __all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
 
@@ -34,13 +34,29 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     arrangement = judgments._without_ties().arrange()
     if arrangement.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
-    # The slope of a hinge with margin 0 is 1 for pairs out of order and 0 for the others.
-    count = GeneralRisk(arrangement, Hinge(0.0), Linear())
     at = at[arrangement.order]
-    reversed_ = np.exp(count.state(at).log_mass)
-    in_order = np.exp(count.state(-at).log_mass)
+    in_order, reversed_ = _weigh_pairs(arrangement, at)
     share = 0.5 + 0.5 * (in_order - reversed_) / arrangement.total
     return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
+
+
+def _weigh_pairs(places: Arrangement, at: Floats) -> tuple[float, float]:
+    """Weight of the pairs in order and of those reversed, at the scores of the places."""
+    from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
+
+    starts = places.level_start[places.query_start]
+    level = np.repeat(np.arange(places.level_start.size - 1), np.diff(places.level_start))
+    first = np.repeat(places.query_start[:-1], np.diff(starts))
+    graded = slice(0, places.n_graded)
+    sums = weigh_pairs(at[graded], starts, level - first, places.weight[graded])
+    winner, loser = places.winner, places.loser
+    weight = places.pair_weight * places.weight[winner] * places.outer[loser]
+    apart = at[winner] - at[loser]
+    in_order, reversed_ = (
+        exact_sum(np.append(each, weight[listed]))
+        for each, listed in zip(sums, (apart > 0, apart < 0), strict=True)
+    )
+    return in_order, reversed_
 
 
 def monitored_metrics(

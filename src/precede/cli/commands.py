@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -27,6 +28,7 @@ from precede.cli.options import (
 from precede.cli.talk import (
     NOT_REACHED,
     guarded,
+    progress_bar,
     say,
     say_nothing,
     shown,
@@ -74,6 +76,27 @@ def _every_command(
     ] = False,
 ) -> None:
     say_nothing(quiet)
+    if quiet:
+        os.environ["PRECEDE_QUIET"] = "1"
+
+
+@app.command()
+@guarded
+def warmup(*, as_json: AsJson = False) -> None:
+    """Compile what the usual calls need, once: for container images and CI.
+
+    The result is kept in the folder that NUMBA_CACHE_DIR names, else beside the package.
+    """
+    from precede.cli import warmup as warming  # noqa: PLC0415
+    from precede.engine.compiling import cache_folder  # noqa: PLC0415
+
+    rows = []
+    with progress_bar("compiling", len(warming.STEPS)) as advance:
+        for name, seconds in warming.warm_up():
+            rows.append({"step": name, "seconds": round(seconds, 2)})
+            advance()
+    write_rows(rows, as_json=as_json)
+    say(f"compiled code is kept in {cache_folder()}")
 
 
 @app.command()

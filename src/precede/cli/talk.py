@@ -16,7 +16,7 @@ import typer
 
 __all__ = [
     "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
-    "say", "say_nothing", "shown", "write_json", "write_rows",
+    "progress_bar", "say", "say_nothing", "shown", "write_json", "write_rows",
 ]  # fmt: skip
 
 # 0 is success and 2 wrong usage, as click has it.
@@ -44,6 +44,24 @@ def say(text: str) -> None:
     """Tell something that is not data."""
     if not _talk["quiet"]:
         print(text, file=sys.stderr)
+
+
+@contextmanager
+def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
+    """Draw a bar on the screen, if somebody looks; gives the function that makes it a step longer.
+
+    >>> with progress_bar("counting", 3) as advance:
+    ...     advance()
+    """
+    if not on_screen():
+        yield lambda: None
+        return
+    from rich import progress  # noqa: PLC0415  (only for those who look at it)
+    from rich.console import Console  # noqa: PLC0415
+
+    with progress.Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=steps)
+        yield lambda: bar.advance(task)
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:

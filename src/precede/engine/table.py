@@ -17,7 +17,7 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histogram import Histograms
 from precede.engine.workers import Workers, is_small
@@ -473,14 +473,16 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     """
     even = weight.size == 1
     total = ordered.size if even else weight.sum()
-    distinct, i = 1, 1  # no more than max_bins + 1 are counted
+    i: Integer = 1
+    distinct = 1  # no more than max_bins + 1 are counted
     while i < ordered.size and distinct <= max_bins:
         distinct += ordered[i] != ordered[i - 1]
         i += 1
     cuts = np.empty(min(distinct, max_bins) - 1)
     count = 0
-    left, bins, here = total, max_bins, np.int64(0)
-    i = 0
+    left, bins = total, max_bins
+    here: Integer = np.int64(0)
+    i = np.int64(0)  # numba would compile what it calls for a plain 0 as well
     while i < ordered.size and count < cuts.size:
         if even and distinct > max_bins:
             end = _end_of_bin(ordered, i, left, bins, max_bins)
@@ -495,7 +497,8 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
             break
         full = even or distinct <= max_bins or here * bins >= left
         if not full:  # a heavy value next starts a bin of its own
-            ahead, j = np.int64(0), i
+            ahead: Integer = np.int64(0)
+            j = i
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
                 ahead += weight[j]
                 j += 1
@@ -525,19 +528,22 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     place = first
     while place < target:
         place = min(place + heavy, target)
-        start = _first_beyond(ordered, ordered[place], first, place, False)
+        start = _first_beyond(ordered, ordered[place], first, place, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:
             return start
-    return _first_beyond(ordered, ordered[target], target, ordered.size, True)
+    return _first_beyond(ordered, ordered[target], target, ordered.size, np.int64(1))
 
 
 @njit(cache=True, nogil=True)
-def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: bool) -> int:
-    """First place from `low` on with more than the value, or as much unless `equal`; or `high`."""
+def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: Integer) -> int:
+    """First place from `low` on with more than the value, or as much unless `equal`; or `high`.
+
+    `equal` is 0 or 1: for True and False numba would compile it twice.
+    """
     while low < high:
         middle = (low + high) // 2
-        if ordered[middle] < value or (equal and ordered[middle] == value):
+        if ordered[middle] < value or (equal != 0 and ordered[middle] == value):
             low = middle + 1
         else:
             high = middle

@@ -26,6 +26,8 @@ from typing import Any, ClassVar, TypeVar
 from numba import config
 from threadpoolctl import ThreadpoolController
 
+import precede.engine.compiling  # noqa: F401  (announces the first compilation)
+
 __all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "warn_caller"]
 
 Answer = TypeVar("Answer")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Flags, Floats, Integers, Signs
+from precede.engine.arrays import Flags, Floats, Integer, Integers, Signs
 
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
 
@@ -344,6 +344,17 @@ def _sorted_categories(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _in_order(
+    bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
+) -> Integers:
+    """Bins of the categories that occur, in the order of `_sorted_categories`."""
+    sorted_bins = np.empty((_sorted_categories(bins, units, smooth, order), 2), np.int64)
+    for i in range(sorted_bins.shape[0]):
+        sorted_bins[i, 0], sorted_bins[i, 1] = bins[order[i], 0], bins[order[i], 1]
+    return sorted_bins
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _left_categories(
     bins: Integers, cut: int, way: int, units: tuple[float, float, int], smooth: float
 ) -> Flags:
@@ -362,30 +373,41 @@ def _best_cut(
     alpha: float, bounds: tuple[float, float], sign: int, units: tuple[float, float, int],
     min_count: int, min_weight: float, work: Floats, counts: Integers, last: Integers,
 ) -> tuple[float, int, int]:  # fmt: skip
-    """Worth, cut and way of the first best cut of one feature; `best` if none is better."""
-    nothing = np.zeros(3)
+    """Worth, cut and way of the first best cut of one feature; `best` if none is better.
+
+    Missing values go right (scores in work[2]), then left (work[3]), if there are any.
+    """
     kept = _cumulate(bins, units, work[0], work[1], counts, last)
     pulls, weights, counts = work[0, :kept], work[1, :kept], counts[:kept]
-    left, right = work[2], work[3]
-    low, high = _range(weights, counts, parent, nothing, penalty, min_count, min_weight)
-    top = _scores(pulls[low:high], weights[low:high], parent, nothing, plain, penalty, alpha,
-                  bounds, sign, kept - 1 - low, right[low:high])  # fmt: skip
-    if missing[2] == 0:  # missing values go where more rows go
-        if top > best:
-            for i in range(low, high):
-                if right[i] == top:
-                    return top, last[i], 1 if 2.0 * counts[i] < parent[2] else 0
+    shift, ends = np.zeros(3), np.zeros((2, 2), np.int64)
+    top = -np.inf
+    for side in range(1 if missing[2] == 0 else 2):
+        if side == 1:
+            shift = missing
+        low, high = _range(weights, counts, parent, shift, penalty, min_count, min_weight)
+        found = _scores(pulls[low:high], weights[low:high], parent, shift, plain, penalty, alpha,
+                        bounds, sign, kept - 1 - low, work[2 + side, low:high])  # fmt: skip
+        top = found if found > top else top
+        ends[side, 0], ends[side, 1] = low, high
+    if not top > best:
         return best, -1, 0
-    begin, end = _range(weights, counts, parent, missing, penalty, min_count, min_weight)
-    top = max(top, _scores(pulls[begin:end], weights[begin:end], parent, missing, plain, penalty,
-                           alpha, bounds, sign, kept - 1 - begin, left[begin:end]))  # fmt: skip
-    if top > best:
-        for i in range(min(low, begin), max(high, end)):
-            if begin <= i < end and left[i] == top:
-                return top, last[i], 0
-            if low <= i < high and right[i] == top:
-                return top, last[i], 1
+    for i in range(kept):
+        if ends[1, 0] <= i < ends[1, 1] and work[3, i] == top:
+            return top, last[i], 0
+        if ends[0, 0] <= i < ends[0, 1] and work[2, i] == top:
+            if missing[2] == 0:  # missing values go where more rows go
+                return top, last[i], 1 if 2.0 * counts[i] < parent[2] else 0
+            return top, last[i], 1
     return best, -1, 0
+
+
+@njit(cache=True, nogil=True)
+def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
+    pull, weight_count = np.int64(0), np.int64(0)
+    for i in range(cut + 1):
+        pull += bins[i, 0]
+        weight_count += bins[i, 1]
+    return pull, weight_count
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -397,8 +419,9 @@ def _best_split(
 ) -> tuple[float, int, int, int, int, int]:  # fmt: skip
     """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
     penalty, alpha, smooth = penalties
-    parent, missing = np.empty(3), np.empty(3)
-    _read(np.array(sums), units, parent)
+    parent, missing, words = np.empty(3), np.empty(3), np.empty(2, np.int64)
+    words[0], words[1] = sums
+    _read(words, units, parent)
     own = parent[0] * parent[0] / (parent[1] + penalty)
     if not plain:
         value = _value(parent[0], parent[1] + penalty, alpha, bounds[0], bounds[1])
@@ -411,7 +434,7 @@ def _best_split(
             bins = histogram[start[j] : start[j] + n_bins[j]]
             more = penalty
             if categorical[j]:
-                bins = bins[order[: _sorted_categories(bins, units, smooth, order)]]
+                bins = _in_order(bins, units, smooth, order)
                 more = penalty + smooth
             _read(histogram[start[j] + n_bins[j]], units, missing)
             top, at, side = _best_cut(
@@ -424,9 +447,9 @@ def _best_split(
         return 0.0, -1, -1, 0, 0, 0
     bins = histogram[start[chosen] : start[chosen] + n_bins[chosen]]
     if categorical[chosen]:
-        bins = bins[order[: _sorted_categories(bins, units, smooth, order)]]
+        bins = _in_order(bins, units, smooth, order)
     here = histogram[start[chosen] + n_bins[chosen]]  # of missing values
-    pull, weight_count = bins[: cut + 1, 0].sum(), bins[: cut + 1, 1].sum()
+    pull, weight_count = _sums_up_to(bins, cut)
     if way == 0:
         pull, weight_count = pull + here[0], weight_count + here[1]
     if categorical[chosen] and way == 0:  # the others go left, and these right

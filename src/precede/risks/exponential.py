@@ -207,7 +207,7 @@ class SeparableRisk(BoundLossRisk):
         queries = self.arrangement.query_start.size - 1
         right, wrong = np.zeros(queries), np.zeros(queries)
         self.workers.run(
-            _masses_of_queries, queries, self.arrangement.query_start, words, parts.words,
+            _masses_of_queries, queries, self.arrangement.query_start, words, parts.words - words,
             parts.levels, right, wrong, small=self.small,
         )  # fmt: skip
         return right, wrong
@@ -451,7 +451,8 @@ def _levels_of_queries(
         bottom, top = query_start[query], query_start[query + 1]
         levels = top - bottom
         log_winner = np.empty(levels)
-        above = np.full(levels + 1, -np.inf)  # log of a summed over the levels above
+        above = np.empty(levels + 1)  # log of a summed over the levels above
+        above[levels] = -np.inf
         for j in range(levels - 1, -1, -1):
             level = bottom + j
             by_level[0, level] = _sum_of_level(words, level, 0)
@@ -552,7 +553,7 @@ def _split_of_pieces(
 
 @njit(cache=True, nogil=True)
 def _masses_of_queries(
-    begin: int, end: int, query_start: Integers, ones: Integers, words: Integers, levels: Floats,
+    begin: int, end: int, query_start: Integers, ones: Integers, zeros: Integers, levels: Floats,
     right: Floats, wrong: Floats,
 ) -> None:  # fmt: skip
     """Masses of the pairs (ranker 1 above 0) and (0 above 1) in every query.
@@ -560,7 +561,6 @@ def _masses_of_queries(
     The part where the ranker is 0 is the difference of integers: no digit is lost when
     almost everything is on one side.
     """
-    zeros = words - ones
     winner_mass, carry, fresh = levels[2], levels[4], levels[5]
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]

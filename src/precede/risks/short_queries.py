@@ -88,13 +88,21 @@ class EnumeratedRisk(BoundLossRisk):
 
     def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
         """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
-        places = self.arrangement
-        sums = np.zeros((len(self._runs), 2))
-        self.workers.run(
-            _pairs_of_runs, len(self._runs), self._runs, places.level_start, self._longest,
-            self._logistic, self._knot, scores, places.weight, places.outer, pull, bend, sums,
-            small=self._small,
-        )  # fmt: skip
+        places, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
+        known = (scores, places.weight, places.outer, pull, bend)
+        if self._logistic:
+            self.workers.run(
+                _narrow_runs, len(sums), self._runs, places.level_start, self._longest, *known,
+                sums, small=self._small,
+            )  # fmt: skip
+        left = np.flatnonzero(np.isnan(sums[:, 1]))  # all, or those too far apart
+        if left.size:
+            found = np.empty((left.size, 2))
+            self.workers.run(
+                _plain_runs, left.size, self._runs[left], places.level_start, self._longest,
+                self._logistic, self._knot, *known, found, small=self._small,
+            )  # fmt: skip
+            sums[left] = found
         return sums
 
     def _listed(self, scores: Floats, pull: Floats, bend: Floats) -> tuple[Floats, Floats]:
@@ -135,43 +143,71 @@ def _divide(low: int, high: int, mass: float, pull: Floats, bend: Floats) -> Non
 
 
 @njit(cache=True, nogil=True)
-def _pairs_of_runs(
-    low: int, high: int, runs: Integers, level_start: Integers, longest: int, logistic: bool,
-    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, bend: Floats,
-    sums: Floats,
+def _narrow_runs(
+    low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
+    weight: Floats, outer: Floats, pull: Floats, bend: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value and mass of every run of levels into `sums`; pull and curvature of its places."""
+    """Logistic value and mass of every run of levels into `sums`; pull and curvature of its places.
+
+    Runs whose scores are too far apart for plain exponentials are left alone.
+    """
     at = np.empty(longest)
     # What a loser gathers from its winners: slope, curvature and loss.
     gathered = np.empty((3, longest))
-    terms = np.empty((2, longest))
     for run in range(low, high):
         bottom, top = runs[run, 0], runs[run, 1]
         first, last = level_start[bottom], level_start[top]
         size = last - first
-        here, share = scores[first:last], outer[first:last]
-        wide = here.max() - here.min()
-        middle = 0.5 * (here.max() + here.min())
-        narrow = logistic and wide < 80.0
+        share = outer[first:last]
+        least, most = scores[first], scores[first]
+        for place in range(first, last):
+            least, most = min(least, scores[place]), max(most, scores[place])
+        wide, middle = most - least, 0.5 * (most + least)
+        if not wide < 80.0:
+            continue
         for k in range(size):
-            at[k] = np.exp(here[k] - middle) if narrow else here[k]
+            at[k] = np.exp(scores[first + k] - middle)
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
-            gathered[2, k] = 1.0 if narrow else 0.0
-        if narrow:
-            value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered,
-                                  pull, bend)  # fmt: skip
-        else:
-            value = _plain_query(at, logistic, knot, level_start, bottom, top, weight, share,
-                                 gathered, terms, pull, bend)  # fmt: skip
-        mass = 0.0
-        for k in range(size):
-            mass += share[k] * gathered[0, k]
-            pull[first + k] -= share[k] * gathered[0, k]
-            bend[first + k] += share[k] * gathered[1, k]
-        if narrow and value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
+            gathered[2, k] = 1.0
+        value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull,
+                              bend)  # fmt: skip
+        sums[run, 1] = _settle(share, gathered, pull[first:last], bend[first:last])
+        if value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
             value = _small_losses(at, level_start, bottom, top, weight, share)
-        sums[run, 0], sums[run, 1] = value, mass
+        sums[run, 0] = value
+
+
+@njit(cache=True, nogil=True)
+def _plain_runs(
+    low: int, high: int, runs: Integers, level_start: Integers, longest: int, logistic: bool,
+    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, bend: Floats,
+    sums: Floats,
+) -> None:  # fmt: skip
+    """The same of hinges, or of logistic losses at any distance."""
+    gathered, terms = np.empty((3, longest)), np.empty((2, longest))
+    for run in range(low, high):
+        bottom, top = runs[run, 0], runs[run, 1]
+        first, last = level_start[bottom], level_start[top]
+        here, share = scores[first:last], outer[first:last]
+        for k in range(last - first):
+            gathered[0, k] = 0.0
+            gathered[1, k] = 0.0
+            gathered[2, k] = 0.0
+        sums[run, 0] = _plain_query(here, logistic, knot, level_start, bottom, top, weight, share,
+                                    gathered, terms, pull, bend)  # fmt: skip
+        sums[run, 1] = _settle(share, gathered, pull[first:last], bend[first:last])
+
+
+@njit(cache=True, nogil=True)
+def _settle(share: Floats, gathered: Floats, pull: Floats, bend: Floats) -> float:
+    """Give the losers of a run what they gathered; returns the mass."""
+    mass = 0.0
+    for k in range(share.size):
+        mass += share[k] * gathered[0, k]
+        pull[k] -= share[k] * gathered[0, k]
+        bend[k] += share[k] * gathered[1, k]
+    return mass
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,213 @@
+"""What a new user waits for: installation, import, help and the first call of everything.
+
+    python benchmarks/experiments/first_hour.py                # on a quiet machine
+    python benchmarks/experiments/first_hour.py --no-install   # without a package index
+
+Every library makes its calls in a process of its own, one after the other on the same rows: first
+with no compiled code on disk (cold), then again in a new process (warm). Seconds are those of the
+clock, with those of the processor in brackets: on a busy machine the latter are the ones to
+compare. Installations go into environments of their own, twice, so that the second finds
+everything in pip's cache; megabytes are what it adds to an empty environment. Libraries that are
+not installed here, or cannot be, are said to be absent. Writes `results/first_hour.md`.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from measure import ROOT, about, in_a_process, write_page
+
+# What pip is given, and what is imported.
+PACKAGES = {
+    "precede": (str(ROOT), "precede"),
+    "LightGBM": ("lightgbm[scikit-learn]", "lightgbm"),
+    "XGBoost": ("xgboost-cpu", "xgboost"),
+    "CatBoost": ("catboost", "catboost"),
+    "interpret": ("interpret-core", "interpret.glassbox"),
+}
+# The targets of the first minute, in seconds of a processor that has nothing else to do.
+TARGETS = {"RankBoost fit": 4.0, "BoostedRanker fit": 3.0, "evaluate": 2.0}
+TOGETHER = ("RankBoost fit", "score", "evaluate", "report")
+MOST_TOGETHER, MOST_IMPORT = 8.0, 0.7
+
+ROWS = """
+import json, time, warnings
+warnings.simplefilter("ignore")
+found = {}
+def step(name, call):
+    clock, processor = time.perf_counter(), time.process_time()
+    answer = call()
+    found[name] = [time.perf_counter() - clock, time.process_time() - processor]
+    return answer
+"""
+DATA = """
+import numpy as np
+generator = np.random.default_rng(0)
+X, qid = generator.normal(size=(2400, 8)), np.repeat(np.arange(60), 40)
+y = np.digitize(X[:, 0] + X[:, 1] + generator.normal(size=2400), [0.5, 1.5, 2.5])
+sizes = np.full(60, 40)
+"""
+CALLS = {
+    "precede": """
+import precede
+stumps = step("RankBoost fit", lambda: precede.RankBoost(n_estimators=20).fit(X, y, qid=qid))
+step("score", lambda: stumps.score(X, y, qid))
+step("evaluate", lambda: precede.evaluate(y, stumps.predict(X), qid))
+step("report", lambda: precede.Report(stumps, X, y, qid=qid))
+trees = step("BoostedRanker fit", lambda: precede.BoostedRanker(n_estimators=20).fit(X, y, qid=qid))
+step("predict", lambda: trees.predict(X))
+""",
+    "LightGBM": """
+import lightgbm
+model = lightgbm.LGBMRanker(n_estimators=20, verbose=-1)
+step("fit", lambda: model.fit(X, y, group=sizes))
+step("predict", lambda: model.predict(X))
+""",
+    "XGBoost": """
+import xgboost
+model = xgboost.XGBRanker(n_estimators=20)
+step("fit", lambda: model.fit(X, y, qid=qid))
+step("predict", lambda: model.predict(X))
+""",
+    "CatBoost": """
+import catboost
+model = catboost.CatBoostRanker(n_estimators=20, verbose=False, allow_writing_files=False)
+step("fit", lambda: model.fit(X, y, group_id=qid))
+step("predict", lambda: model.predict(X))
+""",
+    "interpret": """
+from interpret.glassbox import ExplainableBoostingRegressor
+model = ExplainableBoostingRegressor(max_rounds=20)
+step("fit (no ranker: a regression)", lambda: model.fit(X, y))
+step("predict", lambda: model.predict(X))
+""",
+}
+LOADS = {"precede": "import precede; precede.RankBoost"}
+
+
+def seconds_of_calls(name, cache):
+    """Seconds of the import, then of every call, in a new process."""
+    load = LOADS.get(name, f"import {PACKAGES[name][1]}")
+    code = f"{ROWS}step('import', lambda: exec({load!r}))\n{DATA}{CALLS[name]}"
+    told = in_a_process(
+        f"{code}\nprint(json.dumps(found))", NUMBA_CACHE_DIR=str(cache), OMP_NUM_THREADS="2"
+    )
+    return json.loads(told.splitlines()[-1])
+
+
+def seconds_of_help():
+    begin = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "precede.cli", "--help"], check=True, capture_output=True
+    )
+    assert done.stdout
+    return time.perf_counter() - begin
+
+
+def call(name):
+    """Cold and warm seconds of every call, or None where the library is absent."""
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            cold = seconds_of_calls(name, cache)
+        except RuntimeError as error:
+            if "ModuleNotFoundError" in str(error):
+                return None
+            raise
+        warm = seconds_of_calls(name, cache)
+    return {step: (cold[step], warm[step]) for step in cold}
+
+
+def install(name):
+    """Seconds and megabytes of the second of two installations; None if it fails."""
+    for _ in range(2):
+        with tempfile.TemporaryDirectory() as folder:
+            venv.create(folder, with_pip=True)
+            before = megabytes(folder)
+            begin = time.perf_counter()
+            done = subprocess.run(
+                [f"{folder}/bin/python", "-m", "pip", "install", "--quiet",
+                 "--disable-pip-version-check", PACKAGES[name][0]],
+                check=False, capture_output=True,
+                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+            )  # fmt: skip
+            if done.returncode:
+                return None
+            found = time.perf_counter() - begin, megabytes(folder) - before
+    return found
+
+
+def megabytes(folder):
+    files = [path for path in Path(folder).rglob("*") if path.is_file() and not path.is_symlink()]
+    return sum(path.stat().st_size for path in files) / 1e6
+
+
+def table_of_installations(found):
+    lines = ["| library | seconds | MB |", "|---|---|---|"]
+    for name, told in found.items():
+        row = "absent | |" if told is None else f"{told[0]:.0f} | {told[1]:.0f} |"
+        lines.append(f"| {name} | {row}")
+    return "\n".join(lines)
+
+
+def table_of_calls(found):
+    lines = ["| library | call | cold | warm |", "|---|---|---|---|"]
+    for name, steps in found.items():
+        if steps is None:
+            lines.append(f"| {name} | absent | | |")
+            continue
+        for step, times in steps.items():
+            told = " | ".join(f"{clock:.2f} ({processor:.2f})" for clock, processor in times)
+            lines.append(f"| {name} | {step} | {told} |")
+    return "\n".join(lines)
+
+
+def verdicts(steps):
+    """What was wanted of ours, and what was found, in seconds of the processor."""
+    cold = {step: times[0][1] for step, times in steps.items()}
+    wanted = [(f"first {step}", cold[step], most) for step, most in TARGETS.items()]
+    wanted.append((", ".join(TOGETHER) + " together", sum(map(cold.get, TOGETHER)), MOST_TOGETHER))
+    wanted.append(("import, warm", steps["import"][1][1], MOST_IMPORT))
+    lines = ["| of precede | wanted | processor seconds | |", "|---|---|---|---|"]
+    for what, seconds, most in wanted:
+        met = "met" if seconds <= most else "**missed**"
+        lines.append(f"| {what} | ≤ {most:g} | {seconds:.2f} | {met} |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--no-install", action="store_true")
+    arguments = parser.parse_args()
+    facts = about(threads=2)
+    found = {name: call(name) for name in PACKAGES}
+    shown = ", ".join(f"{name} {value}" for name, value in facts.items())
+    parts = [
+        "# The first hour",
+        "Seconds of the clock, with those of the processor in brackets, of the first call of "
+        "everything: *cold* with no compiled code on disk, *warm* in a new process that finds it. "
+        "2,400 rows, 8 features, 60 queries, 20 rounds.",
+        table_of_calls(found),
+        verdicts(found["precede"]),
+        f"`precede --help`: {seconds_of_help():.2f} s.",
+        "## Installation",
+    ]
+    if arguments.no_install:
+        parts.append("Not measured in this run (`--no-install`).")
+    else:
+        parts += [
+            "Into an empty environment, from pip's cache.",
+            table_of_installations({name: install(name) for name in PACKAGES}),
+        ]
+    write_page(__file__, "first_hour.md", "\n\n".join([*parts, f"*{shown}*"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Tell users in a terminal or a notebook that the first call waits for the compiler.
+
+Kernels are compiled when they are first called, and kept on disk: in the folder that the
+environment variable ``NUMBA_CACHE_DIR`` names, else in ``__pycache__`` beside the source, else
+(where that cannot be written) in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from numba import config
+from numba.core import event
+
+__all__ = ["QUIET", "announce_compiling", "cache_folder"]
+
+QUIET = "PRECEDE_QUIET"  # the environment variable that turns the line off
+
+
+class _Announcement(event.Listener):
+    """Says it once in a process. What is loaded from the cache is no event."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        """Say so if this is a kernel of ours, the first one, and somebody is looking."""
+        if self.said or not event.data["dispatcher"].__module__.startswith("precede."):
+            return
+        self.said = True
+        if _is_watched():
+            print(
+                "precede: compiling for this machine, once; this takes some seconds "
+                "(`precede warmup` compiles everything)",
+                file=sys.stderr,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """There is nothing to say."""
+
+
+_announcement = _Announcement()
+
+
+def announce_compiling(wanted: bool = True) -> None:
+    """Have the first compilation of this process announced, or say that it need not be.
+
+    >>> announce_compiling(False)
+    """
+    _announcement.said = not wanted
+
+
+def _is_watched() -> bool:
+    """Whether somebody looks: a terminal or a notebook, no worker process, no test."""
+    if os.environ.get(QUIET) or "PYTEST_CURRENT_TEST" in os.environ:
+        return False
+    if multiprocessing.current_process().name != "MainProcess":
+        return False
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def cache_folder() -> Path:
+    """Folder below which compiled kernels are kept.
+
+    >>> cache_folder().is_absolute()
+    True
+    """
+    package = Path(__file__).resolve().parents[1]
+    named = config.CACHE_DIR  # type: ignore[attr-defined]
+    if named:
+        return Path(named).resolve()
+    return package if os.access(package, os.W_OK) else Path("~/.cache/numba").expanduser()
+
+
+event.register("numba:compile", _announcement)

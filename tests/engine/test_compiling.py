@@ -1,0 +1,77 @@
+"""The line that tells why the first call takes long, and where compiled code is kept."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from precede.engine import compiling
+
+COUNT = (
+    "import numpy as np\n"
+    "from precede.engine.exact import exact_sum\n"
+    "exact_sum(np.ones(3))\n"
+    "exact_sum(np.ones(3, np.float32).astype(float))\n"
+)
+IN_A_POOL = f"""
+import multiprocessing
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(exec, ({COUNT!r},))
+"""
+
+
+def in_terminal(arguments, cache, **more):
+    """What a process says on a terminal."""
+    ours, theirs = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    environment |= {"NUMBA_CACHE_DIR": str(cache), **more}
+    done = subprocess.run(
+        [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=theirs, env=environment,
+        check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    told = b""
+    try:
+        while part := os.read(ours, 4096):
+            told += part
+    except OSError:  # the other end is closed, and all is read
+        pass
+    os.close(ours)
+    assert done.returncode == 0, told
+    return told.decode()
+
+
+def test_a_terminal_is_told_once_and_only_while_the_cache_is_cold(tmp_path):
+    assert in_terminal(["-c", COUNT], tmp_path).count("compiling for this machine") == 1
+    assert in_terminal(["-c", COUNT], tmp_path) == ""
+
+
+def test_the_line_can_be_turned_off_and_pipes_get_none(tmp_path):
+    assert in_terminal(["-c", COUNT], tmp_path / "a", PRECEDE_QUIET="1") == ""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "b")}
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stderr == ""
+
+
+def test_worker_processes_say_nothing(tmp_path):
+    script = tmp_path / "work.py"
+    script.write_text(IN_A_POOL)
+    assert in_terminal([str(script)], tmp_path / "cache") == ""
+    assert any((tmp_path / "cache").rglob("*.nbc"))
+
+
+def test_kernels_of_others_are_not_announced(tmp_path):
+    theirs = "import precede.engine.workers, numba\nnumba.njit(lambda x: x + 1)(1)\n"
+    assert in_terminal(["-c", theirs], tmp_path) == ""
+
+
+def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
+    package = Path(compiling.__file__).parents[1]
+    monkeypatch.setattr(compiling.config, "CACHE_DIR", str(tmp_path))
+    assert compiling.cache_folder() == tmp_path
+    monkeypatch.setattr(compiling.config, "CACHE_DIR", "")
+    assert compiling.cache_folder() in (package, Path("~/.cache/numba").expanduser())

@@ -23,7 +23,7 @@ def test_explanations_add_up(folder):
     (pair,) = objects(run(*words, "--pair", first, last, "--json")[0])
     assert pair["difference"] == pytest.approx(told[0]["score"] - told[-1]["score"])
     out, talk = run(*words, "--pair", first, last)
-    assert talk.startswith(f"{first} stands above {last}: ")
+    assert talk.startswith(f"{first} ranks above {last}: ")
     terms = rows(out)
     assert list(terms[0]) == ["feature", f"in {first}", f"in {last}", "contribution"]
     total = sum(float(row["contribution"]) for row in terms)

@@ -89,6 +89,7 @@ class AdaBoostRanker(BaseRanker):
     """
 
     resumes_from = ("log_risk", "f_skew")
+    takes_init_score = False
 
     def __init__(
         self,

@@ -173,6 +173,7 @@ class ConvexRisk(BaseRanker):
         self.cost = cost
 
     _resumable = False  # a round changes weights that are there
+    takes_init_score = False
 
     def _boost(self, task: Task) -> Result:
         radii = self._path()
@@ -188,6 +189,12 @@ class ConvexRisk(BaseRanker):
         self.gap_ = method.gap
         self._tell(result, task.training.workers)
         return result
+
+    def _after(self, rounds: int) -> Ensemble:
+        raise ValueError(
+            f"num_iteration={rounds}: a round of ConvexRisk changes the weights of earlier ones, "
+            "so the model has no first rounds; leave num_iteration out"
+        )
 
     def _descend(self, method: _ConditionalGradient, task: Task, radii: list[float]) -> Result:
         """Follow the radii, each from the solution for the one before; the last is in sight."""

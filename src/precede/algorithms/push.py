@@ -129,7 +129,7 @@ class PushRanker(BaseRanker):
         constant, because all slopes change by the same factor.
     scope : {"query", "global"}
         With queries, push to the top inside every query, or to the top of one list of all
-        rows, in which a row stands above any row of a lower grade, of whichever query.
+        rows, in which a row ranks above any row of a lower grade, of whichever query.
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
@@ -257,6 +257,8 @@ class PushRanker(BaseRanker):
         if not isinstance(self.price, str) or self.price != "cv":
             self.price_, self.price_search_ = self.price, None
         elif not going_on:  # a model that is continued keeps its price
+            if task.training.init_score is not None:
+                raise ValueError("price='cv' takes no init_score; give a number as price")
             judgments = self.judgments_to_learn(task.judgments)
             self.price_search_ = self._search_prices(task.X, judgments)
             self.price_ = self.price_search_.best

@@ -120,6 +120,7 @@ class SmoothMargin(BaseRanker):
     """
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
+    takes_init_score = False  # the margin is that of the rankers alone
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ class CoordinateDescent(Method):
             self.search = self.search.rising()
             _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
-        self.scores = np.zeros(training.table.n_places)
+        self.scores = self._start()
         self._warned = False
         self._moving = False  # whether a round has been begun to be added to the scores
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
@@ -109,11 +109,16 @@ class CoordinateDescent(Method):
         """Leave out a ranker whose round was not finished."""
         if self._moving or len(self.ensemble) > len(history):
             self.ensemble = self.ensemble.first(len(history))
-            self.scores = np.zeros(self.scores.size)
+            self.scores = self._start()
             for ranker, weight in zip(*_parts(self.ensemble), strict=True):
                 self._move(ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)
+
+    def _start(self) -> Floats:
+        """Scores before the first round."""
+        given = self.training.init_score
+        return np.zeros(self.training.table.n_places) if given is None else given.copy()
 
     def check_history(self, history: History) -> None:
         """Refuse a history that is not the one of these data."""

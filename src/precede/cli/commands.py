@@ -207,7 +207,7 @@ def predict(
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Score every row of DATA; inside a query the higher stands first."""
+    """Score every row of DATA; inside a query the higher ranks first."""
     from precede.cli import predicting  # noqa: PLC0415
 
     wanted = "json" if as_json else style
@@ -298,7 +298,7 @@ def explain(
     ] = None,
     pair: Annotated[
         tuple[str, str] | None,
-        typer.Option("--pair", help="Two documents: why the first stands above the second."),
+        typer.Option("--pair", help="Two documents: why the first ranks above the second."),
     ] = None,
     shape: Annotated[
         str | None, typer.Option("--shape", metavar="NAME", help="What one feature adds.")
@@ -391,11 +391,9 @@ def export(
     from precede import export as write  # noqa: PLC0415
     from precede import load  # noqa: PLC0415
     from precede.cli import fitting  # noqa: PLC0415
+    from precede.exports.write import format_of  # noqa: PLC0415
 
-    known = {".onnx": "onnx", ".py": "python", ".c": "c"}.get(Path(output).suffix)
-    chosen = style or known
-    if chosen is None:
-        raise ValueError(f"{output} does not say its format; say --to onnx, for example")
+    chosen = style or format_of(output)
     write(load(model), output, chosen, **fitting.settings(settings))
     if output != "-":
         say(f"written to {output}")

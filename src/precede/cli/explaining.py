@@ -48,17 +48,17 @@ def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
 
 
 def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
-    """Why one document stands above another of the same data."""
+    """Why one document ranks above another of the same data."""
     _check(model)
     X = features_for(model, data)
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
 
 def in_words(told: PairExplanation, upper: str, lower: str) -> str:
-    """Which of two documents stands above the other, and by how much."""
-    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "beside"
+    """Which of two documents ranks above the other, and by how much."""
+    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "level with"
     scores = f"{told.scores[0]:.4g} against {told.scores[1]:.4g}"
-    return f"{upper} stands {side} {lower}: {scores}, a difference of {told.difference:.4g}"
+    return f"{upper} ranks {side} {lower}: {scores}, a difference of {told.difference:.4g}"
 
 
 def terms(told: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:

@@ -193,6 +193,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         Why boosting ended.
     has_queries_ : bool
         Whether the model was fitted on several queries, so that `score` warns without any.
+    data_columns_ : dict
+        Columns that held label, qid, docid and weight, where ``precede fit`` was told their names.
 
     Examples
     --------
@@ -233,6 +235,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     drawn_shares: tuple[str, ...] = ("max_features",)
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     has_queries_: bool = False  # also of models saved before this was kept
+    data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
@@ -669,6 +672,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
             **({"queries": True} if self.has_queries_ else {}),
+            **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
             **_parameters(self.get_params(deep=False)),
             "classes": classes,
             "intercept": self.intercept_,
@@ -693,6 +697,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if "categories" in fields:
             self.categories_ = check_categories(fields["categories"], names)
         self.has_queries_ = fields.get("queries", False) is True
+        if "data_columns" in fields:
+            columns = _part(fields, "data_columns", dict)
+            if not all(isinstance(name, str) for name in columns.values()):
+                raise ValueError("the data columns of the model are not all text")
+            self.data_columns_ = columns
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)

@@ -124,11 +124,18 @@ def test_the_loop_ends_where_no_ranker_improves_the_risk():
 
 
 def test_a_smoothed_step_is_warned_of_once_and_recorded():
-    with pytest.warns(SmoothedStepWarning, match="half a pair.*said once") as caught:
-        model = RankBoost(n_estimators=6).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    remedy = r"half a pair.*learning_rate below 0.5.*warned once"
+    with pytest.warns(SmoothedStepWarning, match=remedy) as caught:
+        model = RankBoost(n_estimators=6, learning_rate=1.0).fit(NOISY, [0, 1, 0, 1, 0, 1])
     assert len(caught) == 1
     assert model.history_["smoothed"][0]
     assert caught[0].filename == __file__
+
+
+def test_a_shrunk_smoothed_step_is_recorded_without_a_warning():
+    """Warnings are errors in this suite."""
+    model = RankBoost(n_estimators=6, learning_rate=0.1).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    assert model.history_["smoothed"].any()
 
 
 # -- callbacks -------------------------------------------------------------------------------

@@ -32,6 +32,10 @@ NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 
 
+# From this learning rate on a step that should be infinite is worth a warning.
+FULL_STEP = 0.5
+
+
 @dataclass(frozen=True)
 class Plan:
     """An algorithm: what to minimise, with which rankers, chosen how, by which step.
@@ -200,12 +204,17 @@ class CoordinateDescent(Method):
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _warn(self, step: Step, found: Found) -> None:
-        if step.smoothed and self.plan.step.warns and not self._warned:
+        """Warn of a full step that would be infinite; shrunk ones do no harm and are recorded."""
+        if self.plan.learning_rate < FULL_STEP or self._warned:
+            return
+        if step.smoothed and self.plan.step.warns:
             self._warned = True
             self.training.workers.warn(
                 f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
-                "infinite; it was made finite by half a pair on each side (said once; see "
-                "history_['smoothed'])",
+                "infinite; it was made finite by adding half a pair on each side, and is still "
+                "large. Use a learning_rate below 0.5, such as 0.1, or step='bound' where the "
+                "estimator has it, and check whether the feature gives the answer away (warned "
+                "once; history_['smoothed'] marks all such rounds)",
                 SmoothedStepWarning,
             )
 

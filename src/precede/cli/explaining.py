@@ -30,12 +30,14 @@ def of_query(data: Data, query: str | None) -> Data:
     return data[rows]
 
 
-def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
-    """The documents of a query, best first, each with what contributes most to its score."""
+def documents(
+    model: BaseRanker, data: Data, top: int, most: int | None = None
+) -> list[dict[str, Any]]:
+    """The first `most` documents, best first, each with what contributes most to its score."""
     _check(model)
     told = model.explain(features_for(model, data))
     rows = []
-    for rank, row in enumerate(np.argsort(-told.scores, kind="stable").tolist()):
+    for rank, row in enumerate(np.argsort(-told.scores, kind="stable")[:most].tolist()):
         each = told.contributions[row]
         order = np.argsort(-np.abs(each), kind="stable")[:top]
         found = {"rank": rank + 1, "document": name_of_row(data, row)}
@@ -84,7 +86,7 @@ def _row_of(data: Data, name: str) -> int:
     if data.docid is not None:
         found: Integers = np.flatnonzero(data.docid == name)
         if found.size > 1:
-            raise ValueError(f"document {name!r} is there {found.size} times; name its query")
+            raise ValueError(f"document {name!r} occurs {found.size} times; give its query")
         if found.size == 1:
             return int(found[0])
     if not name.isdecimal() or int(name) >= len(data):

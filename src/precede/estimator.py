@@ -53,12 +53,13 @@ from precede.judgments import (
     Judgments,
     check_column,
     column_numbers,
+    columns_in_order,
     judgments_to_fit,
     one_graded_list,
     warn_of_lost_queries,
 )
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import family, family_name
+from precede.rankers.base import Family, family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "whole_or_not_at_all"]
@@ -217,6 +218,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     # Parameters that the base reads. A subclass assigns those that it has in __init__; for
     # the others these values stand.
+    rankers: Any = "stumps"
+    monotone_constraints: Any = None
     n_estimators: int = 100
     learning_rate: float = 1.0
     balance: str = "pairs"
@@ -624,8 +627,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         >>> import matplotlib
         >>> matplotlib.use("agg")
         >>> from precede import RankBoost
-        >>> X = [[0.0, 0], [1, 1], [2, 5], [3, 1]]
-        >>> len(RankBoost(step="bound", n_estimators=5).fit(X, [0, 1, 1, 0]).plot_shapes(X).axes)
+        >>> from precede.datasets import two_normals
+        >>> sample = two_normals(100, features=3, random_state=0)
+        >>> model = RankBoost(step="bound", n_estimators=50).fit(sample.X, sample.y)
+        >>> len(model.plot_shapes(sample.X, top=2).axes)
         2
         """
         from precede import plots  # noqa: PLC0415  (only for those who draw)
@@ -751,7 +756,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             )
         if not reset and table.n_features != self.n_features_in_:
             raise ValueError(
-                f"{table} goes on from a model of {self.n_features_in_} features; fit anew"
+                f"{table} goes on from a model of {self.n_features_in_} features; fit again"
             )
         self.n_features_in_ = table.n_features
         if table.feature_names is not None:
@@ -814,6 +819,22 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     "for this library: use early_stopping_rounds to stop early, verbose=1 to see "
                     "progress, evals_result_ for what was recorded, or a function of a Progress"
                 )
+
+    def rankers_to_search(self) -> Family:
+        """Return the family of `rankers`, under `monotone_constraints` where they are given."""
+        chosen = family(self.rankers)
+        given = self.monotone_constraints
+        if given is None:
+            return chosen
+        if isinstance(given, Mapping):
+            names = getattr(self, "feature_names_in_", None)
+            columns = columns_in_order([*given], names, self.n_features_in_, "monotone_constraints")
+            if len(set(columns)) < len(columns):
+                raise ValueError(
+                    f"monotone_constraints={given!r} gives a column twice; give it once"
+                )
+            given = dict(zip(columns, given.values(), strict=True))
+        return chosen.with_directions(given)
 
     def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
         """Return a function that says which features a round may use: all, or a random share."""

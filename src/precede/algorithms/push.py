@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from precede.estimator import BaseRanker, Task
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
-from precede.rankers.base import Family, family
+from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
@@ -140,7 +140,8 @@ class PushRanker(BaseRanker):
         What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
         there are only listed pairs.
-    n_estimators, learning_rate, balance, max_bins, max_features, early_stopping_rounds,
+    monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
+early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, verbose
         As for `RankBoost`.
 
@@ -201,6 +202,7 @@ class PushRanker(BaseRanker):
         loss: str | PairLoss = "exponential",
         rankers: str | Family = "stumps",
         scope: str = "query",
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
         cv: int = 5,
         cv_metric: Any = None,
@@ -221,6 +223,7 @@ class PushRanker(BaseRanker):
         self.loss = loss
         self.rankers = rankers
         self.scope = scope
+        self.monotone_constraints = monotone_constraints
         self.prices = prices
         self.cv = cv
         self.cv_metric = cv_metric
@@ -241,7 +244,7 @@ class PushRanker(BaseRanker):
         """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk(self.loss, self.price_, balance=self.balance),
-            rankers=family(self.rankers),
+            rankers=self.rankers_to_search(),
             step=ExactStep(),
             stop=stop,
             learning_rate=self.learning_rate,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precede.boosting.coordinate_descent import Plan
@@ -10,7 +10,7 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
-from precede.rankers.base import Family, family
+from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["RankBoost"]
@@ -48,6 +48,9 @@ class RankBoost(BaseRanker):
         set of rankers is then not closed under complements unless it contains them. With stumps
         or features the score never falls when a feature grows. Such steps may stop short of the
         least risk, even of the least over non-negative weights (Connamacher et al., lemma 3).
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
+        name. Missing values have no direction.
     n_estimators : int
         Number of rounds.
     learning_rate : float in (0, 1]
@@ -108,6 +111,7 @@ class RankBoost(BaseRanker):
         step: str = "exact",
         rankers: str | Family = "stumps",
         nonnegative: bool = False,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         balance: str = "pairs",
@@ -125,6 +129,7 @@ class RankBoost(BaseRanker):
         self.step = step
         self.rankers = rankers
         self.nonnegative = nonnegative
+        self.monotone_constraints = monotone_constraints
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
@@ -146,7 +151,7 @@ class RankBoost(BaseRanker):
             raise ValueError(f"step={self.step!r} is unknown; use 'exact' or 'bound'")
         return Plan(
             risk=PairRisk("exponential", "linear", balance=self.balance),
-            rankers=family(self.rankers),
+            rankers=self.rankers_to_search(),
             step=_STEPS[self.step](),
             stop=stop,
             select=self.select,

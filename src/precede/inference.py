@@ -1,4 +1,4 @@
-"""Standard errors, intervals and tests for rankings, without listing a pair.
+"""Standard errors, intervals and tests for rankings, without enumerating pairs.
 
 The errors of one item against all others are a count, and all n counts come from one sort and a
 Fenwick tree, O(n log n). Every estimate is a ratio Σa / Σb over independent units (items, or

@@ -117,7 +117,7 @@ class ConvexRisk(BaseRanker):
 
     Notes
     -----
-    A round costs one search, O(n) for the pull, O(n) for each feature in the model, and a
+    A round costs one search, O(n) for the gradient, O(n) for each feature in the model, and a
     line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
     by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
     problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``.

@@ -59,7 +59,8 @@ class MultilabelBoost(BaseRanker):
     method : {"MR", "MH"}
     across : bool
         For MR: compare the labels that items have with the labels that *any* item lacks, as
-        RS09 write the objective in section 5.1, instead of inside each item. With it MH and MR
+        Rudin & Schapire (2009) write
+        the objective in section 5.1, instead of inside each item. With it MH and MR
         are related as AdaBoost and RankBoost are: both minimise the loss of the other.
     balance : {"items", "pairs"}
         For MR inside items: whether every item weighs the same, as in Schapire & Singer, or
@@ -73,7 +74,7 @@ class MultilabelBoost(BaseRanker):
         Names of the labels: columns of a data frame, classes, or numbers.
     intercept_ : float
         `classify` gives the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
-        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (RS09 corollary 13). MR
+        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13). MR
         inside items learns nothing about how items compare, so it classifies less well.
     history_ : History
 

@@ -408,7 +408,7 @@ class _Descent(Method):
         if was != now:
             raise ValueError(
                 f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
-                f"here and was {np.exp(was):.6g}; go on with the same data, or fit anew"
+                f"here and was {np.exp(was):.6g}; go on with the same data, or fit again"
             )
 
     # -- rounds ----------------------------------------------------------------------------

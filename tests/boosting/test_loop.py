@@ -149,7 +149,7 @@ def test_callbacks_see_every_round_and_may_stop():
         return progress.round == 3
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    model = RankBoost(n_estimators=10, callbacks=[watch]).fit(X, y)
+    model = RankBoost(n_estimators=10, callbacks=[watch], learning_rate=1.0).fit(X, y)
     assert seen == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
     assert model.stop_reason_ == "a callback said so"
     assert len(model.ensemble_) == 3
@@ -157,14 +157,18 @@ def test_callbacks_see_every_round_and_may_stop():
 
 def test_a_callback_that_returns_something_else_does_not_stop():
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    model = RankBoost(n_estimators=5, callbacks=[lambda progress: "fine"]).fit(X, y)
+    model = RankBoost(n_estimators=5, callbacks=[lambda progress: "fine"], learning_rate=1.0).fit(
+        X, y
+    )
     assert len(model.ensemble_) == 5
 
 
 def test_the_last_round_is_shown_to_the_callbacks_too():
     seen = []
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    RankBoost(n_estimators=4, callbacks=[lambda p: seen.append(p.round)]).fit(X, y)
+    RankBoost(n_estimators=4, callbacks=[lambda p: seen.append(p.round)], learning_rate=1.0).fit(
+        X, y
+    )
     assert seen == [1, 2, 3, 4]
 
 
@@ -175,8 +179,8 @@ def test_ctrl_c_keeps_the_rounds_done_so_far():
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
     with pytest.warns(UserWarning, match="interrupted: the model has the 4 rounds"):
-        model = RankBoost(n_estimators=10, callbacks=[interrupt]).fit(X, y)
-    shorter = RankBoost(n_estimators=4).fit(X, y)
+        model = RankBoost(n_estimators=10, callbacks=[interrupt], learning_rate=1.0).fit(X, y)
+    shorter = RankBoost(n_estimators=4, learning_rate=1.0).fit(X, y)
     assert model.stop_reason_ == "interrupted"
     assert model.ensemble_.rankers == shorter.ensemble_.rankers
     assert model.ensemble_.weights == shorter.ensemble_.weights
@@ -198,5 +202,5 @@ def test_ctrl_c_in_the_middle_of_a_round_keeps_whole_rounds(monkeypatch):
 
     monkeypatch.setattr(SeparableRisk, "state", state)
     with pytest.warns(UserWarning, match="interrupted"):
-        model = RankBoost(n_estimators=10).fit(X, y)
+        model = RankBoost(n_estimators=10, learning_rate=1.0).fit(X, y)
     assert len(model.ensemble_) == len(model.history_) == 2

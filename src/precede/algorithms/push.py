@@ -112,8 +112,9 @@ class PriceSearch:
 class PushRanker(BaseRanker):
     """Ranking with a p-norm push, or any convex price on any convex pair loss.
 
-    Minimises ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should stand
-    low pays, by the price g, for those that should stand above it and do not. The steeper g,
+    Minimises ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should
+    rank low is charged for the items that should rank above it and do not, by a convex function g
+    of its pair losses, the *price*. The steeper g,
     the more it costs to have one such item at the very top, and the more of the rest of the
     list is given up for it.
 
@@ -187,7 +188,9 @@ early_stopping_rounds,
     >>> from precede.metrics import evaluate
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> for price in (1, 16):  # benign tumours above the first malignant one, on these data
-    ...     model = PushRanker(price=price, rankers="features", n_estimators=100)
+    ...     model = PushRanker(
+    ...         price=price, rankers="features", n_estimators=100, learning_rate=1.0
+    ...     )
     ...     scores = model.fit(X[:, :6], y).predict(X[:, :6])
     ...     seen = evaluate(y, scores, metrics="positives_above_first_negative")
     ...     int(seen.mean["positives_above_first_negative"])
@@ -207,7 +210,7 @@ early_stopping_rounds,
         cv: int = 5,
         cv_metric: Any = None,
         n_estimators: int = 300,
-        learning_rate: float = 1.0,
+        learning_rate: float = 0.1,
         balance: str = "pairs",
         max_bins: int = 255,
         max_features: float = 1.0,
@@ -339,7 +342,7 @@ early_stopping_rounds,
         power = self._power_in_effect(result, training)
         if power > 1 and losers < LOSERS_FOR_EACH_POWER * power:
             workers.warn(
-                f"{losers} rows that should stand low are few for price={self.price_!r} (a power "
+                f"{losers} rows that should rank low are few for price={self.price_!r} (a power "
                 f"of {power:.3g}): have {LOSERS_FOR_EACH_POWER} for each unit of the power, or the "
                 "top of the list may look different on new data; use a smaller price, or "
                 "price='cv'",

@@ -19,7 +19,7 @@ _STEPS = {"exact": ExactStep, "bound": BoundStep}
 
 
 class RankBoost(BaseRanker):
-    """Boosting that minimises the exponential loss over pairs, without listing a pair.
+    """Boosting that minimises the exponential loss over pairs, without enumerating pairs.
 
     Minimises the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
     ``f = sum_t step_t h_t``, one weak ranker a round.
@@ -31,6 +31,8 @@ class RankBoost(BaseRanker):
     coordinate descent RankBoost      "slope"      "exact"
     RB-C (Connamacher et al. 2019)    "slope"      "bound"
     ================================= ============ ===========
+
+    As printed in the papers, all three have ``learning_rate=1.0``; the default is 0.1.
 
     Parameters
     ----------
@@ -54,15 +56,15 @@ class RankBoost(BaseRanker):
     n_estimators : int
         Number of rounds.
     learning_rate : float in (0, 1]
-        Every step is multiplied by it. The papers take full steps (1); 0.1 and more rounds
-        usually rank new data better.
+        Every step is multiplied by it. The algorithms of the papers take full steps,
+        ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the papers),or every query, or every item: a query then
         weighs as much as it has items.
     max_bins : int from 2 to 255
         Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
     max_features : float in (0, 1]
-        Share of the features that may be used in a round, drawn anew each time.
+        Share of the features that may be used in a round, drawn again each time.
     early_stopping_rounds : int, optional
         Stop when the first metric of the first `eval_set` has not improved for so many
         rounds, and keep the best.
@@ -83,7 +85,7 @@ class RankBoost(BaseRanker):
 
     Notes
     -----
-    A round costs O(n) for the pull and O(n) for each feature looked at; the search skips
+    A round costs O(n) for the gradient and O(n) for each feature that is searched; the search skips
     features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every
     feature. Memory is one byte a cell and some 60 bytes a row. The order of the rows, the
     number of threads and the names of the queries leave no trace in the model.
@@ -99,7 +101,7 @@ class RankBoost(BaseRanker):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from precede import RankBoost
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = RankBoost(step="bound", n_estimators=50).fit(X[::2], y[::2])
+    >>> model = RankBoost(step="bound", n_estimators=200).fit(X[::2], y[::2])
     >>> round(model.score(X[1::2], y[1::2]), 2)  # area under the ROC curve on the other half
     0.99
     """
@@ -113,7 +115,7 @@ class RankBoost(BaseRanker):
         nonnegative: bool = False,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int = 300,
-        learning_rate: float = 1.0,
+        learning_rate: float = 0.1,
         balance: str = "pairs",
         max_bins: int = 255,
         max_features: float = 1.0,

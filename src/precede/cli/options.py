@@ -30,7 +30,7 @@ __all__ = [
     "reads_data",
 ]  # fmt: skip
 
-_TABLE, _SIDE = "Columns of a table", "Files beside the data"
+_TABLE, _SIDE = "Columns of a table", "Additional data files"
 
 DataFile = Annotated[
     str,

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "plots": {"engine", "judgments", "metrics", "model"},
     "top": {"engine", "judgments", "plots"},
     "explain": {"engine", "judgments", "rankers", "model"},
-    "estimator": CORE | {"explain"},
+    "estimator": CORE | {"explain", "plots"},
     "algorithms": CORE | {"margin", "estimator", "explain"},
     "datasets": {"engine", "judgments"},
     "exports": {"judgments", "rankers", "model", "explain"},

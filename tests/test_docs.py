@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -348,7 +349,7 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 def test_the_readme_runs(tmp_path, monkeypatch):
-    """The code blocks of the README, with names for its data, one after the other."""
+    """The code blocks and commands of the README in order, with names for data it does not make."""
     import numpy as np
     from sklearn.model_selection import GroupKFold, cross_validate
 
@@ -358,18 +359,44 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     names = {
         "X": sample.X, "y": sample.y, "qid": sample.qid, "grade": sample.y,
         "pairs": [(0, 1)], "weight": np.ones(len(sample.y)),
-        "scores": sample.truth, "scores_a": sample.truth, "scores_b": sample.X[:, 0],
         "GroupKFold": GroupKFold, "cross_validate": cross_validate,
     }  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(
-        r"^( *)```python\n(.*?)^ *```",
-        (ROOT / "README.md").read_text(encoding="utf-8"),
-        re.S | re.M,
-    )
-    assert len(blocks) == 3
-    for indent, block in blocks:
-        code = "\n".join(line.removeprefix(indent) for line in block.splitlines())
+    blocks = re.findall(r"^( *)```(python|console)\n(.*?)^ *```", text_of("README.md"), re.S | re.M)
+    assert [language for _, language, _ in blocks].count("python") == 4
+    commands = 0
+    for indent, language, block in blocks:
+        lines = [line.removeprefix(indent) for line in block.splitlines()]
+        if language == "console":
+            commands += sum(map(runs_as_written, lines))
+            continue
+        code = "\n".join(lines)
         if "auc(" in code:
-            names["y"] = (sample.y > 0).astype(int)
+            names |= {"y": (sample.y > 0).astype(int), "scores": sample.truth}
+            names |= {"scores_a": sample.truth, "scores_b": sample.X[:, 0]}
         exec(compile(code, "README.md", "exec"), names)
+    assert commands == 5
+    assert {"report.html", "ranker.py", "model.json"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def runs_as_written(line):
+    """Run a command of this package or of Python; others (pip, make) set up what tests have."""
+    words = shlex.split(line.removeprefix("$ "), comments=True)
+    program = {"precede": ["-m", "precede.cli"], "python": []}.get(words[0])
+    if program is None:
+        return False
+    done = subprocess.run(
+        [sys.executable, *program, *words[1:]], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return True
+
+
+def test_the_readme_begins_with_installation_and_a_complete_path():
+    """Install, fit, evaluate, report and export on one screen, before the picture."""
+    beginning = text_of("README.md").split("![")[0]
+    assert beginning.count("\n") < 75
+    steps = ["pip install", "precede fit", "precede evaluate", "precede report", "precede export"]
+    places = [beginning.find(step) for step in [*steps, "make demo", "make test"]]
+    assert -1 not in places
+    assert places == sorted(places)

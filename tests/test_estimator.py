@@ -44,11 +44,13 @@ from precede import (
     RankBoost,
     RankBoostPlus,
     Report,
+    SmoothMargin,
     Stumps,
     load,
     pairs_in_order,
     write_table,
 )
+from precede.datasets import search_results
 from precede.engine import workers
 from precede.metrics import Metric, evaluate, make_scorer
 
@@ -891,3 +893,94 @@ def test_an_algorithm_without_a_plan_says_what_it_lacks():
 
     with pytest.raises(NotImplementedError, match=r"Empty must define plan\(stop\)"):
         Empty().fit([[0.0], [1.0]], [0, 1])
+
+
+# -- offsets, weights of evaluation sets, first rounds ------------------------------------------
+
+
+def some_queries(seed=0):
+    return search_results(20, features=5, informative=3, per_query=12, random_state=seed)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda rounds: RankBoost(n_estimators=rounds, learning_rate=0.3),
+        lambda rounds: PushRanker(price=2, n_estimators=rounds, learning_rate=0.3),
+        lambda rounds: BoostedRanker(n_estimators=rounds, num_leaves=4, min_child_samples=5),
+    ],
+    ids=["RankBoost", "PushRanker", "BoostedRanker"],
+)
+def test_a_fit_goes_on_from_the_scores_of_another_model(make):
+    sample, other = some_queries(), some_queries(1)
+    X, y, qid = sample.X, sample.y, sample.qid
+    whole, first = make(9).fit(X, y, qid=qid), make(5).fit(X, y, qid=qid)
+    start = first.predict(X)
+    rest = make(4).fit(
+        X, y, qid=qid, init_score=start, eval_set=(other.X, other.y), eval_qid=other.qid,
+        eval_init_score=first.predict(other.X),
+    )  # fmt: skip
+    assert_allclose(start + rest.predict(X), whole.predict(X), rtol=0, atol=1e-9)
+    assert_allclose(rest.history_["log_risk"], whole.history_["log_risk"][5:], atol=1e-9)
+    # The offset counts on evaluation sets as well, and rows may come in any order.
+    watched = pairs_in_order(Judgments(other.y, other.qid), whole.predict(other.X))
+    assert_allclose(rest.evals_result_["valid_0"]["pairs_in_order"][-1], watched, atol=1e-12)
+    mixed = np.random.default_rng(0).permutation(len(y))
+    again = make(4).fit(X[mixed], y[mixed], qid=qid[mixed], init_score=start[mixed])
+    assert_array_equal(again.predict(X), rest.predict(X))
+
+
+def test_offsets_that_would_be_ignored_are_refused(tmp_path):
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    with pytest.raises(ValueError, match="SmoothMargin takes no init_score"):
+        SmoothMargin().fit(X, y, init_score=[0, 0, 0, 1])
+    with pytest.raises(ValueError, match="init_score has 2 values for 4 rows"):
+        RankBoost().fit(X, y, init_score=[0, 1])
+    with pytest.raises(ValueError, match="belong together"):
+        RankBoost(step="bound").fit(X, y, init_score=[0, 0, 0, 1], eval_set=(X, y))
+    with pytest.raises(ValueError, match="belong together"):
+        RankBoost(step="bound").fit(X, y, eval_set=(X, y), eval_init_score=[0, 0, 0, 1])
+    with pytest.raises(ValueError, match="price='cv' takes no init_score"):
+        PushRanker(price="cv").fit(X, y, init_score=[0, 0, 0, 1])
+
+
+def test_weights_of_evaluation_rows_count():
+    sample = some_queries()
+    X, y, qid = sample.X, sample.y, sample.qid
+    weight = np.random.default_rng(0).uniform(0.1, 3, len(y))
+    model = RankBoost(n_estimators=3, learning_rate=0.3)
+    model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid, eval_sample_weight=weight)
+    wanted = pairs_in_order(Judgments(y, qid, weight=weight), model.predict(X))
+    plain = pairs_in_order(Judgments(y, qid), model.predict(X))
+    assert_allclose(model.evals_result_["valid_0"]["pairs_in_order"][-1], wanted, atol=1e-12)
+    assert abs(wanted - plain) > 1e-4
+
+
+def test_predictions_of_the_first_rounds():
+    sample = some_queries()
+    X, y, qid = sample.X, sample.y, sample.qid
+    for make in (RankBoost, BoostedRanker, RankBoostPlus):
+        model = make(n_estimators=4).fit(X, y, qid=qid)
+        for rounds, staged in enumerate(model.staged_predict(X), 1):
+            assert_allclose(model.predict(X, num_iteration=rounds), staged, atol=1e-12)
+        assert_array_equal(model.predict(X, num_iteration=model.n_estimators_), model.predict(X))
+        for wrong in (0, model.n_estimators_ + 1, -1, 2.5):
+            with pytest.raises(ValueError, match="num_iteration"):
+                model.predict(X, num_iteration=wrong)
+    with pytest.raises(ValueError, match="changes the weights of earlier ones"):
+        ConvexRisk().fit(X, y, qid=qid).predict(X, num_iteration=1)
+    two = MultilabelBoost(n_estimators=3).fit(X, np.stack([y > 0, y > 1], axis=1))
+    assert_allclose(two.predict(X, num_iteration=1), next(iter(two.staged_predict(X))))
+
+
+def test_listed_pairs_are_scored():
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    model = RankBoost(n_estimators=2, step="bound").fit(X, y)
+    scores = model.predict(X)
+    pairs = [(3, 0), (2, 1), (1, 3)]
+    gaps = np.array([scores[i] - scores[k] for i, k in pairs])
+    assert model.score(X, pairs=pairs) == np.mean((np.sign(gaps) + 1) / 2)
+    weighted = model.score(X, pairs=pairs, pair_weight=[1, 2, 3])
+    assert_allclose(weighted, np.average((np.sign(gaps) + 1) / 2, weights=[1, 2, 3]))
+    with pytest.raises(ValueError, match="give grades, Judgments or pairs"):
+        model.score(X)

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 import naive_inference as naive
 from precede import Judgments, inference, metrics
@@ -509,7 +511,15 @@ def test_an_interval_that_cannot_be_had_is_absent_with_the_reason(make, words):
         (lambda: auc([0, 1], [1, 2], scale="log"), "choose one of logit"),
         (lambda: mean_metric([math.nan]), "not all NaN"),
         (lambda: mean_metric([0.1, math.inf]), "finite"),
-        (lambda: compare([0, 1], [1, 2], [2, 1], metric="ndcg@5"), "needs qid"),
+        (lambda: compare([0, 1], [1, 2], [2, 1], metric="nothing@5"), "nothing"),
+        (
+            lambda: compare([0, 1], [1, 2], [2, 1], metric="ndcg@5", method="randomization"),
+            "needs method='bootstrap'",
+        ),
+        (
+            lambda: compare([0, 1], [1, 2], [2, 1], [1, 1], metric="ndcg@5", method="bootstrap"),
+            "one graded list",
+        ),
         (lambda: compare([0, 1], [1, 2], [2, 1], qid=[1, 1]), "independent queries: 1"),
         (lambda: compare([0, 1], [1, 2], [2, 1], method="t"), "choose one of asymptotic"),
         (lambda: compare([0, 1], [1, 2], [2], metric="auc"), "scores_b has 1 values for 2 rows"),
@@ -629,3 +639,54 @@ def test_import_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+# -- one list, any metric ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["precision@20", "partial_auc@0.1", "ndcg@10"])
+def test_one_list_is_compared_by_resampled_items(name):
+    """Values are those of the metric; the standard error is that of a bootstrap drawn by hand."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [120, 80])
+    good, poor = y + rng.normal(size=200), 0.4 * y + rng.normal(size=200)
+
+    def value(rows, scores):
+        return metrics.evaluate(y[rows], scores[rows], metrics=name).mean[name]
+
+    result = compare(y, good, poor, metric=name, random_state=0)
+    every = np.arange(200)
+    assert (result.value_a, result.value_b) == (value(every, good), value(every, poor))
+    assert (result.method, result.unit, result.n_units) == ("bootstrap", "item", 200)
+    draws, parts = [], [np.flatnonzero(y == 0), np.flatnonzero(y == 1)]
+    for _ in range(400):
+        rows = np.concatenate([rng.choice(part, part.size) for part in parts])
+        draws.append(value(rows, good) - value(rows, poor))
+    assert_allclose(result.std_error, np.std(draws), rtol=0.15)
+    assert result.p_value == pytest.approx(2 * norm.cdf(-abs(result.difference) / result.std_error))
+    assert result.interval().low < result.difference < result.interval().high
+    assert compare(y, good, poor, metric=name, random_state=0) == result
+    assert "items resampled, 2000 times" in str(result)
+
+
+def test_one_list_graded_by_numbers_is_resampled_as_a_whole():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 5, 60)
+    result = compare(y, y + rng.normal(size=60), rng.normal(size=60), metric="ndcg@5")
+    assert result.std_error > 0
+
+
+def test_equal_rankings_of_one_list_do_not_differ():
+    y = np.repeat([0, 1], 20)
+    scores = np.random.default_rng(0).normal(size=40)
+    result = compare(y, scores, 2 * scores, metric="precision@10")
+    assert (result.difference, result.p_value, result.std_error) == (0, 1, None)
+    assert "in every resample" in result.reason
+
+
+def test_comparisons_become_data_frames():
+    result = compare([0, 1, 0, 1, 1, 0], [1, 4, 2, 6, 3, 5], [6, 1, 3, 2, 4, 5])
+    frame = result.to_frame()
+    assert frame.shape[0] == 1
+    assert frame.loc[0, "difference"] == result.difference
+    assert (frame.loc[0, "low"], frame.loc[0, "high"]) == tuple(result.interval())

@@ -35,8 +35,8 @@ VOTES = [(0, 1), (0, 2), (3, 1), (2, 3), (3, 4), (4, 0), (2, 5), (5, 1)]
 SCORES = [5.0, 0.0, 3.0, 2.0, 1.0, 4.0]
 
 LEARNERS = {
-    "RankBoost": lambda: RankBoost(n_estimators=8),
-    "PushRanker": lambda: PushRanker(price=2, n_estimators=4),
+    "RankBoost": lambda: RankBoost(n_estimators=8, learning_rate=1.0),
+    "PushRanker": lambda: PushRanker(price=2, n_estimators=4, learning_rate=1.0),
     "RankBoostPlus": lambda: RankBoostPlus(n_estimators=8),
     "ConvexRisk": lambda: ConvexRisk(radius=1.0),
     "BoostedRanker": lambda: BoostedRanker(n_estimators=4, min_child_samples=2),
@@ -127,7 +127,7 @@ def test_ties_that_make_no_sense_are_refused(make, told):
 
 def test_a_tie_has_no_margin():
     X, made = votes_with_ties()
-    model = RankBoost(n_estimators=2).fit(X, made)
+    model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, made)
     for call in (
         lambda: SmoothMargin().fit(X, made),
         lambda: best_margin(X, made),
@@ -144,7 +144,7 @@ def test_judged_ties_are_not_scored():
     made = Judgments(pairs=VOTES, ties=[(0, 3), (1, 2)], n=6)
     assert pairs_in_order(made, SCORES) == 0.75
     assert evaluate(made, SCORES).mean == {"pairwise_accuracy": 0.75, "pair_error": 0.25}
-    model = RankBoost(n_estimators=3).fit(np.array(SCORES)[:, None], made)
+    model = RankBoost(n_estimators=3, learning_rate=1.0).fit(np.array(SCORES)[:, None], made)
     assert model.score(np.array(SCORES)[:, None], made) == pairs_in_order(
         made, model.predict(np.array(SCORES)[:, None])
     )
@@ -206,7 +206,9 @@ def test_the_order_of_the_list_leaves_no_trace():
 
 def test_pairs_of_an_evaluation_set_are_watched():
     X, made = votes_with_ties()
-    watched = RankBoost(n_estimators=5, eval_metric="pair_error").fit(X, made, eval_set=(X, made))
+    watched = RankBoost(n_estimators=5, eval_metric="pair_error", learning_rate=1.0).fit(
+        X, made, eval_set=(X, made)
+    )
     last = watched.evals_result_["valid_0"]["pair_error"][-1]
     assert last == pytest.approx(Evaluator(made, metrics="pair_error").value(watched.predict(X)))
 
@@ -333,7 +335,7 @@ def test_queries_of_listed_pairs_are_the_queries_of_grades():
 
 def test_randomisation_of_items_finds_a_better_ranker():
     X, made = bradley_terry(60, 900, features=1, random_state=0)
-    truth = RankBoost(n_estimators=30).fit(X, made).predict(X)
+    truth = RankBoost(n_estimators=30, learning_rate=1.0).fit(X, made).predict(X)
     noise = np.random.default_rng(0).normal(size=60)
     options = {"metric": "pair_error", "method": "randomization", "random_state": 0}
     assert compare(made, truth, noise, **options).p_value < 0.01
@@ -370,7 +372,13 @@ def test_one_component_is_cut():
 def test_a_price_is_chosen_on_listed_pairs(metric):
     X, made = votes_with_ties(60, 600)
     model = PushRanker(
-        price="cv", prices=(1, 2, 4), cv=3, cv_metric=metric, n_estimators=4, random_state=0
+        price="cv",
+        prices=(1, 2, 4),
+        cv=3,
+        cv_metric=metric,
+        n_estimators=4,
+        random_state=0,
+        learning_rate=1.0,
     ).fit(X, made)
     assert model.price_ in (1.0, 2.0, 4.0)
     assert model.price_search_.metric == (metric or "pairs_in_order")

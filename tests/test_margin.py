@@ -159,7 +159,7 @@ def test_a_ratio_outside_its_range_is_refused():
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 def test_the_distribution_of_margins_is_that_of_a_list(problem):
     X, made = problem
-    model = RankBoost(n_estimators=6, step="bound").fit(X, made)
+    model = RankBoost(n_estimators=6, step="bound", learning_rate=1.0).fit(X, made)
     assume(len(model.ensemble_))
     net = {}
     for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
@@ -201,14 +201,14 @@ def test_the_norm_counts_a_ranker_once_and_the_constant_not_at_all():
 
 def test_margins_say_what_is_wrong():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    model = RankBoost(n_estimators=2).fit(X, y)
+    model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y)
     with pytest.raises(ValueError, match="beside Judgments"):
         margins(model, X, Judgments(y), qid=[1, 1, 1])
     with pytest.raises(ValueError, match="X has 3 rows and y has 2"):
         margins(model, X, y[:2])
     with pytest.raises(ValueError, match="no crucial pair"):
         margins(model, X, [1, 1, 1])
-    tied = RankBoost(n_estimators=2).fit([[0.0], [0.0]], [0, 1])
+    tied = RankBoost(n_estimators=2, learning_rate=1.0).fit([[0.0], [0.0]], [0, 1])
     with pytest.raises(ValueError, match="no ranker"):
         margins(tied, [[0.0], [0.0]], [0, 1])
 

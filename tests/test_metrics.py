@@ -1007,3 +1007,25 @@ def test_spearman_is_that_of_scipy_and_has_intervals(decimals):
     assert evaluate([1, 2, 3], [7, 7, 7], metrics="spearman").mean["spearman"] == 0
     with pytest.raises(ValueError, match="spearman is undefined"):
         evaluate([1, 1], [1, 2], metrics="spearman")
+
+
+def test_queries_may_be_given_by_their_sizes():
+    y, scores = [0, 1, 2, 0, 1], [0.1, 0.2, 0.3, 0.9, 0.1]
+    by_size = evaluate(y, scores, group=[2, 3], metrics="ndcg@2")
+    assert by_size.mean == evaluate(y, scores, [0, 0, 1, 1, 1], metrics="ndcg@2").mean
+    with pytest.raises(ValueError, match="both qid and group"):
+        evaluate(y, scores, [0, 0, 1, 1, 1], group=[2, 3])
+    with pytest.raises(ValueError, match="add up to 4"):
+        evaluate(y, scores, group=[2, 2])
+
+
+def test_evaluations_become_data_frames():
+    y, scores, qid = [1, 0, 0, 2, 0, 0], [3, 2, 1, 0, 0, 1], [7, 7, 8, 8, 9, 9]
+    result = evaluate(y, scores, qid, metrics=["mrr"])
+    frame = result.to_frame()
+    assert frame.loc["mrr", "mean"] == result.mean["mrr"]
+    assert (frame.loc["mrr", "low"], frame.loc["mrr", "high"]) == tuple(result.interval("mrr"))
+    assert frame.loc["mrr", ["queries", "skipped"]].tolist() == [2, 1]
+    queries = result.to_frame(by_query=True)
+    assert queries.index.tolist() == [7, 8, 9]
+    assert np.array_equal(queries["mrr"].to_numpy(), result.per_query["mrr"], equal_nan=True)

@@ -313,3 +313,33 @@ def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
     band = shape_info(model, 0, X)
     assert band.error.shape == band.x.shape
     assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]
+
+
+def test_the_mark_of_missing_values_is_inside_the_axes():
+    """Also where they score far outside the line, over data that fix the limits."""
+    model = RankBoost(n_estimators=1).fit([[0.0], [1.0]], [0, 1])
+    for weight in (-5.0, 5.0):
+        model.ensemble_ = Ensemble([Stump(0, 0.5), Stump(0, 9.0, missing=1)], [1.0, weight], 1)
+        info = shape_info(model, 0, [[0.0], [1.0], [np.nan]], within=1.0)
+        ax = draw_shape(info)
+        (mark,) = [line for line in ax.lines if line.get_marker() == "x"]
+        (x,), (y,) = mark.get_data()
+        assert ax.get_xlim()[0] < x < ax.get_xlim()[1]
+        assert ax.get_ylim()[0] < y < ax.get_ylim()[1]
+        assert y == info.missing
+        plt.close(ax.figure)
+
+
+def test_plots_of_a_model_in_one_call():
+    sample = search_results(20, features=5, informative=3, per_query=10, random_state=0)
+    model = RankBoost(n_estimators=30, learning_rate=0.3).fit(
+        sample.X, sample.y, qid=sample.qid, eval_set=(sample.X, sample.y), eval_qid=sample.qid
+    )
+    figure = model.plot_shapes(sample.X, top=4)
+    order = np.argsort(-model.feature_importances_, kind="stable")[:4]
+    assert [ax.get_xlabel() for ax in figure.axes] == [f"x{j}" for j in order]
+    assert [ax.get_xlabel() for ax in model.plot_shapes(features=["x1"]).axes] == ["x1"]
+    assert model.plot_importance(top=2).get_yticks().size == 2
+    assert model.plot_history().get_ylabel() == "valid_0 pairs_in_order"
+    assert model.plot_history(["risk"]).get_ylabel() == "risk"
+    plt.close("all")

@@ -37,7 +37,7 @@ ITS_GRADES = [0, 1, 1, 2, 3, 3]  # the sum of the columns orders every pair
 )
 def test_thousands_of_rounds_on_separable_data_stay_finite(algorithm, rounds):
     """The risk falls towards 0 and the scores grow without bound: no overflow, no NaN."""
-    model = RankBoost(n_estimators=rounds, n_jobs=1, **algorithm)
+    model = RankBoost(n_estimators=rounds, n_jobs=1, learning_rate=1.0, **algorithm)
     quiet_fit(model, SEPARABLE, ITS_GRADES)
     scores = model.predict(SEPARABLE)
     assert len(model.ensemble_) == rounds
@@ -119,8 +119,12 @@ def test_the_unit_of_the_weights_does_not_matter(unit):
     """Products of two weights go far, but only their ratios mean anything."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 2)), rng.integers(0, 3, 40)
-    plain = RankBoost(n_estimators=5, step="bound").fit(X, y, sample_weight=np.ones(40))
-    other = RankBoost(n_estimators=5, step="bound").fit(X, y, sample_weight=np.full(40, unit))
+    plain = RankBoost(n_estimators=5, step="bound", learning_rate=1.0).fit(
+        X, y, sample_weight=np.ones(40)
+    )
+    other = RankBoost(n_estimators=5, step="bound", learning_rate=1.0).fit(
+        X, y, sample_weight=np.full(40, unit)
+    )
     assert other.ensemble_.rankers == plain.ensemble_.rankers
     assert_allclose(other.ensemble_.weights, plain.ensemble_.weights, rtol=1e-9)
 
@@ -138,7 +142,9 @@ def test_one_row_of_extreme_weight(weight):
     X, y = rng.standard_normal((50, 3)), rng.integers(0, 2, 50)
     own = np.ones(50)
     own[7] = weight
-    model = quiet_fit(RankBoost(n_estimators=10, n_jobs=1), X, y, sample_weight=own)
+    model = quiet_fit(
+        RankBoost(n_estimators=10, n_jobs=1, learning_rate=1.0), X, y, sample_weight=own
+    )
     assert np.isfinite(model.predict(X)).all()
     assert np.isfinite(model.history_["log_risk"]).all()
 
@@ -162,7 +168,9 @@ NEIGHBOURS = [
 @pytest.mark.parametrize("rankers", ["stumps", "features"])
 def test_two_neighbouring_or_opposite_floats_can_be_ranked(low, high, rankers):
     X = np.array([[low], [high], [low], [high]])
-    model = quiet_fit(RankBoost(rankers=rankers, n_estimators=1), X, [0, 1, 0, 1])
+    model = quiet_fit(
+        RankBoost(rankers=rankers, n_estimators=1, learning_rate=1.0), X, [0, 1, 0, 1]
+    )
     scores = model.predict(X)
     assert np.isfinite(scores).all()
     assert scores[1] == scores[3] > scores[0] == scores[2]
@@ -173,12 +181,12 @@ def test_adjacent_float32_values_are_told_apart_in_every_way():
     step = np.finfo(np.float32).eps
     X = np.array([[1 + step], [1 + 2 * step], [1 + 3 * step], [1 + 4 * step]], np.float32)
     y = [0, 1, 0, 1]
-    model = quiet_fit(RankBoost(n_estimators=8), X, y)
+    model = quiet_fit(RankBoost(n_estimators=8, learning_rate=1.0), X, y)
     scores = model.predict(X)
     assert len(set(scores)) == 4
     assert_array_equal(list(model.staged_predict(X))[-1] > 0, scores > 0)
     assert_allclose(list(model.staged_predict(X))[-1], scores, atol=1e-12)
-    same = quiet_fit(RankBoost(n_estimators=8), X.astype(float), y)
+    same = quiet_fit(RankBoost(n_estimators=8, learning_rate=1.0), X.astype(float), y)
     assert same.ensemble_.rankers == model.ensemble_.rankers
     assert_array_equal(same.predict(X.astype(float)), scores)
 

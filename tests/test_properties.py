@@ -27,7 +27,9 @@ EVERY_ALGORITHM = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 def boost(algorithm, X, made, rounds=12, **options):
     select, step = ALGORITHMS[algorithm]
-    model = RankBoost(select=select, step=step, n_estimators=rounds, n_jobs=1, **options)
+    model = RankBoost(
+        select=select, step=step, n_estimators=rounds, n_jobs=1, **{"learning_rate": 1.0} | options
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
         return model.fit(X, made)
@@ -125,10 +127,10 @@ def test_the_restricted_search_is_lazy_and_threaded_without_a_trace(jobs, select
 
 def test_non_negative_weights_are_saved_and_never_continue_negative_ones(tmp_path):
     X, made = some_data()
-    model = RankBoost(n_estimators=20, nonnegative=True).fit(X, made)
+    model = RankBoost(n_estimators=20, nonnegative=True, learning_rate=1.0).fit(X, made)
     model.save(tmp_path / "model.json")
     assert load(tmp_path / "model.json").nonnegative is True
-    free = RankBoost(n_estimators=20, warm_start=True).fit(X, made)
+    free = RankBoost(n_estimators=20, warm_start=True, learning_rate=1.0).fit(X, made)
     with pytest.raises(ValueError, match=r"nonnegative=True, but .* has a weight of -"):
         free.set_params(n_estimators=30, nonnegative=True).fit(X, made)
 
@@ -475,8 +477,12 @@ def test_warm_start_gives_the_model_of_one_longer_fit(algorithm, learning_rate):
 
 def test_warm_start_with_features_drawn_at_random_gives_the_model_of_one_longer_fit():
     X, made = some_data()
-    whole = RankBoost(n_estimators=30, max_features=0.5, random_state=3).fit(X, made)
-    parts = RankBoost(n_estimators=10, max_features=0.5, random_state=3, warm_start=True)
+    whole = RankBoost(n_estimators=30, max_features=0.5, random_state=3, learning_rate=1.0).fit(
+        X, made
+    )
+    parts = RankBoost(
+        n_estimators=10, max_features=0.5, random_state=3, warm_start=True, learning_rate=1.0
+    )
     parts.fit(X, made).set_params(n_estimators=30).fit(X, made)
     same_bits(parts, whole)
 

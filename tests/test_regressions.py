@@ -25,7 +25,7 @@ def problem(rows=120, seed=0):
 
 def test_a_model_loads_in_a_process_that_has_imported_nothing_else(tmp_path):
     X, y = problem()
-    RankBoost(n_estimators=2).fit(X, y).save(tmp_path / "model.json")
+    RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y).save(tmp_path / "model.json")
     code = f"from precede import load; print(load({str(tmp_path / 'model.json')!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("RankBoost(")
@@ -33,8 +33,10 @@ def test_a_model_loads_in_a_process_that_has_imported_nothing_else(tmp_path):
 
 def test_a_callback_that_predicts_does_not_change_the_model():
     X, y = problem()
-    plain = RankBoost(n_estimators=8).fit(X, y)
-    curious = RankBoost(n_estimators=8, callbacks=[lambda p: p.ensemble.predict(X) is None])
+    plain = RankBoost(n_estimators=8, learning_rate=1.0).fit(X, y)
+    curious = RankBoost(
+        n_estimators=8, callbacks=[lambda p: p.ensemble.predict(X) is None], learning_rate=1.0
+    )
     assert np.array_equal(curious.fit(X, y).predict(X), plain.predict(X))
 
 
@@ -52,13 +54,15 @@ def test_weights_cut_columns_of_many_values_like_repeated_rows(seed):
 def test_a_draw_of_useless_features_does_not_end_the_fit():
     X, y = problem()
     X = np.hstack([np.zeros((len(y), 9)), X[:, :1]])
-    model = RankBoost(max_features=0.1, n_estimators=20, random_state=0).fit(X, y)
+    model = RankBoost(max_features=0.1, n_estimators=20, random_state=0, learning_rate=1.0).fit(
+        X, y
+    )
     assert model.n_estimators_ == 20
 
 
 def test_a_warm_start_may_bring_an_evaluation_set_of_its_own():
     X, y = problem()
-    model = RankBoost(n_estimators=3, warm_start=True).fit(X, y)
+    model = RankBoost(n_estimators=3, warm_start=True, learning_rate=1.0).fit(X, y)
     model.set_params(n_estimators=6).fit(X, y, eval_set=(X, y))
     seen = model.history_["valid_0 pairs_in_order"]
     assert np.isnan(seen[:3]).all()
@@ -75,14 +79,14 @@ def test_a_warm_start_draws_features_where_the_last_fit_ended():
 
 def test_a_perfect_list_stays_as_it_is_when_fitting_goes_on():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    model = RankBoost(n_estimators=5, warm_start=True).fit(X, y)
+    model = RankBoost(n_estimators=5, warm_start=True, learning_rate=1.0).fit(X, y)
     assert model.stop_reason_ == "one ranker puts every pair in order"
     assert model.set_params(n_estimators=9).fit(X, y).n_estimators_ == 1
 
 
 def test_a_refused_warm_start_leaves_the_model_as_it_was():
     X, y = problem()
-    model = RankBoost(n_estimators=2, warm_start=True).fit(X, y)
+    model = RankBoost(n_estimators=2, warm_start=True, learning_rate=1.0).fit(X, y)
     before = model.predict(X)
     with pytest.raises(ValueError, match="3 features"):
         model.set_params(n_estimators=4).fit(X[:, :3], y)
@@ -91,7 +95,7 @@ def test_a_refused_warm_start_leaves_the_model_as_it_was():
 
 @pytest.mark.parametrize("rankers", ["features", "columns"])
 def test_a_real_ranker_that_puts_every_pair_in_order_ends_the_fit(rankers):
-    model = RankBoost(rankers=rankers).fit([[0.0], [0.5], [1.0]], [0, 1, 2])
+    model = RankBoost(rankers=rankers, learning_rate=1.0).fit([[0.0], [0.5], [1.0]], [0, 1, 2])
     assert model.n_estimators_ == 1
     assert model.stop_reason_ == "one ranker puts every pair in order"
 
@@ -106,7 +110,9 @@ class Numpy(Family):
 
 def test_numpy_scalars_can_be_saved(tmp_path):
     X, y = problem()
-    model = RankBoost(rankers=Numpy(), step="bound", n_estimators=np.int64(3)).fit(X, y)
+    model = RankBoost(
+        rankers=Numpy(), step="bound", n_estimators=np.int64(3), learning_rate=1.0
+    ).fit(X, y)
     model.save(tmp_path / "model.json")
     with pytest.warns(UserWarning, match="could not hold rankers"):
         again = load(tmp_path / "model.json")
@@ -116,7 +122,9 @@ def test_numpy_scalars_can_be_saved(tmp_path):
 
 def test_metrics_given_as_a_list_survive_saving(tmp_path):
     X, y = problem()
-    model = RankBoost(n_estimators=2, eval_metric=["auc", "ndcg@5"]).fit(X, y, eval_set=(X, y))
+    model = RankBoost(n_estimators=2, eval_metric=["auc", "ndcg@5"], learning_rate=1.0).fit(
+        X, y, eval_set=(X, y)
+    )
     model.save(tmp_path / "model.json")
     assert load(tmp_path / "model.json").eval_metric == ["auc", "ndcg@5"]
 
@@ -124,7 +132,7 @@ def test_metrics_given_as_a_list_survive_saving(tmp_path):
 def test_saving_through_a_link_keeps_the_link(tmp_path):
     X, y = problem()
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
-    RankBoost(n_estimators=1).fit(X, y).save(tmp_path / "link.json")
+    RankBoost(n_estimators=1, learning_rate=1.0).fit(X, y).save(tmp_path / "link.json")
     assert (tmp_path / "link.json").is_symlink()
     assert json.loads((tmp_path / "real.json").read_text())["estimator"] == "RankBoost"
 
@@ -137,8 +145,10 @@ def test_saving_into_a_folder_that_is_not_there_names_what_was_asked(tmp_path):
 
 def test_weights_scaled_down_do_not_blunt_the_steps():
     X, y = problem(40)
-    plain = RankBoost(n_estimators=20).fit(X, y)
-    scaled = RankBoost(n_estimators=20).fit(X, y, sample_weight=np.full(40, 1 / 40))
+    plain = RankBoost(n_estimators=20, learning_rate=1.0).fit(X, y)
+    scaled = RankBoost(n_estimators=20, learning_rate=1.0).fit(
+        X, y, sample_weight=np.full(40, 1 / 40)
+    )
     assert scaled.ensemble_.rankers == plain.ensemble_.rankers
     np.testing.assert_allclose(scaled.ensemble_.weights, plain.ensemble_.weights, rtol=1e-9)
 
@@ -152,7 +162,7 @@ def test_an_ordered_categorical_keeps_its_order():
     X, y = problem()
     named = pd.Categorical.from_codes(y, ["low", "high"], ordered=True)
     for given in (named, pd.Series(named)):
-        model = RankBoost(n_estimators=5).fit(X, given)
+        model = RankBoost(n_estimators=5, learning_rate=1.0).fit(X, given)
         assert model.score(X, y) == model.score(X, given) > 0.7
         assert model.classes_.tolist() == ["low", "high"]
         assert set(model.classify(X)) == {"low", "high"}
@@ -175,7 +185,7 @@ def test_masses_are_for_rankers_of_zero_and_one(ranker):
 @pytest.mark.parametrize("unit", [1e-310, 1e-295, 1e300])
 def test_columns_of_any_magnitude_are_found(unit):
     X, y = problem(30)
-    model = RankBoost(rankers="columns", n_estimators=1).fit(X[:, :1] * unit, y)
+    model = RankBoost(rankers="columns", n_estimators=1, learning_rate=1.0).fit(X[:, :1] * unit, y)
     assert model.n_estimators_ == 1
 
 
@@ -186,6 +196,7 @@ def test_one_metric_value_that_is_no_number_does_not_win():
         n_estimators=5,
         early_stopping_rounds=3,
         eval_metric=lambda y, s, q: ("m", next(values), True),
+        learning_rate=1.0,
     )
     assert model.fit(X, y, eval_set=(X, y)).best_iteration_ == 5
 
@@ -194,7 +205,7 @@ def test_named_metrics_see_the_weights_of_the_evaluation_set():
     """Weight 0 is absence there too."""
     X, y = problem()
     half = Judgments(y, weight=(np.arange(len(y)) % 2).astype(float))
-    model = RankBoost(n_estimators=3, eval_metric="auc")
+    model = RankBoost(n_estimators=3, eval_metric="auc", learning_rate=1.0)
     model.fit(X, y, eval_set=[(X, half), (X[1::2], y[1::2])])
     seen = model.evals_result_
     np.testing.assert_allclose(seen["valid_0"]["auc"], seen["valid_1"]["auc"], atol=1e-12)
@@ -217,8 +228,10 @@ def test_fits_in_several_threads_at_once_agree():
     from concurrent.futures import ThreadPoolExecutor
 
     X, y = problem()
-    whole = RankBoost(n_estimators=5).fit(X, y).predict(X)
+    whole = RankBoost(n_estimators=5, learning_rate=1.0).fit(X, y).predict(X)
     with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
         warnings.simplefilter("ignore", SmoothedStepWarning)
-        fits = [pool.submit(RankBoost(n_estimators=5).fit, X, y) for _ in range(8)]
+        fits = [
+            pool.submit(RankBoost(n_estimators=5, learning_rate=1.0).fit, X, y) for _ in range(8)
+        ]
         assert all(np.array_equal(fit.result().predict(X), whole) for fit in fits)

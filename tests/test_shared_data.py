@@ -59,7 +59,9 @@ def test_mq2008_is_ranked_as_well_as_by_peers(mq2008, step):
 def test_mq2008_full_steps_with_early_stopping(mq2008):
     """The papers' steps overfit within some dozens of rounds; validation says when to stop."""
     (X, y, qid), (X2, y2, qid2) = mq2008["train"], mq2008["valid"]
-    model = RankBoost(n_estimators=300, early_stopping_rounds=30, eval_metric="ndcg@10")
+    model = RankBoost(
+        n_estimators=300, early_stopping_rounds=30, eval_metric="ndcg@10", learning_rate=1.0
+    )
     model.fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
     assert 3 <= model.best_iteration_ < 270
     X, y, qid = mq2008["test"]

@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import read_page, write_page  # noqa: E402
-from precede import AdaBoostRanker, RankBoost, SmoothMargin, best_margin, margins  # noqa: E402
+from papers import RankBoost  # noqa: E402
+from precede import AdaBoostRanker, SmoothMargin, best_margin, margins  # noqa: E402
 from precede.margin import progress_ratio  # noqa: E402
 from problems import credit  # noqa: E402
 

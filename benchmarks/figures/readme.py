@@ -29,7 +29,7 @@ def main() -> None:
     axes = figure.subplot_mosaic([["list", "list"], ["shape", "pair"]], height_ratios=[1, 4])
     draw_list(malignant, axes["list"])
     draw_shape(shape_info(model, "worst concave points", X), axes["shape"])
-    axes["shape"].set_title("What a feature adds to the score", loc="left", fontsize=10)
+    axes["shape"].set_title("Effect of one feature on the score", loc="left", fontsize=10)
     first_benign = int(np.argmin(malignant))
     draw_pair(model.explain_pair(X_test, order[0], order[first_benign]), axes["pair"])
     figure.savefig(PATH, dpi=110)
@@ -40,7 +40,7 @@ def draw_list(malignant: np.ndarray, ax: Any) -> None:
     for chosen, colour, name in ((malignant, "C3", "malignant"), (~malignant, "0.8", "benign")):
         ax.bar(place[chosen], 1, width=1.0, color=colour, label=name)
     ax.set(xlim=(0.5, malignant.size + 0.5), yticks=[], xticks=[1, 100, 200, malignant.size])
-    title = f"{malignant.size} tumours that were not fitted to, in order of score"
+    title = f"{malignant.size} held-out tumours, ranked by score"
     ax.set_title(title, loc="left", fontsize=10)
     ax.legend(loc="lower right", ncols=2, frameon=False, bbox_to_anchor=(1, 0.95), fontsize=9)
 
@@ -53,8 +53,8 @@ def draw_pair(pair: Any, ax: Any) -> None:
     ax.barh(names, terms, color=["C0" if term > 0 else "C1" for term in terms])
     ax.invert_yaxis()
     ax.axvline(0, color="0.7", lw=0.8)
-    ax.set_title("Why the first stands above the first benign one", loc="left", fontsize=10)
-    ax.set_xlabel(f"terms of the difference of their scores, {pair.difference:.2f}")
+    ax.set_title("Why the first case ranks above the first benign one", loc="left", fontsize=10)
+    ax.set_xlabel(f"contributions to the difference in score ({pair.difference:.2f})")
 
 
 if __name__ == "__main__":

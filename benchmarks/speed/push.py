@@ -21,7 +21,7 @@ import numpy as np
 
 import problems
 from measure import write_page
-from precede import PushRanker, RankBoost
+from papers import PushRanker, RankBoost
 
 
 def learners(rounds):

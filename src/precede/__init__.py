@@ -1,4 +1,4 @@
-"""precede: learning to rank by boosting, exact and without listing a pair.
+"""precede: learning to rank by boosting, exact and without enumerating pairs.
 
 Names are loaded when they are first used, so that ``import precede`` and the command line's
 help are quick.

@@ -34,7 +34,7 @@ from precede.boosting.monitors import check_metric_names, monitored_metrics, pai
 from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum, greatest_of
-from precede.engine.frames import check_categories, refuse_text
+from precede.engine.frames import check_categories, refuse_text, row_labels
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
@@ -51,13 +51,15 @@ from precede.explain.contributions import (
 from precede.files.disk import DiskTable
 from precede.judgments import (
     Judgments,
+    check_column,
     column_numbers,
+    columns_in_order,
     judgments_to_fit,
     one_graded_list,
     warn_of_lost_queries,
 )
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import family, family_name
+from precede.rankers.base import Family, family, family_name
 from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
 
 __all__ = ["BaseRanker", "Task", "load", "parameters_of", "whole_or_not_at_all"]
@@ -65,6 +67,8 @@ __all__ = ["BaseRanker", "Task", "load", "parameters_of", "whole_or_not_at_all"]
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     def with_callbacks(method: Decorated) -> Decorated: ...
     def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
@@ -97,6 +101,7 @@ ELSEWHERE = {
     "eval_metric": _PARAMETER,
     "eval_names": "evaluation sets are called valid_0, valid_1, ... in evals_result_",
     "eval_sample_weight": "give eval_set=(X, Judgments(y, qid, weight=...))",
+    "init_score": "this estimator has no offset",
     "feature_name": "give X as a data frame, whose columns have names",
     "groups": "queries are given as qid, or by their sizes as group",
     "init_model": "set warm_start=True and fit again to go on with a model",
@@ -189,6 +194,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         Why boosting ended.
     has_queries_ : bool
         Whether the model was fitted on several queries, so that `score` warns without any.
+    data_columns_ : dict
+        Columns that held label, qid, docid and weight, where ``precede fit`` was told their names.
 
     Examples
     --------
@@ -211,6 +218,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     # Parameters that the base reads. A subclass assigns those that it has in __init__; for
     # the others these values stand.
+    rankers: Any = "stumps"
+    monotone_constraints: Any = None
     n_estimators: int = 100
     learning_rate: float = 1.0
     balance: str = "pairs"
@@ -229,9 +238,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     drawn_shares: tuple[str, ...] = ("max_features",)
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     has_queries_: bool = False  # also of models saved before this was kept
+    data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
+    takes_init_score: bool = True  # whether rounds may start from given scores
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
@@ -259,9 +270,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        init_score: ArrayLike | None = None,
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        eval_sample_weight: Any = None,
+        eval_init_score: Any = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     ) -> Self:
         """Learn to rank. A fit that fails leaves the estimator as it was.
@@ -279,9 +293,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         pairs : array of shape (m, 2) of rows (winner, loser)
         pair_weight : array of m numbers
         sample_weight : array of n numbers; 2 is the row twice, 0 its absence
-        eval_set : (X, y) or list of (X, y), looked at after every round
+        init_score : array of n numbers, the scores that boosting starts from (an offset), such as
+            those of another model. `predict` does not include them: add them to its scores
+        eval_set : (X, y) or list of (X, y), evaluated after every round
         eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set;
             needed if the training rows have queries and the evaluation sets are no `Judgments`
+        eval_sample_weight, eval_init_score : weights and offsets, one array for each evaluation
+            set; offsets are needed if the training rows have them
         checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
             fit that finds them there goes on from them, to an equal model
         """
@@ -291,6 +309,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
         source: Callable[..., Training]
+        if init_score is not None:
+            self._check_offset(X)
         if isinstance(X, DiskTable):
             judgments, classes = self._open_table(X, reset=not going_on, y=y, **target)
             source = X.training
@@ -302,6 +322,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 X,
                 self.judgments_to_learn(judgments),
                 labelled=self.learns_labels,
+                init_score=_offset(init_score, X.shape[0], "init_score"),
             )
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
@@ -314,7 +335,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             )
             monitors = self._monitors(
                 eval_set, eval_qid, eval_group, training.table.bins, workers,
-                queries=has_queries(training),
+                queries=has_queries(training), weights=eval_sample_weight, starts=eval_init_score,
+                offset=init_score is not None,
             )  # fmt: skip
             listeners = Listeners(self, *given)
             task = Task(X, judgments, classes, training, monitors, saved, listeners)
@@ -322,6 +344,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self._keep(result, task)
         listeners.end()
         return self
+
+    def _check_offset(self, X: Any) -> None:
+        """Refuse init_score where it would be ignored."""
+        if not self.takes_init_score:
+            raise ValueError(f"{type(self).__name__} takes no init_score; leave it out")
+        if isinstance(X, DiskTable):
+            raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
     def categorical_columns(self) -> list[int]:
         """Numbers of the columns whose values are categories; those of the family by default."""
@@ -449,8 +478,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _intercept(self, training: Training) -> float:
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
-        table = training.table
-        scores = np.zeros(table.n_places)
+        table, start = training.table, training.init_score
+        scores = np.zeros(table.n_places) if start is None else start.copy()
         for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
             scores += step * ranker.on(table)
         middle, end = training.arrangement.level_start[1:3]
@@ -460,12 +489,24 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     # -- scoring ---------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Floats:
-        """Score every row; inside a query the higher stands first."""
+    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+        """Return one score per row; within a query a higher score ranks first.
+
+        `num_iteration` uses only the first so many rounds. The default is all rounds of the model,
+        which after early stopping are those up to the best.
+        """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
+        model = self.ensemble_
+        if num_iteration is not None:
+            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            model = self._after(num_iteration)
         with Workers(self.n_jobs) as workers:
-            return self.ensemble_.predict(X, workers)
+            return model.predict(X, workers)
+
+    def _after(self, rounds: int) -> Ensemble:
+        """The model after some of its rounds."""
+        return self.ensemble_.first(rounds)
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
@@ -473,7 +514,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return self.ensemble_.staged_predict(self._validated(X, reset=False))
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Place of every row inside its query: 1 stands first; equal scores in row order."""
+        """Place of every row inside its query: 1 ranks first; equal scores in row order."""
         scores = self.predict(X)
         judgments = Judgments(qid=qid, n=scores.size)
         query = judgments._query()
@@ -486,17 +527,25 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def score(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
     ) -> float:
-        """Share of pairs in order, ties counting half: 1 is perfect, 0.5 is chance.
+        """Return the share of pairs in the right order, ties counting half.
 
-        A model that was fitted with queries warns if it is scored without: pairs would join rows
-        of different queries. See `precede.metrics.make_scorer` for other metrics.
+        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or listed
+        `pairs` (winner, loser) as in `fit`. A model that was fitted with queries warns if it is
+        scored without them: pairs would join rows of different queries. See
+        `precede.metrics.make_scorer` for other metrics.
         """
         scores = self.predict(X)
-        judgments, _ = self._target(scores.size, y, qid=qid, sample_weight=sample_weight)
+        judgments, _ = self._target(
+            scores.size, y, qid=qid, sample_weight=sample_weight, pairs=pairs,
+            pair_weight=pair_weight,
+        )  # fmt: skip
         warn_of_lost_queries(self, judgments)
         return pairs_in_order(judgments, scores)
 
@@ -549,10 +598,63 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             return explain(self.ensemble_, X, names=names, background=background, workers=workers)
 
     def explain_pair(self, X: Any, i: int, k: int) -> PairExplanation:
-        """Why row i of X stands above row k, feature by feature."""
+        """Explain why row i of X ranks above row k, feature by feature.
+
+        i and k are positions, as for ``X.iloc``; the rows of a pandas data frame with an index of
+        its own are shown by their labels.
+        """
         check_is_fitted(self)
+        labels = row_labels(X)
         X = self._validated(X, reset=False)
-        return explain_pair(self.ensemble_, X, i, k, getattr(self, "feature_names_in_", None))
+        names = getattr(self, "feature_names_in_", None)
+        return explain_pair(self.ensemble_, X, i, k, names, labels)
+
+    # -- plotting --------------------------------------------------------------------------
+
+    def plot_shapes(
+        self, X: Any = None, *, features: Sequence[int | str] | None = None, top: int = 6
+    ) -> Figure:
+        """Plot shape functions, the most important features first; for additive models.
+
+        Parameters
+        ----------
+        X : data to show below the curves, optional
+        features : names or numbers; the default is the `top` most important features
+
+        Returns the matplotlib Figure. `precede.plots.shape_info` has the numbers.
+
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> from precede import RankBoost
+        >>> from precede.datasets import two_normals
+        >>> sample = two_normals(100, features=3, random_state=0)
+        >>> model = RankBoost(step="bound", n_estimators=50).fit(sample.X, sample.y)
+        >>> len(model.plot_shapes(sample.X, top=2).axes)
+        2
+        """
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        whole_number("top", top, least=1)
+        if features is None:
+            weight = self.feature_importances_
+            order = np.argsort(-weight, kind="stable")[:top]
+            features = [int(each) for each in order if weight[each] > 0]
+        return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
+
+    def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
+        """Plot feature importances; see `precede.plots.importance_info` for the two kinds."""
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
+
+    def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Plot the evaluation metrics, or else the training risk, round by round."""
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        return plots.draw_learning(plots.learning_info(self, columns), ax)
 
     # -- saving ----------------------------------------------------------------------------
 
@@ -574,6 +676,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
             **({"queries": True} if self.has_queries_ else {}),
+            **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
             **parameters_of(self),
             "classes": classes,
             "intercept": self.intercept_,
@@ -598,6 +701,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if "categories" in fields:
             self.categories_ = check_categories(fields["categories"], names)
         self.has_queries_ = fields.get("queries", False) is True
+        if "data_columns" in fields:
+            columns = _part(fields, "data_columns", dict)
+            if not all(isinstance(name, str) for name in columns.values()):
+                raise ValueError("the data columns of the model are not all text")
+            self.data_columns_ = columns
         self.history_ = _history(_part(fields, "history", list))
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = _part(fields, "best_iteration", int)
@@ -647,7 +755,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             )
         if not reset and table.n_features != self.n_features_in_:
             raise ValueError(
-                f"{table} goes on from a model of {self.n_features_in_} features; fit anew"
+                f"{table} goes on from a model of {self.n_features_in_} features; fit again"
             )
         self.n_features_in_ = table.n_features
         if table.feature_names is not None:
@@ -711,6 +819,22 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     "progress, evals_result_ for what was recorded, or a function of a Progress"
                 )
 
+    def rankers_to_search(self) -> Family:
+        """Return the family of `rankers`, under `monotone_constraints` where they are given."""
+        chosen = family(self.rankers)
+        given = self.monotone_constraints
+        if given is None:
+            return chosen
+        if isinstance(given, Mapping):
+            names = getattr(self, "feature_names_in_", None)
+            columns = columns_in_order([*given], names, self.n_features_in_, "monotone_constraints")
+            if len(set(columns)) < len(columns):
+                raise ValueError(
+                    f"monotone_constraints={given!r} gives a column twice; give it once"
+                )
+            given = dict(zip(columns, given.values(), strict=True))
+        return chosen.with_directions(given)
+
     def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
         """Return a function that says which features a round may use: all, or a random share."""
         if self.max_features == 1.0:
@@ -737,10 +861,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         workers: Workers,
         *,
         queries: bool,
+        weights: Any = None,
+        starts: Any = None,
+        offset: bool = False,
     ) -> list[tuple[Monitor, dict[str, bool]]]:
         """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
 
-        `queries` says whether the training rows have several queries.
+        `queries` says whether the training rows have several queries, `offset` whether they have
+        scores to start from.
         """
         check_metric_names(self.eval_metric)
         if eval_set is None:
@@ -750,13 +878,21 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                     "watch; pass eval_set=(X, y)"
                 )
             return []
+        if offset != (starts is not None):
+            raise ValueError(
+                "init_score and eval_init_score belong together: give offsets for the training "
+                "rows and for every evaluation set, or none"
+            )
         sets = _evaluation_sets(eval_set)
         qids = _one_for_each(eval_qid, len(sets), "eval_qid")
         groups = _one_for_each(eval_group, len(sets), "eval_group")
+        weighted = _one_for_each(weights, len(sets), "eval_sample_weight")
+        begun = _one_for_each(starts, len(sets), "eval_init_score")
+        given = zip(sets, qids, groups, weighted, begun, strict=True)
         monitors = []
-        for place, ((raw, y), qid, group) in enumerate(zip(sets, qids, groups, strict=True)):
+        for place, ((raw, y), qid, group, weight, start) in enumerate(given):
             X = self._validated(raw, reset=False)
-            judgments, _ = self._target(X.shape[0], y, qid=qid, group=group)
+            judgments, _ = self._target(X.shape[0], y, qid=qid, group=group, sample_weight=weight)
             if queries and one_graded_list(judgments):
                 raise ValueError(
                     f"evaluation set {place} has no queries, but the training rows have: its rows "
@@ -769,7 +905,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 bins,
                 workers=workers,
             )
-            monitors.append((Monitor(f"valid_{place}", table, metrics), better))
+            at = _offset(start, X.shape[0], "eval_init_score")
+            monitors.append((Monitor(f"valid_{place}", table, metrics, at), better))
         return monitors
 
     def _worsening(self, task: Task) -> Worsening | None:
@@ -953,6 +1090,11 @@ def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
     if len(listed) != count:
         raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
     return listed
+
+
+def _offset(values: Any, rows: int, name: str) -> Floats | None:
+    """Scores to start from, one per row; None where nothing is given."""
+    return None if values is None else check_column(values, name, rows)
 
 
 def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:

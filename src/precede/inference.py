@@ -1,4 +1,4 @@
-"""Standard errors, intervals and tests for rankings, without listing a pair.
+"""Standard errors, intervals and tests for rankings, without enumerating pairs.
 
 The errors of one item against all others are a count, and all n counts come from one sort and a
 Fenwick tree, O(n log n). Every estimate is a ratio Σa / Σb over independent units (items, or
@@ -10,6 +10,7 @@ interval that the data cannot support is absent and says why; it is never a wron
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
@@ -18,9 +19,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, stdtr, stdtrit
+from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -32,6 +34,7 @@ from precede.judgments import (
     to_numbers,
 )
 from precede.metrics import Interval, evaluate
+from precede.metrics import metric as metric_of
 
 __all__ = [
     "Comparison",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 BOOTSTRAP_RESAMPLES, QUERY_DRAWS, ITEM_DRAWS = 2000, 9999, 1999
+BOOTSTRAP_ROWS = 20_000_000  # of all resamples together, where that leaves at least 200
 QUANTITIES = {"all": "ranking risk", "comparable": "pair error", "pooled": "pooled pair error"}
 PLURALS = {"item": "items", "query": "queries", "group": "groups"}
 RISK_METRICS = {words.replace(" ", "_"): pairs for pairs, words in QUANTITIES.items()}
@@ -62,6 +66,12 @@ class _Result:
         if isinstance(self, Estimate | Comparison):
             shown["interval"] = None if self.reason else asdict(self.interval())
         return shown
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame of one row, with the 95 % interval as `low` and `high`."""
+        shown = self.to_dict()
+        ends = shown.pop("interval", None) or {}
+        return pandas_frame([{**shown, **{k: ends.get(k, math.nan) for k in ("low", "high")}}])
 
     def _repr_html_(self) -> str:
         rows = self.to_dict().items()
@@ -406,13 +416,17 @@ def compare(
         Query of each item; then the query is the independent unit, otherwise the item is.
     metric : str, default "ranking_risk"
         "ranking_risk", "pair_error", "pooled_pair_error" or "auc" (ties half), or any metric
-        that `precede.metrics.evaluate` knows, such as "ndcg@10", which needs `qid`.
-    method : {"asymptotic", "randomization"}, default "asymptotic"
+        that `precede.metrics.evaluate` knows, such as "ndcg@10". Without `qid`, metrics other
+        than the first four are compared by the bootstrap.
+    method : {"asymptotic", "randomization", "bootstrap"}, default "asymptotic"
         t test on the paired differences, or a randomisation test. With queries that exchanges
         the two results of a query (all 2^Q ways up to Q = 13, else 9999 at random); without,
         the two mid-ranks of an item (1999 at random): ranks, as scores share no scale.
+        "bootstrap" is for one list: the standard error is that of the difference over resamples
+        of the items (within each class if there are two), the same for both rankers, and the p
+        value is that of a normal distribution. 2000 resamples, fewer above 10,000 items.
     random_state : None, int or numpy.random.Generator
-        Used by the randomisation test only.
+        Used by the randomisation test and the bootstrap only.
     groups : array-like with one identifier per listed pair, then one per tie; optional
         As in `ranking_risk`: the group is then the independent unit.
 
@@ -425,12 +439,16 @@ def compare(
       difference +0.4000, 95 % interval -0.1783 to +0.9783, p = 0.128
       randomization, 10 items, the two mid-ranks of each item exchanged, 1999 times
     """
-    check_choice("method", method, ("asymptotic", "randomization"))
+    check_choice("method", method, ("asymptotic", "bootstrap", "randomization"))
     sample = _read(y, qid, groups)
     scores = [
         check_column(values, name, sample.n_rows, infinite=True)
         for name, values in (("scores_a", scores_a), ("scores_b", scores_b))
     ]
+    simple = metric in RISK_METRICS or (metric == "auc" and isinstance(sample, _Sample))
+    one_list = isinstance(sample, _Sample) and not sample.queries
+    if method == "bootstrap" or (one_list and not simple):
+        return _bootstrapped(sample, scores, metric, method, random_state)
     if metric == "auc" and isinstance(sample, _Sample):
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
     elif metric in RISK_METRICS:
@@ -669,6 +687,7 @@ class _Sample:
 
     order: np.ndarray
     starts: np.ndarray
+    values: np.ndarray
     grade: np.ndarray
     comparable: np.ndarray
     queries: bool
@@ -702,7 +721,8 @@ class _Sample:
             where = "" if qid is None else " within any query"
             raise ValueError(f"no pair to order: no two of {len(labels)} labels differ{where}")
         strata = grade if qid is None and grade.max() == 1 else None
-        return cls(order, starts, grade, comparable.astype(np.float64), qid is not None, strata)
+        counts, queries = comparable.astype(np.float64), qid is not None
+        return cls(order, starts, labels[order], grade, counts, queries, strata)
 
     def ranks(self, scores: ArrayLike) -> np.ndarray:
         """Dense ranks 1, 2, … of the scores within each query."""
@@ -880,11 +900,60 @@ def _randomize(
     return facts | {"p_value": float((1 + beyond) / (1 + n_draws)), "n_draws": n_draws}
 
 
+def _bootstrapped(
+    sample: _Sample | _ListedSample, both: Any, name: str, method: str, random_state: Any
+) -> Comparison:
+    """Compare two rankings of one list by a metric whose spread is that of resampled items."""
+    if not isinstance(sample, _Sample) or sample.queries:
+        raise ValueError("the bootstrap compares one graded list; use method='asymptotic'")
+    if method == "randomization":
+        raise ValueError(f"metric={name!r} on one list needs method='bootstrap'")
+    chosen = metric_of(name)
+    labels = np.empty(sample.n_rows)
+    labels[sample.order] = sample.values
+    policy = {"metrics": (chosen,), "max_grade": float(labels.max())}
+    values = [evaluate(labels, scores, **policy).mean[str(chosen)] for scores in both]
+    rng, size = np.random.default_rng(random_state), sample.n_rows
+    draws = int(np.clip(BOOTSTRAP_ROWS // size, 200, BOOTSTRAP_RESAMPLES))
+    strata = [np.arange(size)]
+    if sample.strata is not None:
+        strata = [np.flatnonzero(labels == grade) for grade in np.unique(labels)]
+    found, at_once = [], max(1, (1 << 20) // size)
+    for done in range(0, draws, at_once):
+        number = min(at_once, draws - done)
+        rows = np.concatenate(
+            [part[rng.integers(part.size, size=(number, part.size))] for part in strata], axis=1
+        )
+        query = np.repeat(np.arange(number), size)
+        with warnings.catch_warnings(action="ignore"):  # the list itself has warned
+            tables = [
+                evaluate(labels[rows.ravel()], scores[rows.ravel()], query, **policy)
+                for scores in both
+            ]
+        one, other = (next(iter(table.per_query.values())) for table in tables)
+        found.append(one - other)
+    gaps = np.concatenate(found)
+    kept, difference = gaps[~np.isnan(gaps)], values[0] - values[1]
+    error, reason = (float(kept.std(ddof=1)) if kept.size > 1 else 0.0), ""
+    if kept.size < 0.95 * draws:
+        error, reason = 0.0, f"{draws - kept.size} of {draws} resamples leave {chosen} undefined"
+    elif error == 0:
+        reason = f"{chosen} differs by {difference:g} in every resample"
+    p_value = None if error == 0 else float(2 * ndtr(-abs(difference) / error))
+    if p_value is None and np.array_equal(sample.ranks(both[0]), sample.ranks(both[1])):
+        p_value, reason = 1.0, reason or "the rankings are equal"
+    return Comparison(
+        str(chosen), values[0], values[1], difference, error or None, p_value, "bootstrap", "item",
+        size,
+        exchanged="items resampled", n_draws=draws, reason=reason,
+    )  # fmt: skip
+
+
 def _metric_ratios(
     y: Any, both: Any, qid: Any, metric: str, sample: _Sample | _ListedSample
 ) -> list[_Ratio]:
     if sample.unit != "query":
-        raise ValueError(f"metric={metric!r} needs qid: one list has one value and no spread")
+        raise ValueError(f"metric={metric!r} needs qid or graded items; use 'pair_error'")
     tables = [evaluate(y, values, qid=qid, metrics=(metric,)).per_query for values in both]
     found = [next(iter(table.values())) for table in tables]  # its key may be spelt otherwise
     kept = ~np.isnan(found).any(axis=0)

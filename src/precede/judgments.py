@@ -43,7 +43,7 @@ _FIELDS = (
 class Judgments:
     """What is known about the order of n items, sliceable row by row.
 
-    Item i should stand above item k (a *crucial pair*) when both belong to the same query
+    Item i should rank above item k (a *crucial pair*) when both belong to the same query
     and ``grade[i] > grade[k]``, or when ``(i, k)`` is listed in `pairs`. Both kinds may be
     given together; their weights add up.
 

@@ -156,7 +156,7 @@ class MarginDistribution:
 def margin_distribution(
     y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, norm: float = 1.0
 ) -> MarginDistribution:
-    """Sort the items once so that P_S{margin ≤ θ} can be had for any θ without listing pairs.
+    """Sort the items once so that P_S{margin ≤ θ} can be had for any θ without enumerating pairs.
 
     The margin of a crucial pair is (s_i − s_k)/norm for grade_i > grade_k in the same query.
     O(n log n) once and for each θ. Reference: Rudin, Schapire, JMLR 10 (2009), sections 2, 3.
@@ -242,7 +242,8 @@ def margins(
     >>> from precede import RankBoost, margins
     >>> X = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [1.0, 4.0], [3.0, 2.0], [2.0, 2.0]]
     >>> y = [0, 0, 0, 1, 1, 1]
-    >>> print(margins(RankBoost(n_estimators=20, step="bound").fit(X, y), X, y))
+    >>> model = RankBoost(n_estimators=20, step="bound", learning_rate=1.0).fit(X, y)
+    >>> print(margins(model, X, y))
     9 crucial pairs of 6 items, least margin 0.4866, 0.0 % not above 0
     """
     scores = np.asarray(model.predict(X), np.float64)

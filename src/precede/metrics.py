@@ -15,9 +15,9 @@ import difflib
 import html
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numba import njit
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, upper_tail
 from precede.engine.workers import warn_caller
 from precede.judgments import (
@@ -34,6 +35,7 @@ from precede.judgments import (
     check_within_queries,
     judgments_to_fit,
     number_queries,
+    qid_of_groups,
     read_target,
     warn_of_lost_queries,
 )
@@ -532,6 +534,26 @@ class Evaluation:
         body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
         return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
 
+    def to_frame(self, *, by_query: bool = False, level: float = 0.95) -> Any:
+        """Return a pandas data frame: a row for each metric, or, `by_query`, for each query.
+
+        >>> result = evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8], metrics=["mrr", "auc"])
+        >>> list(result.to_frame().columns), result.to_frame(by_query=True).loc[8, "mrr"]
+        (['mean', 'low', 'high', 'queries', 'skipped'], np.float64(0.5))
+        """
+        if by_query:
+            return pandas_frame(self.per_query, index=self.queries.tolist()).rename_axis("qid")
+        rows = []
+        for key, mean in self.mean.items():
+            try:
+                low, high = self.interval(key, level)
+            except ValueError:
+                low = high = math.nan
+            skipped = self.skipped[key]
+            rows.append({"mean": mean, "low": low, "high": high,
+                         "queries": self.n_queries - skipped, "skipped": skipped})  # fmt: skip
+        return pandas_frame(rows, index=list(self.mean)).rename_axis("metric")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings and lists, None standing for a skipped query."""
         plain = {name: dict(getattr(self, name)) for name in ("mean", "pooled", "skipped")}
@@ -562,6 +584,8 @@ class Evaluator:
         Item weights; a query counts in every mean by the mean weight of its items. In auc,
         pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product
         (times its own weight if it is listed).
+    group : array-like of query sizes, optional
+        In place of `qid`, for rows sorted by query (as in LightGBM).
     **options
         Fields of `Policy`: gains, ties, no_relevant, relevant, max_grade, map_over.
 
@@ -580,8 +604,11 @@ class Evaluator:
         metrics: str | Metric | Iterable[str | Metric] = "default",
         preset: str | None = None,
         sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         **options: Any,
     ) -> None:
+        if group is not None:
+            qid = qid_of_groups(group, qid, len(cast(Sized, y)))
         self._listed = read_listed(y)
         if isinstance(metrics, str) and metrics == "default":
             metrics = default_metrics() if self._listed is None else listed_metrics()
@@ -927,7 +954,8 @@ def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Sc
     >>> from precede.datasets import search_results
     >>> sample = search_results(30, features=4, informative=2, per_query=20, random_state=0)
     >>> y = Judgments(sample.y, sample.qid)  # sliced by the folds, queries and all
-    >>> found = cross_val_score(RankBoost(n_estimators=5), sample.X, y, groups=sample.qid,
+    >>> ranker = RankBoost(n_estimators=5, learning_rate=1.0)
+    >>> found = cross_val_score(ranker, sample.X, y, groups=sample.qid,
     ...                         cv=GroupKFold(3), scoring=make_scorer("ndcg@10"))
     >>> found.round(2)
     array([0.53, 0.42, 0.36])
@@ -977,7 +1005,7 @@ class ListedPairs:
     def wrong(self, scores: Floats, ties: str) -> Floats:
         """Return 1 for pairs out of order, 0 for those in order; equal scores by the policy."""
         above, below = scores[self.winner], scores[self.loser]
-        equal: Any = self.winner > self.loser  # under "order" the earlier row stands above
+        equal: Any = self.winner > self.loser  # under "order" the earlier row ranks above
         if ties != "order":
             equal = 1.0 if ties == "worst" else 0.5
         return np.where(above == below, equal, above < below).astype(np.float64)

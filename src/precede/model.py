@@ -99,7 +99,7 @@ class Ensemble:
     # -- scores ----------------------------------------------------------------------------
 
     def predict(self, X: Any, workers: Workers | None = None) -> Floats:
-        """Score every row; the higher stands first."""
+        """Score every row; the higher ranks first."""
         self.check_width(X)
         scores = np.zeros(X.shape[0])
         if scipy.sparse.issparse(X):

@@ -22,6 +22,7 @@ from precede.model import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from precede.estimator import BaseRanker
     from precede.explain.contributions import ShapeFunction
@@ -45,6 +46,7 @@ __all__ = [
     "draw_pair",
     "draw_precision",
     "draw_shape",
+    "draw_shapes",
     "importance_info",
     "learning_info",
     "margin_info",
@@ -206,6 +208,10 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
         low, high = info.y - info.error, info.y + info.error
         ax.fill_between(info.x, low, high, color="C0", alpha=0.25, lw=0, gid="error")
     ax.axhline(0, color="0.7", lw=0.8, zorder=0)
+    if info.missing_share > 0 and math.isfinite(info.missing):  # before the limits are fixed
+        label = f"missing ({100 * info.missing_share:.0f} %)"
+        ax.plot([info.x[-1]], [info.missing], "x", color="C3", ms=8, label=label, gid="missing")
+        ax.legend(frameon=False)
     if info.counts.sum() > 0:
         foot = ax.get_xaxis_transform()  # the bars' heights are shares of the axes
         heights = 0.16 * info.counts / info.counts.max()
@@ -215,12 +221,29 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
             info.edges[:-1], heights, np.diff(info.edges), align="edge", color="0.85",
             transform=foot, zorder=-1, gid="data",
         )  # fmt: skip
-    if info.missing_share > 0 and math.isfinite(info.missing):
-        label = f"missing ({100 * info.missing_share:.0f} %)"
-        ax.plot([info.x[-1]], [info.missing], "x", color="C3", ms=8, label=label, clip_on=False)
-        ax.legend(frameon=False)
-    ax.set(xlabel=info.name, ylabel="added to the score")
+    ax.set(xlabel=info.name, ylabel="contribution to the score")
     return ax
+
+
+def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
+    """Draw several shape functions in one figure, with one scale for all of them."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415  (only for those who draw)
+
+    if not infos:
+        raise ValueError("there is no shape function to draw: the model uses no feature")
+    columns = min(columns, len(infos))
+    rows = -(-len(infos) // columns)
+    size = (1 + 3 * columns, 2.6 * rows)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
+    )
+    for place, info in enumerate(infos):
+        draw_shape(info, grid.flat[place]).label_outer(remove_inner_ticks=True)
+        grid.flat[place].xaxis.set_tick_params(labelbottom=True)
+        grid.flat[place].set_xlabel(info.name)
+    for ax in grid.flat[len(infos) :]:
+        ax.remove()
+    return figure
 
 
 # -- functions of two features ---------------------------------------------------------------
@@ -327,7 +350,7 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
     names = getattr(model, "feature_names_in_", None)
     names = feature_names(names, model.n_features_in_)
     if X is None:
-        values, measure = model.feature_importances_, "share of the weight"
+        values, measure = model.feature_importances_, "share of the total weight"
     else:
         rows = X.tocsr() if scipy.sparse.issparse(X) else X
         chosen = np.unique(np.linspace(0, _n_rows(rows) - 1, 100).astype(int))

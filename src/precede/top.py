@@ -88,8 +88,8 @@ def top_of_list(
 
     Parameters
     ----------
-    y : array of two classes, the greater of which should stand first
-    scores : array of finite numbers; a positive stands below the negatives it is tied with
+    y : array of two classes, the greater of which should rank first
+    scores : array of finite numbers; a positive ranks below the negatives it is tied with
     level, draws, random_state
         Intervals are percentiles over `draws` samples, with replacement, of the positives and
         of the negatives, each as many as there are.

@@ -67,7 +67,7 @@ def both(request):
     """X, y as 1 and -1, AdaBoost and RankBoost in their limits."""
     X, y = request.param()
     ada = AdaBoostRanker(n_estimators=ROUNDS, **COARSE).fit(X, y)
-    rank = RankBoost(n_estimators=ROUNDS, **COARSE).fit(X, y)
+    rank = RankBoost(n_estimators=ROUNDS, learning_rate=1.0, **COARSE).fit(X, y)
     return X, np.where(y == 1, 1, -1), ada, rank
 
 

@@ -92,7 +92,7 @@ def margined(margin):
         QBRank(n_estimators=5),
         BoostedRanker(loss=SquaredHinge("gap"), n_estimators=5, min_child_samples=2),
         BoostedRanker(loss=Hinge("gap"), n_estimators=30, min_child_samples=2, learning_rate=1.0),
-        PushRanker(loss=SquaredHinge("gap"), price=2, n_estimators=5),
+        PushRanker(loss=SquaredHinge("gap"), price=2, n_estimators=5, learning_rate=1.0),
     ],
     ids=str,
 )
@@ -127,7 +127,7 @@ def test_margins_survive_cross_validation():
     "model",
     [
         QBRank(margin=1.0), BoostedRanker(), BoostedRanker(loss=SquaredHinge(1.0)), PushRanker(),
-        RankBoost(), RankBoostPlus(), SmoothMargin(), ConvexRisk(),
+        RankBoost(learning_rate=1.0), RankBoostPlus(), SmoothMargin(), ConvexRisk(),
     ],
     ids=str,
 )  # fmt: skip
@@ -517,7 +517,7 @@ def test_estimators_that_grow_trees_declare_the_parameters_of_trees(estimator):
 def test_trees_refuse_what_estimators_that_grow_them_refuse(change):
     name, told = next(iter(change)), f"{next(iter(change))}={next(iter(change.values()))}"
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
-    for model in (BoostedRanker(**change), RankBoost(rankers=Trees(**change))):
+    for model in (BoostedRanker(**change), RankBoost(rankers=Trees(**change), learning_rate=1.0)):
         with pytest.raises(ValueError, match=told):
             model.fit(X, y)
     assert name in TREE_PARAMETERS

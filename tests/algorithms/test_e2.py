@@ -29,8 +29,8 @@ from precede.rankers.columns import Column, Constant, Feature
 from precede.risks.pair_weights import pair_factors
 
 MODELS = {
-    "RB-D": RankBoost,
-    "RB-C": lambda **options: RankBoost(step="bound", **options),
+    "RB-D": lambda **options: RankBoost(learning_rate=1.0, **options),
+    "RB-C": lambda **options: RankBoost(step="bound", learning_rate=1.0, **options),
     "RankBoost+": RankBoostPlus,
     "optimal": lambda **options: RankBoostPlus(search="optimal", **options),
 }
@@ -269,7 +269,7 @@ def test_sparse_rows_and_new_rows():
 def test_refusals(monkeypatch):
     X, made = some_data()
     model = fitted("RB-C", X, made)
-    real = RankBoost(rankers="features", n_estimators=3).fit(X, made)
+    real = RankBoost(rankers="features", n_estimators=3, learning_rate=1.0).fit(X, made)
     with pytest.raises(ValueError, match=r"Feature.* takes the value .*values 0 and 1.*stumps"):
         e2_loss(real, X, made)
     with pytest.raises(ValueError, match="takes the value 3"):

@@ -107,7 +107,11 @@ def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
     chosen, steps, objectives = naive_push.convex_push(
         made, X.T.tolist(), rounds=5, loss=getattr(naive_push, loss.upper()), price=twin_price
     )
-    model = fit(PushRanker(price=price, loss=loss, rankers="columns", n_estimators=5), X, made)
+    model = fit(
+        PushRanker(price=price, loss=loss, rankers="columns", n_estimators=5, learning_rate=1.0),
+        X,
+        made,
+    )
     assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
     assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
     total = PairRisk(loss, price).value(made, model.predict(X))
@@ -118,7 +122,9 @@ def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
 @pytest.mark.parametrize("price", [2, 64, "exp"])
 def test_the_objective_never_rises(loss, price):
     X, y = wdbc()
-    model = fit(PushRanker(price=price, loss=loss, n_estimators=12), X[:150], y[:150])
+    model = fit(
+        PushRanker(price=price, loss=loss, n_estimators=12, learning_rate=1.0), X[:150], y[:150]
+    )
     assert (np.diff(model.history_["log_risk"]) <= 1e-12).all()
 
 
@@ -128,16 +134,20 @@ def test_features_from_minus_one_to_one_rank_as_those_from_zero_to_one(p):
     X, y = wdbc()
     low, high = X.min(axis=0), X.max(axis=0)
     symmetric = 2 * (X - low) / (high - low) - 1
-    one = fit(PushRanker(price=p, rankers="features", n_estimators=40), X, y).predict(X)
-    other = fit(PushRanker(price=p, rankers="columns", n_estimators=40), symmetric, y)
+    one = fit(
+        PushRanker(price=p, rankers="features", n_estimators=40, learning_rate=1.0), X, y
+    ).predict(X)
+    other = fit(
+        PushRanker(price=p, rankers="columns", n_estimators=40, learning_rate=1.0), symmetric, y
+    )
     difference = other.predict(symmetric) - one
     assert_allclose(difference, difference[0], atol=1e-6)
 
 
 def test_price_one_is_rankboost():
     X, y = wdbc()
-    push = PushRanker(price=1, n_estimators=60).fit(X, y)
-    plain = RankBoost(select="slope", step="exact", n_estimators=60).fit(X, y)
+    push = PushRanker(price=1, n_estimators=60, learning_rate=1.0).fit(X, y)
+    plain = RankBoost(select="slope", step="exact", n_estimators=60, learning_rate=1.0).fit(X, y)
     assert push.ensemble_.rankers == plain.ensemble_.rankers
     assert push.ensemble_.weights == plain.ensemble_.weights
     assert_array_equal(push.history_["risk"], plain.history_["risk"])
@@ -171,7 +181,7 @@ def test_the_recorded_risk_of_other_prices_is_their_mean_payment(price):
 
 def test_a_price_of_a_thousand_stays_finite():
     X, y = wdbc()
-    model = fit(PushRanker(price=1000, n_estimators=200), X, y)
+    model = fit(PushRanker(price=1000, n_estimators=200, learning_rate=1.0), X, y)
     for column in ("risk", "log_risk", "edge", "step"):
         assert np.isfinite(model.history_[column]).all()
     assert np.isfinite(model.predict(X)).all()
@@ -181,7 +191,7 @@ def test_a_price_of_a_thousand_stays_finite():
 @pytest.mark.slow
 def test_a_hundred_thousand_rounds_stay_finite():
     X, y = wdbc()
-    model = fit(PushRanker(price=1000, n_estimators=100_000), X[::4], y[::4])
+    model = fit(PushRanker(price=1000, n_estimators=100_000, learning_rate=1.0), X[::4], y[::4])
     for column in ("risk", "log_risk", "edge", "step"):
         assert np.isfinite(model.history_[column]).all()
     assert (np.diff(model.history_["log_risk"]) <= 1e-12).all()
@@ -190,10 +200,14 @@ def test_a_hundred_thousand_rounds_stay_finite():
 def test_separable_data_for_thousands_of_rounds():
     X, y = np.arange(20.0)[:, None], (np.arange(20) >= 10).astype(int)
     X = np.hstack([X, (np.arange(20.0) % 7)[:, None]])
-    model = fit(PushRanker(price=16, n_estimators=3000), X, y)
+    model = fit(PushRanker(price=16, n_estimators=3000, learning_rate=1.0), X, y)
     assert model.stop_reason_ == "one ranker puts every pair in order"
     X = np.array([[0, 1], [1, 0], [0, 0], [0, 0.0]])
-    model = fit(PushRanker(price=16, rankers="columns", n_estimators=3000), X, [1, 1, 0, 0])
+    model = fit(
+        PushRanker(price=16, rankers="columns", n_estimators=3000, learning_rate=1.0),
+        X,
+        [1, 1, 0, 0],
+    )
     assert np.isfinite(model.predict(X)).all()
     assert model.history_["smoothed"].all()
 
@@ -203,7 +217,9 @@ def test_a_larger_price_cleans_the_top():
     X, malignant = wdbc()
     y, top = 1 - malignant, {}
     for p in (1, 16):
-        model = fit(PushRanker(price=p, rankers="features", n_estimators=100), X, y)
+        model = fit(
+            PushRanker(price=p, rankers="features", n_estimators=100, learning_rate=1.0), X, y
+        )
         seen = evaluate(y, model.predict(X), metrics=["positives_above_first_negative"])
         top[p] = seen.mean["positives_above_first_negative"]
     assert top[16] > top[1] + 10
@@ -218,7 +234,11 @@ def test_listed_pairs_are_pushed_too(price, loss):
     X, _ = binary_problem(5)
     pairs = np.array([(i, k) for i in range(18) for k in range(18, 36) if (i + k) % 3])
     made = Judgments.preferences(pairs[:, 0], pairs[:, 1], n=36)
-    model = fit(PushRanker(price=price, loss=loss, rankers="columns", n_estimators=4), X, made)
+    model = fit(
+        PushRanker(price=price, loss=loss, rankers="columns", n_estimators=4, learning_rate=1.0),
+        X,
+        made,
+    )
     twin = naive_push.EXP if price == "exp" else naive_push.power(price)
     chosen, _, objectives = naive_push.convex_push(
         made, X.T.tolist(), rounds=4, loss=getattr(naive_push, loss.upper()), price=twin
@@ -231,9 +251,11 @@ def test_listed_pairs_are_pushed_too(price, loss):
 def test_global_scope_makes_one_list_of_all_queries():
     X, y = wdbc()
     qid = np.arange(len(y)) % 7
-    inside = fit(PushRanker(price=8, n_estimators=9), X, y, qid=qid)
-    across = fit(PushRanker(price=8, n_estimators=9, scope="global"), X, y, qid=qid)
-    one = fit(PushRanker(price=8, n_estimators=9), X, y)
+    inside = fit(PushRanker(price=8, n_estimators=9, learning_rate=1.0), X, y, qid=qid)
+    across = fit(
+        PushRanker(price=8, n_estimators=9, scope="global", learning_rate=1.0), X, y, qid=qid
+    )
+    one = fit(PushRanker(price=8, n_estimators=9, learning_rate=1.0), X, y)
     assert_array_equal(across.predict(X), one.predict(X))
     assert (inside.predict(X) != one.predict(X)).any()
 
@@ -264,7 +286,13 @@ def test_pieces_and_threads_leave_no_trace(tiny_thresholds):
 
 def test_the_price_is_chosen_by_cross_validation():
     X, y = wdbc()
-    settings = {"n_estimators": 15, "prices": (1, 4, 64), "cv": 4, "random_state": 0}
+    settings = {
+        "learning_rate": 1.0,
+        "n_estimators": 15,
+        "prices": (1, 4, 64),
+        "cv": 4,
+        "random_state": 0,
+    }
     model = fit(PushRanker(price="cv", **settings), X, y)
     search = model.price_search_
     assert isinstance(search, PriceSearch)
@@ -274,7 +302,7 @@ def test_the_price_is_chosen_by_cross_validation():
     best = search.mean.argmax()
     behind = search.by_fold[:, best] - search.by_fold[:, search.prices.index(search.best)]
     assert behind.mean() <= behind.std(ddof=1) / 2 + 1e-12
-    same = fit(PushRanker(price=search.best, n_estimators=15), X, y)
+    same = fit(PushRanker(price=search.best, n_estimators=15, learning_rate=1.0), X, y)
     assert_array_equal(model.predict(X), same.predict(X))
     assert "standard error" in repr(search)
     assert "<- chosen" in repr(search)
@@ -291,7 +319,13 @@ def test_the_least_of_equally_good_prices_is_taken():
 def test_cross_validation_keeps_queries_whole_and_takes_any_metric():
     X, y = wdbc()
     qid = np.arange(len(y)) // 40
-    settings = {"n_estimators": 5, "prices": (1, 8), "cv": 3, "random_state": 1}
+    settings = {
+        "learning_rate": 1.0,
+        "n_estimators": 5,
+        "prices": (1, 8),
+        "cv": 3,
+        "random_state": 1,
+    }
     assert fit(PushRanker(price="cv", **settings), X, y, qid=qid).price_search_.metric == "ndcg@10"
     named = PushRanker(price="cv", cv_metric="pair_error", **settings)
     assert (fit(named, X, y).price_search_.by_fold <= 0).all()
@@ -301,12 +335,12 @@ def test_cross_validation_keeps_queries_whole_and_takes_any_metric():
 
 def test_going_on_keeps_the_price():
     X, y = wdbc()
-    settings = {"price": "cv", "prices": (1, 8), "cv": 3, "random_state": 0}
+    settings = {"learning_rate": 1.0, "price": "cv", "prices": (1, 8), "cv": 3, "random_state": 0}
     model = fit(PushRanker(**settings, n_estimators=4, warm_start=True), X, y)
     chosen = model.price_
     fit(model.set_params(n_estimators=8), X, y)
     assert model.price_ == chosen
-    whole = fit(PushRanker(price=chosen, n_estimators=8), X, y)
+    whole = fit(PushRanker(price=chosen, n_estimators=8, learning_rate=1.0), X, y)
     assert_array_equal(model.predict(X), whole.predict(X))
 
 
@@ -316,18 +350,18 @@ def test_going_on_keeps_the_price():
 def test_a_push_with_too_few_rows_is_said(price, few):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
-    model = PushRanker(price=price, n_estimators=3, rankers="features")
+    model = PushRanker(price=price, n_estimators=3, rankers="features", learning_rate=1.0)
     with warnings.catch_warnings(record=True) as given_out:
         warnings.simplefilter("always")
         model.fit(X, y)
     said = [str(w.message) for w in given_out if w.category is SmallSampleWarning]
     assert len(said) == few
-    assert not few or said[0].startswith("30 rows that should stand low are few for price=")
+    assert not few or said[0].startswith("30 rows that should rank low are few for price=")
 
 
 def test_no_push_no_warning():
     X, y = wdbc()
-    model = PushRanker(price=1, n_estimators=3).fit(X, y)
+    model = PushRanker(price=1, n_estimators=3, learning_rate=1.0).fit(X, y)
     assert model.effective_losers_ > 50
 
 
@@ -336,7 +370,13 @@ def test_no_push_no_warning():
 
 def test_saved_with_its_price_and_its_search(tmp_path):
     X, y = wdbc()
-    model = fit(PushRanker(price="cv", prices=(1, 4), cv=3, n_estimators=5, random_state=0), X, y)
+    model = fit(
+        PushRanker(
+            price="cv", prices=(1, 4), cv=3, n_estimators=5, random_state=0, learning_rate=1.0
+        ),
+        X,
+        y,
+    )
     model.save(tmp_path / "model.json")
     back = load(tmp_path / "model.json")
     assert_array_equal(back.predict(X), model.predict(X))
@@ -365,7 +405,7 @@ def test_saved_with_its_price_and_its_search(tmp_path):
 def test_a_broken_file_is_refused(tmp_path, push, said):
     X, y = wdbc()
     path = tmp_path / "model.json"
-    fit(PushRanker(n_estimators=2), X, y).save(path)
+    fit(PushRanker(n_estimators=2, learning_rate=1.0), X, y).save(path)
     fields = json.loads(path.read_text())
     fields["push"] = push
     path.write_text(json.dumps(fields))
@@ -401,7 +441,7 @@ def test_too_few_pairs_to_cross_validate():
 
 def test_a_price_of_ones_own_is_used_and_its_absence_from_the_file_is_said(tmp_path):
     X, y = wdbc()
-    model = fit(PushRanker(price=Quadratic(), n_estimators=3), X, y)
+    model = fit(PushRanker(price=Quadratic(), n_estimators=3, learning_rate=1.0), X, y)
     assert isinstance(model.price_, Quadratic)
     model.save(tmp_path / "model.json")
     with pytest.warns(UserWarning, match="could not hold price"):
@@ -411,13 +451,15 @@ def test_a_price_of_ones_own_is_used_and_its_absence_from_the_file_is_said(tmp_p
 
 def test_power_objects_are_powers():
     X, y = wdbc()
-    one, other = (fit(PushRanker(price=p, n_estimators=4), X, y) for p in (8, Power(8)))
+    one, other = (
+        fit(PushRanker(price=p, n_estimators=4, learning_rate=1.0), X, y) for p in (8, Power(8))
+    )
     assert_array_equal(one.predict(X), other.predict(X))
 
 
 def test_columns_of_values_beyond_one():
     """Real-valued rankers go through the line search; scale does not matter."""
     X, y = wdbc()
-    one = fit(PushRanker(rankers=Columns(), n_estimators=5), X / 100, y)
-    other = fit(PushRanker(rankers=Columns(), n_estimators=5), X / 50, y)
+    one = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 100, y)
+    other = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 50, y)
     assert_allclose(one.predict(X / 100), other.predict(X / 50), rtol=1e-5)

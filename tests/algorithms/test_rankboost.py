@@ -22,7 +22,7 @@ def test_with_the_intercept_the_skew_vanishes(names, weighted):
     labels = np.array(names)[y]
     if isinstance(names[0], str):
         labels = pd.Categorical(labels, categories=names, ordered=True)
-    model = RankBoost(n_estimators=20).fit(X, labels, sample_weight=weight)
+    model = RankBoost(n_estimators=20, learning_rate=1.0).fit(X, labels, sample_weight=weight)
     assert list(model.classes_) == list(names)
     decision = model.decision_function(X)
     assert_array_equal(decision, model.predict(X) + model.intercept_)
@@ -34,7 +34,7 @@ def test_with_the_intercept_the_skew_vanishes(names, weighted):
 
 def test_probabilities_are_logistic_in_twice_the_decision():
     X, y = two_classes()
-    model = RankBoost(n_estimators=20).fit(X, y)
+    model = RankBoost(n_estimators=20, learning_rate=1.0).fit(X, y)
     proba = model.predict_proba(X)
     assert_allclose(proba[:, 1], 1 / (1 + np.exp(-2 * model.decision_function(X))), rtol=1e-12)
     assert_allclose(proba.sum(axis=1), 1)
@@ -42,9 +42,9 @@ def test_probabilities_are_logistic_in_twice_the_decision():
 
 
 @pytest.mark.parametrize("fit", [
-    lambda X, y: RankBoost(n_estimators=2).fit(X, y, qid=np.zeros(y.size)),
-    lambda X, y: RankBoost(n_estimators=2).fit(X, y + np.arange(y.size) % 3),
-    lambda X, y: RankBoost(n_estimators=2).fit(X, pairs=[(0, 1)]),
+    lambda X, y: RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y, qid=np.zeros(y.size)),
+    lambda X, y: RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y + np.arange(y.size) % 3),
+    lambda X, y: RankBoost(n_estimators=2, learning_rate=1.0).fit(X, pairs=[(0, 1)]),
 ])  # fmt: skip
 def test_there_are_probabilities_for_two_classes_only(fit):
     model = fit(*two_classes())
@@ -57,7 +57,7 @@ def test_there_are_probabilities_for_two_classes_only(fit):
 
 def test_the_score_is_the_area_under_the_roc_curve():
     X, y = load_breast_cancer(return_X_y=True)
-    model = RankBoost(n_estimators=5).fit(X[::2], y[::2])
+    model = RankBoost(n_estimators=5, learning_rate=1.0).fit(X[::2], y[::2])
     weight = np.random.default_rng(0).random(y[1::2].size)
     scores = model.predict(X[1::2])
     assert model.score(X[1::2], y[1::2]) == pytest.approx(roc_auc_score(y[1::2], scores), abs=1e-12)
@@ -69,7 +69,9 @@ def test_the_score_is_the_area_under_the_roc_curve():
 def test_a_share_of_the_features_is_drawn_every_round():
     X, y, qid = data()
     one, same, other = (
-        RankBoost(n_estimators=30, max_features=0.25, random_state=seed).fit(X, y, qid=qid)
+        RankBoost(n_estimators=30, max_features=0.25, random_state=seed, learning_rate=1.0).fit(
+            X, y, qid=qid
+        )
         for seed in (0, 0, 1)
     )
     same_model(one, same)
@@ -80,7 +82,9 @@ def test_a_share_of_the_features_is_drawn_every_round():
 def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
     """With one feature in four allowed, the best one cannot be chosen every time."""
     X, y, qid = data()
-    model = RankBoost(n_estimators=30, select="decrease", max_features=0.25, random_state=0)
+    model = RankBoost(
+        n_estimators=30, select="decrease", max_features=0.25, random_state=0, learning_rate=1.0
+    )
     model.fit(X, y, qid=qid)
-    free = RankBoost(n_estimators=30, select="decrease").fit(X, y, qid=qid)
+    free = RankBoost(n_estimators=30, select="decrease", learning_rate=1.0).fit(X, y, qid=qid)
     assert model.ensemble_.rankers != free.ensemble_.rankers

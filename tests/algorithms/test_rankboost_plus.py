@@ -577,7 +577,9 @@ def test_ties_decide_between_rankboost_plus_and_rankboost():
     X = np.array([[1.0], [1], [0], [0], [1], [0]])
     made = Judgments.graded([2.0, 1, 1, 0, 0, 0])
     plus = fitted(X, made, 5, rankers="columns")
-    bound = RankBoost(step="bound", rankers="columns", n_estimators=5).fit(X, made)
+    bound = RankBoost(step="bound", rankers="columns", n_estimators=5, learning_rate=1.0).fit(
+        X, made
+    )
     assert len(plus.ensemble_) == 1  # its minimum is reached in one step
     assert bound.ensemble_.weights[0] == pytest.approx(plus.ensemble_.weights[0])
     assert sum(bound.ensemble_.weights) > 1.05 * plus.ensemble_.weights[0]

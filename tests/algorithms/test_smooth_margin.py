@@ -112,7 +112,7 @@ def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
     X, y, qid = as_pairs(CYCLING)
     assert best_margin(X, y, qid=qid, rankers="columns") == pytest.approx(3 / 8, abs=1e-9)
     settings = {"rankers": "columns", "n_jobs": 1}
-    stuck = RankBoost(n_estimators=3000, **settings).fit(X, y, qid=qid)
+    stuck = RankBoost(n_estimators=3000, learning_rate=1.0, **settings).fit(X, y, qid=qid)
     assert margins(stuck, X, y, qid=qid).minimum == pytest.approx(1 / 3, abs=1e-3)
     features = [ranker.feature for ranker in stuck.ensemble_.rankers]
     assert features[-3:] * 900 == features[-2700:]  # a cycle of three
@@ -182,7 +182,7 @@ def test_without_a_positive_margin_it_is_rankboost_and_says_so():
         model = SmoothMargin(n_estimators=60).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        twin = RankBoost(n_estimators=60).fit(X, y)
+        twin = RankBoost(n_estimators=60, learning_rate=1.0).fit(X, y)
     assert model.ensemble_.rankers == twin.ensemble_.rankers
     assert model.ensemble_.weights == twin.ensemble_.weights
     assert model.margin_interval_[0] == 0.0

@@ -81,7 +81,7 @@ def test_scikit_learns_scoring_monitor(sample):
 
     y = (sample.y > 0).astype(int)
     monitor = ScoringMonitor(scoring={"auc": lambda model, X, y: model.score(X, y)})
-    model = RankBoost(n_estimators=4).set_callbacks(monitor).fit(sample.X, y)
+    model = RankBoost(n_estimators=4, learning_rate=1.0).set_callbacks(monitor).fit(sample.X, y)
     whole, *rounds = monitor.get_logs().data  # the fit comes first, though it ends last
     assert [each["task_name"] for each in (whole, *rounds)] == ["fit", *["round"] * 4]
     assert whole["auc"] == rounds[-1]["auc"] == model.score(sample.X, y)

@@ -24,7 +24,7 @@ def test_history_is_read_by_round_and_by_column():
 def test_history_of_a_fit_is_plain_json():
     """Numbers and truth values that the standard library can write."""
     with pytest.warns(SmoothedStepWarning):
-        model = RankBoost(n_estimators=4).fit(NOISY, [0, 1, 0, 1, 0, 1])
+        model = RankBoost(n_estimators=4, learning_rate=1.0).fit(NOISY, [0, 1, 0, 1, 0, 1])
     rounds = [json.loads(line) for line in model.history_.to_lines().splitlines()]
     assert len(rounds) == 4
     assert set(rounds[0]) >= {"risk", "log_risk", "edge", "step", "smoothed", "seconds"}

@@ -124,11 +124,18 @@ def test_the_loop_ends_where_no_ranker_improves_the_risk():
 
 
 def test_a_smoothed_step_is_warned_of_once_and_recorded():
-    with pytest.warns(SmoothedStepWarning, match="half a pair.*said once") as caught:
-        model = RankBoost(n_estimators=6).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    remedy = r"half a pair.*learning_rate below 0.5.*warned once"
+    with pytest.warns(SmoothedStepWarning, match=remedy) as caught:
+        model = RankBoost(n_estimators=6, learning_rate=1.0).fit(NOISY, [0, 1, 0, 1, 0, 1])
     assert len(caught) == 1
     assert model.history_["smoothed"][0]
     assert caught[0].filename == __file__
+
+
+def test_a_shrunk_smoothed_step_is_recorded_without_a_warning():
+    """Warnings are errors in this suite."""
+    model = RankBoost(n_estimators=6, learning_rate=0.1).fit(NOISY, [0, 1, 0, 1, 0, 1])
+    assert model.history_["smoothed"].any()
 
 
 # -- callbacks -------------------------------------------------------------------------------
@@ -142,7 +149,7 @@ def test_callbacks_see_every_round_and_may_stop():
         return progress.round == 3
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    model = RankBoost(n_estimators=10, callbacks=[watch]).fit(X, y)
+    model = RankBoost(n_estimators=10, callbacks=[watch], learning_rate=1.0).fit(X, y)
     assert seen == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
     assert model.stop_reason_ == "a callback said so"
     assert len(model.ensemble_) == 3
@@ -150,14 +157,18 @@ def test_callbacks_see_every_round_and_may_stop():
 
 def test_a_callback_that_returns_something_else_does_not_stop():
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    model = RankBoost(n_estimators=5, callbacks=[lambda progress: "fine"]).fit(X, y)
+    model = RankBoost(n_estimators=5, callbacks=[lambda progress: "fine"], learning_rate=1.0).fit(
+        X, y
+    )
     assert len(model.ensemble_) == 5
 
 
 def test_the_last_round_is_shown_to_the_callbacks_too():
     seen = []
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
-    RankBoost(n_estimators=4, callbacks=[lambda p: seen.append(p.round)]).fit(X, y)
+    RankBoost(n_estimators=4, callbacks=[lambda p: seen.append(p.round)], learning_rate=1.0).fit(
+        X, y
+    )
     assert seen == [1, 2, 3, 4]
 
 
@@ -168,8 +179,8 @@ def test_ctrl_c_keeps_the_rounds_done_so_far():
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
     with pytest.warns(UserWarning, match="interrupted: the model has the 4 rounds"):
-        model = RankBoost(n_estimators=10, callbacks=[interrupt]).fit(X, y)
-    shorter = RankBoost(n_estimators=4).fit(X, y)
+        model = RankBoost(n_estimators=10, callbacks=[interrupt], learning_rate=1.0).fit(X, y)
+    shorter = RankBoost(n_estimators=4, learning_rate=1.0).fit(X, y)
     assert model.stop_reason_ == "interrupted"
     assert model.ensemble_.rankers == shorter.ensemble_.rankers
     assert model.ensemble_.weights == shorter.ensemble_.weights
@@ -191,5 +202,5 @@ def test_ctrl_c_in_the_middle_of_a_round_keeps_whole_rounds(monkeypatch):
 
     monkeypatch.setattr(SeparableRisk, "state", state)
     with pytest.warns(UserWarning, match="interrupted"):
-        model = RankBoost(n_estimators=10).fit(X, y)
+        model = RankBoost(n_estimators=10, learning_rate=1.0).fit(X, y)
     assert len(model.ensemble_) == len(model.history_) == 2

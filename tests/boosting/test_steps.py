@@ -222,7 +222,7 @@ OPTIONS = [
 def fit(X, y, rounds=8, weight=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model = PushRanker(n_estimators=rounds, n_jobs=1, **options)
+        model = PushRanker(n_estimators=rounds, n_jobs=1, learning_rate=1.0, **options)
         return model.fit(X, y, sample_weight=weight)
 
 
@@ -236,7 +236,7 @@ def small_problem(seed):
 
 def test_a_stump_that_reverses_no_pair_takes_a_short_step():
     X = [[0, 1], [1, 1], [1, 1], [1, 1], [1, 1], [1, 1], [0, 1], [1, 0]]
-    model = PushRanker(price=1, loss="logistic", n_estimators=4)
+    model = PushRanker(price=1, loss="logistic", n_estimators=4, learning_rate=1.0)
     with pytest.warns(SmoothedStepWarning, match="ties some"):
         model.fit(X, [1, 1, 1, 0, 0, 0, 0, 0])
     assert np.abs(model.history_["step"]).max() < 2

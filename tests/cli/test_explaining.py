@@ -23,7 +23,7 @@ def test_explanations_add_up(folder):
     (pair,) = objects(run(*words, "--pair", first, last, "--json")[0])
     assert pair["difference"] == pytest.approx(told[0]["score"] - told[-1]["score"])
     out, talk = run(*words, "--pair", first, last)
-    assert talk.startswith(f"{first} stands above {last}: ")
+    assert talk.startswith(f"{first} ranks above {last}: ")
     terms = rows(out)
     assert list(terms[0]) == ["feature", f"in {first}", f"in {last}", "contribution"]
     total = sum(float(row["contribution"]) for row in terms)
@@ -32,3 +32,16 @@ def test_explanations_add_up(folder):
     assert objects(run(*words, "--shape", "1", "--json")[0])
     for wrong in (["--query", "nobody"], ["--pair", "d999", "d0"], ["--shape", "nothing"]):
         run(*words[:3], *wrong, code=1)
+
+
+def test_one_list_shows_its_first_ten_rows_and_says_so(tmp_path):
+    lines = ["grade,a", *(f"{row % 2},{(row * 7) % 25}" for row in range(25))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    model = tmp_path / "m.json"
+    run("fit", tmp_path / "t.csv", "-s", "n_estimators=3", "-s", "step=bound", "-o", model)
+    out, talk = run("explain", model, tmp_path / "t.csv")
+    assert [row["rank"] for row in rows(out)] == [str(rank) for rank in range(1, 11)]
+    assert "the first 10 of 25 rows; --rows N" in talk
+    out, talk = run("explain", model, tmp_path / "t.csv", "--rows", "30", "--json")
+    assert len(objects(out)) == 25
+    assert talk == ""

@@ -1,11 +1,13 @@
 """The commands `fit` and `tune`."""
 
+import re
+
 import numpy as np
 import pytest
 
 import precede
 from cli.session import objects, rows, run
-from precede.cli import fitting
+from precede.cli import commands, fitting
 from precede.files.tables import Data, read, write
 
 
@@ -141,7 +143,22 @@ def test_algorithms_are_found_not_listed():
     told = {row["algorithm"]: row for row in objects(run("algorithms", "--json")[0])}
     assert set(told) == set(found)
     assert told["RankBoost"]["parameters"]["n_estimators"] == 300
-    assert "n_estimators=300" in run("algorithms")[0]
+    out = run("algorithms")[0]
+    assert "n_estimators=300" in out
+    for python_only in ("callbacks", "warm_start", "verbose"):
+        assert python_only not in out
+        assert python_only not in told["RankBoost"]["parameters"]
+
+
+def test_parameters_are_grouped_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    commands.algorithms()
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    block = out.split("BoostedRanker: ")[1].split("\n\n")[0]
+    groups = [line.split()[0] for line in block.splitlines() if re.match(r"  \w", line)]
+    assert groups == ["objective", "rankers", "rounds"]
+    assert "callbacks" not in out
 
 
 def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):

@@ -17,7 +17,7 @@ def test_columns_are_matched_by_name(folder, tmp_path):
     write(tmp_path / "extra.csv", extra)
     out, talk = run("predict", folder / "a.json", tmp_path / "extra.csv")
     assert out == one
-    assert "does not know 1 columns, such as 'more'" in talk
+    assert "ignoring 1 columns that the model does not use, such as 'more'" in talk
     write(tmp_path / "less.csv", data.with_features(["1", "2"]))
     _, talk = run("predict", folder / "a.json", tmp_path / "less.csv", code=1)
     assert "have no column '3', '4', '5'" in talk

@@ -1,8 +1,12 @@
 """Models, scores and runs as sources of rankings."""
 
+import json
+
+import numpy as np
 import pytest
 
 from cli.session import objects, run
+from precede import load
 from precede.files.tables import read
 
 
@@ -44,3 +48,30 @@ def test_runs_that_lack_documents(folder, tmp_path):
     (tmp_path / "short").write_text("1\n2\n")
     _, talk = run("evaluate", tmp_path / "short", folder / "test.txt", code=1)
     assert f"has 2 scores and the data have {len(read(folder / 'test.txt'))} rows" in talk
+
+
+def test_a_model_remembers_the_columns_that_options_named(tmp_path):
+    """Label, query and document under names of their own, named once."""
+    lines = ["target,session,item,a,b"]
+    rng = np.random.default_rng(0)
+    for row in range(60):
+        lines.append(f"{row % 3},{row // 6},i{row},{row % 3 + rng.normal():.3f},{rng.normal():.3f}")
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "new.csv").write_text("session,item,a,b\n1,x,1,2\n1,y,2,1\n")
+    named = ["--label", "target", "--qid", "session", "--docid", "item"]
+    model, data = tmp_path / "m.json", tmp_path / "t.csv"
+    run("fit", data, *named, "-s", "n_estimators=5", "-s", "step=bound", "-o", model)
+    fields = json.loads(model.read_text())
+    assert fields["data_columns"] == {"label": "target", "qid": "session", "docid": "item"}
+    for words in (["evaluate", model, data], ["compare", model, model, data, "-m", "ndcg@5"],
+                  ["explain", model, data], ["report", model, data, "-o", "-"],
+                  ["predict", model, data, "--as", "trec"]):  # fmt: skip
+        assert run(*words)[0] == run(*words, *named)[0], words
+    # Rows without grades are scored; an option still decides.
+    assert "x" in run("predict", model, tmp_path / "new.csv", "--as", "trec")[0]
+    run("evaluate", model, data, "--label", "nothing", code=1)
+    assert load(model).data_columns_ == {"label": "target", "qid": "session", "docid": "item"}
+    fields["data_columns"] = {"label": 3}
+    model.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="data columns of the model are not all text"):
+        load(model)

@@ -1,8 +1,12 @@
 """What commands say, and the codes they exit with."""
 
 import json
+import re
+
+import pytest
 
 from cli.session import run
+from precede.cli import judging, talk
 from precede.cli.options import Reading
 
 
@@ -61,3 +65,53 @@ def test_warnings_are_notes(folder, tmp_path):
     _, talk = run("predict", tmp_path / "m.json", folder / "test.txt")
     assert talk.startswith("note: ")
     assert "could not hold callbacks" in talk
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"grade;qid;a\n1;1;2\n0;1;3\n", "separated by semicolons"),
+        (b"grade|qid|a\n1|1|2\n0|1|3\n", "separated by vertical bars"),
+        (b"grade\tqid\ta\n1\t1\t2\n", "separated by tabs"),
+        (b"1,1,2.5\n0,1,1.5\n", "add a header with column names"),
+        (b"PK\x03\x04 and so on", "is a zip archive or an Excel workbook; extract it first"),
+        (b"BZh91AY", "compressed with bzip2; extract it first"),
+        (b"\xfd7zXZ\x00\x00", "compressed with xz"),
+        (b"grade,qid,a\n1,1,2\n0,1,x\n", "row 2, column 'a': 'x' is not a finite number; leave the "
+         "column out (--drop NAME)"),
+        (b"target,a\n1,2\n0,3\n", "name the column that holds the grades (--label NAME)"),
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_read_get_a_hint(tmp_path, content, told):
+    (tmp_path / "t.csv").write_bytes(content)
+    assert told in run("fit", tmp_path / "t.csv", code=1)[1]
+
+
+def test_messages_name_options_and_not_arguments(folder, tmp_path):
+    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json"]
+    talk = run(*words, "-s", "early_stopping_rounds=3", code=1)[1]
+    assert "give --valid DATA" in talk
+    (tmp_path / "v.csv").write_text("grade,1,2,3,4,5\n1,1,2,3,4,5\n0,5,4,3,2,1\n")
+    talk = run(*words, "--valid", tmp_path / "v.csv", code=1)[1]
+    assert "--valid file 0 has no queries" in talk
+    assert "--qid" in talk
+    assert "eval_" not in talk
+
+
+def test_tables_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
+    """All digits are there: narrow tables in rows, wide ones turned."""
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ["ndcg@10", "pair_error"]
+    rows = [{"metric": name, "a": 0.743178, "b": 0.713407, "difference": 0.0297707,
+             "low": -0.00779276, "high": 0.0673341, "p_value": 0.117664, "units": 50,
+             "unit": "query", "p_holm": 0.117664} for name in names]  # fmt: skip
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for drawn in (judging.narrow(rows, 0.95), rows):
+        talk.write_rows(rows, as_json=False, drawn=drawn)
+        out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        assert max(map(len, out.splitlines())) <= 80
+        assert "…" not in out
+        assert all(len(re.findall(r"0\.\d{4}", line)) != 1 for line in out.splitlines())
+        assert "0.7432" in out
+        assert "0.7134" in out
+        assert "[-0.0078, +0.0673]" in out or "-0.007793" in out

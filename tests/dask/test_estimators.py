@@ -594,8 +594,9 @@ def test_warm_start_progress_saving_and_arrays(clients, tmp_path, capsys):
 
 def test_a_warning_comes_from_the_client(clients):
     X, y = np.array([[0.0], [1], [1], [1]]), np.array([0, 0, 0, 1])
+    ranker = DaskRankBoost(n_estimators=2, learning_rate=1.0)
     with pytest.warns(SmoothedStepWarning) as told:
-        DaskRankBoost(n_estimators=2).fit(*chunked(2, X, y), client=clients[2])
+        ranker.fit(*chunked(2, X, y), client=clients[2])
     assert len(told) == 1
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from hypothesis import given
@@ -288,8 +289,8 @@ def test_features_in_which_two_rows_agree_say_nothing():
     ensemble = Ensemble([Stump(0, 0.0), Stump(1, 0.0)], [1.0, 2.0], 2)
     told = explain_pair(ensemble, np.array([[1.0, 1.0], [1.0, -1.0]]), 1, 0)
     assert told.names == ("x1",)
-    assert "row 1 stands below row 0" in str(told)
-    assert "stands beside" in str(explain_pair(ensemble, np.ones((2, 2)), 0, 1))
+    assert "row 1 ranks below row 0" in str(told)
+    assert "ranks level with" in str(explain_pair(ensemble, np.ones((2, 2)), 0, 1))
     assert "<td>x1</td>" in told._repr_html_()
     assert json.loads(json.dumps(told.to_dict()))["features"][0] == {
         "name": "x1", "contribution": -2.0, "upper_value": -1.0, "lower_value": 1.0,
@@ -418,3 +419,15 @@ def test_curves_are_shape_functions_and_pairs_stay_out_of_them():
     mixed_model = Ensemble([curve, Stump(0, 1.0)], [1.0, 1.0], 3)
     with pytest.raises(ValueError, match="terms and other rankers"):
         shape_function(mixed_model, 0)
+
+
+def test_rows_of_a_data_frame_are_known_by_their_index():
+    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0], "b": [0.0, 1.0, 0.5]}, index=["Ann", "Bob", "Cy"])
+    model = RankBoost(n_estimators=3, step="bound").fit(frame, [1, 0, 0])
+    told = model.explain_pair(frame, 0, 1)
+    assert str(told).startswith("row Ann ranks above row Bob: ")
+    assert told.to_dict()["labels"] == ["Ann", "Bob"]
+    assert told.to_frame().columns.tolist() == ["row Ann", "row Bob", "contribution"]
+    assert told.to_frame().loc["a", "row Ann"] == 3.0
+    assert "row 0 ranks above row 1" in str(model.explain_pair(frame.reset_index(drop=True), 0, 1))
+    assert "labels" not in model.explain_pair(frame.reset_index(drop=True), 0, 1).to_dict()

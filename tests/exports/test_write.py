@@ -162,3 +162,14 @@ def test_features_and_stumps_together_through_onnx(tmp_path):
     export(model, tmp_path / "a.onnx", "onnx")
     got = run_onnx((tmp_path / "a.onnx").read_bytes(), sample.X.astype(np.float32))
     assert_allclose(got, model.predict(sample.X), rtol=1e-6, atol=1e-6)
+
+
+def test_the_suffix_determines_the_format_where_it_can(tmp_path):
+    model = RankBoost(n_estimators=2).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    for name, format_ in [("m.py", "python"), ("m.C", "c"), ("m.onnx", "onnx")]:
+        export(model, tmp_path / name)
+        export(model, tmp_path / "same", format_)
+        assert (tmp_path / name).read_bytes() == (tmp_path / "same").read_bytes()
+    for name in ("m.json", "m.txt", "m"):  # JSON may be ours, XGBoost's or Solr's
+        with pytest.raises(ValueError, match=f"{name}: the suffix does not determine the format"):
+            export(model, tmp_path / name)

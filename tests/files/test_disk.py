@@ -551,6 +551,6 @@ def test_a_smoothed_step_warns_from_disk_as_well(tmp_path):
     X, y = np.array([[0.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([0, 0, 0, 1])
     table = write_table(tmp_path / "t", [(X[:, :1], y)])
     with pytest.warns(SmoothedStepWarning):
-        RankBoost(n_estimators=3).fit(table)
+        RankBoost(n_estimators=3, learning_rate=1.0).fit(table)
     with pytest.warns(SmoothedStepWarning):
-        RankBoost(n_estimators=3).fit(X[:, :1], y)
+        RankBoost(n_estimators=3, learning_rate=1.0).fit(X[:, :1], y)

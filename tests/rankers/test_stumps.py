@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,16 @@ from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
-from precede import Judgments, PairRisk, Stump, Stumps
+from precede import (
+    Features,
+    Judgments,
+    PairRisk,
+    PushRanker,
+    RankBoost,
+    SmoothMargin,
+    Stump,
+    Stumps,
+)
 from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES
 from precede.engine.workers import Workers
@@ -262,3 +272,72 @@ def test_stumps_print_and_compare_as_values():
     assert repr(Stumps(lazy=False)) == "Stumps(lazy=False)"
     assert Stumps() == Stumps()
     assert Stumps() != Stumps(lazy=False)
+
+
+# -- monotone constraints ------------------------------------------------------------------------
+
+
+@given(st.data())
+def test_constrained_search_is_the_best_of_those_allowed(data):
+    """Against every threshold and side in turn, with the sign that the feature asks for."""
+    X = data.draw(st.integers(3, 12).flatmap(some.tables))
+    table = Table.build(X)
+    signs = data.draw(
+        st.lists(st.sampled_from([-1, 0, 1]), min_size=X.shape[1], max_size=X.shape[1])
+    )
+    pull = data.draw(some.pulls(len(X)))
+    workers = Workers(1)
+    found = Stumps(monotone_constraints=signs).start(table, workers).best(pull)
+    edges = [
+        edge
+        for each in naive.candidates(X, table.bins.cuts)
+        if (edge := float(pull @ each.values(X))) * signs[each.feature] > 0
+        or signs[each.feature] == 0
+    ]
+    most = max(map(abs, edges), default=0.0)
+    if found is None:
+        assert most <= 1e-12
+        return
+    assert found.edge * signs[found.ranker.feature] >= 0
+    assert abs(found.edge) == pytest.approx(most, rel=1e-9, abs=1e-12)
+    assert pull @ found.ranker(X) == pytest.approx(found.edge, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("select", ["slope", "decrease"])
+@pytest.mark.parametrize("make", [RankBoost, PushRanker])
+def test_scores_of_a_constrained_model_move_in_one_direction(make, select):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).round(1)
+    y = (X @ [1.0, -1.0, 0.5] + np.sin(3 * X[:, 0]) + rng.normal(size=300) > 0).astype(int)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    options = {"select": select} if make is RankBoost else {}
+    wanted = {"a": 1, "b": 1}  # against the data for b
+    model = make(n_estimators=60, monotone_constraints=wanted, **options).fit(frame, y)
+    free = make(n_estimators=60, **options).fit(frame, y)
+    for name, sign in wanted.items():
+        grid = np.linspace(-4, 4, 200)
+        values = model.shape_function(name)(grid)
+        assert (sign * np.diff(values) >= 0).all()
+    assert (np.diff(free.shape_function("b")(grid)) < 0).any()
+    by_number = make(n_estimators=60, monotone_constraints=[1, 1, 0], **options).fit(X, y)
+    assert_array_equal(by_number.predict(X), model.predict(frame))
+    two = make(n_estimators=60, monotone_constraints=wanted, n_jobs=2, **options).fit(frame, y)
+    assert_array_equal(two.predict(frame), model.predict(frame))
+    given = Stumps(monotone_constraints={0: 1, 1: 1})
+    assert_array_equal(
+        make(n_estimators=60, rankers=given, **options).fit(X, y).predict(X), model.predict(frame)
+    )
+
+
+def test_constraints_that_cannot_be_kept_are_refused():
+    X, y = pd.DataFrame({"a": [0.0, 1.0, 2.0], "b": [1.0, 0.0, 1.0]}), [0, 1, 0]
+    for rankers in ("features", "columns", "trees", Stumps() | Features()):
+        with pytest.raises(ValueError, match="monotone_constraints"):
+            RankBoost(rankers=rankers, monotone_constraints={"a": 1}).fit(X, y)
+    for wrong in ([1], [1, 2], {"c": 1}, {"a": 1, 0: 1}, 3):
+        with pytest.raises(ValueError, match="monotone_constraints"):
+            RankBoost(monotone_constraints=wrong).fit(X, y)
+    with pytest.raises(ValueError, match="nonnegative=True"):
+        RankBoost(nonnegative=True, monotone_constraints={"a": -1}).fit(X, y)
+    with pytest.raises(ValueError, match="may miss the largest edge"):
+        SmoothMargin(rankers=Stumps(monotone_constraints=[1, 0])).fit(X, y)

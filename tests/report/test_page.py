@@ -1,6 +1,7 @@
 """A report says what the library's own functions say, safely, for every estimator."""
 
 import hashlib
+import html
 import json
 import re
 from base64 import b64encode
@@ -8,6 +9,7 @@ from html.parser import HTMLParser
 from importlib import resources
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -228,3 +230,19 @@ def test_a_model_read_from_its_file_has_the_same_report(ranked, search, tmp_path
 def test_the_page_is_written(ranked, tmp_path):
     assert ranked[1].to_html(tmp_path / "report.html") is None
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == ranked[1].to_html()
+
+
+def test_rows_are_known_by_the_index_of_a_data_frame():
+    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0, 4.0]}, index=["Ann", "Bob", "Cy", "Di"])
+    y, qid = [1, 0, 1, 0], [1, 1, 1, 1]
+    model = RankBoost(rankers="columns", n_estimators=2, nonnegative=True).fit(frame, y, qid=qid)
+    assert "Di" in Report(model, frame, y, qid=qid).to_json()
+    assert "Di" not in Report(model, frame, y, qid=qid, docid=list("wxyz")).to_json()
+
+
+def test_notebooks_show_the_page_in_a_frame():
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    report = Report(RankBoost(n_estimators=2, step="bound").fit(X, y), X, y)
+    shown = report._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert html.unescape(re.search('srcdoc="(.*?)"', shown, re.S)[1]) == report.to_html()

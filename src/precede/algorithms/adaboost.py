@@ -29,7 +29,7 @@ __all__ = ["AdaBoostRanker"]
 
 
 class AdaBoostRanker(BaseRanker):
-    """AdaBoost, which with the constant classifier ranks as well as RankBoost (RS09 section 5).
+    """AdaBoost; with the constant classifier it also ranks as RankBoost does.
 
     Minimises the sum over rows of ``exp(-y F(x))`` with y = 1 for the second class and -1 for
     the first, and ``F = sum_t step_t h_t``. Stumps vote 1 or -1. With the constant ``h = 1``
@@ -89,6 +89,7 @@ class AdaBoostRanker(BaseRanker):
     """
 
     resumes_from = ("log_risk", "f_skew")
+    takes_init_score = False
 
     def __init__(
         self,

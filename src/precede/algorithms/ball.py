@@ -117,7 +117,7 @@ class ConvexRisk(BaseRanker):
 
     Notes
     -----
-    A round costs one search, O(n) for the pull, O(n) for each feature in the model, and a
+    A round costs one search, O(n) for the gradient, O(n) for each feature in the model, and a
     line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
     by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
     problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``.
@@ -173,6 +173,7 @@ class ConvexRisk(BaseRanker):
         self.cost = cost
 
     _resumable = False  # a round changes weights that are there
+    takes_init_score = False
 
     def _boost(self, task: Task) -> Result:
         radii = self._path()
@@ -188,6 +189,12 @@ class ConvexRisk(BaseRanker):
         self.gap_ = method.gap
         self._tell(result, task.training.workers)
         return result
+
+    def _after(self, rounds: int) -> Ensemble:
+        raise ValueError(
+            f"num_iteration={rounds}: a round of ConvexRisk changes the weights of earlier ones, "
+            "so the model has no first rounds; leave num_iteration out"
+        )
 
     def _descend(self, method: _ConditionalGradient, task: Task, radii: list[float]) -> Result:
         """Follow the radii, each from the solution for the one before; the last is in sight."""

@@ -227,11 +227,11 @@ class BoostedRanker(TreeLearner, BaseRanker):
 min_split_gain
         The shape of a tree; see `Trees`.
     subsample, max_features : float in (0, 1]
-        Shares of the rows and of the features drawn anew for every tree.
+        Shares of the rows and of the features redrawn for every tree.
     subsample_by : {"row", "query"}
         Whether `subsample` draws rows or whole queries.
     max_features_by_split : float in (0, 1]
-        Share of the features drawn anew for every split.
+        Share of the features redrawn for every split.
     categorical_features : list of column numbers or names, optional
         Columns that hold categories: whole numbers from 0, or text in a data frame. Columns of a
         categorical type (pandas "category", polars Categorical or Enum) need not be named. The

@@ -85,7 +85,8 @@ def e2_loss(
     >>> plus = RankBoostPlus(n_estimators=4).fit(X, y)
     >>> float(round(plus.history_["risk"][-1], 4)), round(e2_loss(plus, X, judgments), 4)
     (0.712, 0.712)
-    >>> round(e2_loss(RankBoost(n_estimators=4, step="bound").fit(X, y), X, judgments), 4)
+    >>> model = RankBoost(n_estimators=4, step="bound", learning_rate=1.0)
+    >>> round(e2_loss(model.fit(X, y), X, judgments), 4)
     0.9925
     """
     with Workers(n_jobs) as workers:
@@ -118,7 +119,7 @@ def staged_e2_loss(
     --------
     >>> from precede import Judgments, RankBoost, staged_e2_loss
     >>> X, y = [[0, 1], [1, 0], [1, 1], [2, 0], [2, 1]], [0, 1, 0, 1, 2]
-    >>> model = RankBoost(n_estimators=4, step="bound").fit(X, y)
+    >>> model = RankBoost(n_estimators=4, step="bound", learning_rate=1.0).fit(X, y)
     >>> staged_e2_loss(model, X, Judgments(y)).round(3)
     array([0.781, 0.872, 0.817, 0.993])
     """

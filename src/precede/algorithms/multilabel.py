@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from reprlib import repr as shown
 from typing import Any, ClassVar, Self, cast
 
@@ -23,6 +24,7 @@ from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, log_total, to_integers
 from precede.engine.histogram import BINS, Histograms
+from precede.engine.parameters import whole_number
 from precede.engine.table import Table
 from precede.engine.ties import TIE_UNITS, least_tied
 from precede.engine.training import Training
@@ -57,7 +59,8 @@ class MultilabelBoost(BaseRanker):
     method : {"MR", "MH"}
     across : bool
         For MR: compare the labels that items have with the labels that *any* item lacks, as
-        RS09 write the objective in section 5.1, instead of inside each item. With it MH and MR
+        Rudin & Schapire (2009) write
+        the objective in section 5.1, instead of inside each item. With it MH and MR
         are related as AdaBoost and RankBoost are: both minimise the loss of the other.
     balance : {"items", "pairs"}
         For MR inside items: whether every item weighs the same, as in Schapire & Singer, or
@@ -71,7 +74,7 @@ class MultilabelBoost(BaseRanker):
         Names of the labels: columns of a data frame, classes, or numbers.
     intercept_ : float
         `classify` gives the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
-        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (RS09 corollary 13). MR
+        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13). MR
         inside items learns nothing about how items compare, so it classifies less well.
     history_ : History
 
@@ -97,11 +100,12 @@ class MultilabelBoost(BaseRanker):
     >>> model = MultilabelBoost(method="MR", n_estimators=100).fit(X[:150], Y[:150])
     >>> model.predict(X[150:]).shape
     (50, 4)
-    >>> model.rank(X[150:152]).tolist()                # place of each label; 1 stands first
+    >>> model.rank(X[150:152]).tolist()                # place of each label; 1 ranks first
     [[4, 2, 1, 3], [2, 1, 3, 4]]
     """
 
     resumable = False
+    takes_init_score = False
     labels_: Array
 
     def __init__(
@@ -221,9 +225,12 @@ class MultilabelBoost(BaseRanker):
 
     # -- scoring ---------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Floats:
-        """Scores of the labels, one row for each item."""
+    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+        """Scores of the labels, one row for each item; after `num_iteration` rounds if given."""
         check_is_fitted(self)
+        if num_iteration is not None:
+            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            return next(islice(self.staged_predict(X), num_iteration - 1, None))
         X = self._validated(X, reset=False)
         scores = np.empty((X.shape[0], len(self.labels_)))
         with Workers(self.n_jobs) as workers:
@@ -242,7 +249,7 @@ class MultilabelBoost(BaseRanker):
             yield scores
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> Integers:
-        """Place of every label of an item: 1 stands first; equal scores in the order of labels."""
+        """Place of every label of an item: 1 ranks first; equal scores in the order of labels."""
         if qid is not None:
             raise ValueError("MultilabelBoost ranks the labels of each item; leave qid out")
         scores = self.predict(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from precede.estimator import BaseRanker, Task
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
-from precede.rankers.base import Family, family
+from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
 from precede.risks.rank_weights import RankWeight
 
@@ -113,8 +113,9 @@ class PriceSearch:
 class PushRanker(BaseRanker):
     """Ranking with a p-norm push, or any convex price on any convex pair loss.
 
-    Minimises ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should stand
-    low pays, by the price g, for those that should stand above it and do not. The steeper g,
+    Minimises ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should
+    rank low is charged for the items that should rank above it and do not, by a convex function g
+    of its pair losses, the *price*. The steeper g,
     the more it costs to have one such item at the very top, and the more of the rest of the
     list is given up for it.
 
@@ -130,7 +131,7 @@ class PushRanker(BaseRanker):
         constant, because all slopes change by the same factor.
     scope : {"query", "global"}
         With queries, push to the top inside every query, or to the top of one list of all
-        rows, in which a row stands above any row of a lower grade, of whichever query.
+        rows, in which a row ranks above any row of a lower grade, of whichever query.
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
@@ -143,9 +144,9 @@ class PushRanker(BaseRanker):
         there are only listed pairs.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
         Weights of pairs that follow the ranking, made anew from the scores of every round; see
-        `RankWeight`. For ``price=1``
-        only. `history_["risk"]` is that of each round's weights.
-    n_estimators, learning_rate, balance, max_bins, max_features, early_stopping_rounds,
+        `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
+    monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
+early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, verbose
         As for `RankBoost`.
 
@@ -191,7 +192,9 @@ class PushRanker(BaseRanker):
     >>> from precede.metrics import evaluate
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> for price in (1, 16):  # benign tumours above the first malignant one, on these data
-    ...     model = PushRanker(price=price, rankers="features", n_estimators=100)
+    ...     model = PushRanker(
+    ...         price=price, rankers="features", n_estimators=100, learning_rate=1.0
+    ...     )
     ...     scores = model.fit(X[:, :6], y).predict(X[:, :6])
     ...     seen = evaluate(y, scores, metrics="positives_above_first_negative")
     ...     int(seen.mean["positives_above_first_negative"])
@@ -206,11 +209,12 @@ class PushRanker(BaseRanker):
         loss: str | PairLoss = "exponential",
         rankers: str | Family = "stumps",
         scope: str = "query",
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
         cv: int = 5,
         cv_metric: Any = None,
         n_estimators: int = 300,
-        learning_rate: float = 1.0,
+        learning_rate: float = 0.1,
         balance: str = "pairs",
         rank_weight: str | RankWeight | None = None,
         max_bins: int = 255,
@@ -227,6 +231,7 @@ class PushRanker(BaseRanker):
         self.loss = loss
         self.rankers = rankers
         self.scope = scope
+        self.monotone_constraints = monotone_constraints
         self.prices = prices
         self.cv = cv
         self.cv_metric = cv_metric
@@ -250,7 +255,7 @@ class PushRanker(BaseRanker):
             risk=PairRisk(
                 self.loss, self.price_, balance=self.balance, rank_weight=self.rank_weight
             ),
-            rankers=family(self.rankers),
+            rankers=self.rankers_to_search(),
             step=ExactStep(),
             stop=stop,
             learning_rate=self.learning_rate,
@@ -266,6 +271,8 @@ class PushRanker(BaseRanker):
         if not isinstance(self.price, str) or self.price != "cv":
             self.price_, self.price_search_ = self.price, None
         elif not going_on:  # a model that is continued keeps its price
+            if task.training.init_score is not None:
+                raise ValueError("price='cv' takes no init_score; give a number as price")
             judgments = self.judgments_to_learn(task.judgments)
             self.price_search_ = self._search_prices(task.X, judgments)
             self.price_ = self.price_search_.best
@@ -343,7 +350,7 @@ class PushRanker(BaseRanker):
         power = self._power_in_effect(result, training)
         if power > 1 and losers < LOSERS_FOR_EACH_POWER * power:
             workers.warn(
-                f"{losers} rows that should stand low are few for price={self.price_!r} (a power "
+                f"{losers} rows that should rank low are few for price={self.price_!r} (a power "
                 f"of {power:.3g}): have {LOSERS_FOR_EACH_POWER} for each unit of the power, or the "
                 "top of the list may look different on new data; use a smaller price, or "
                 "price='cv'",

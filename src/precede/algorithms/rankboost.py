@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from precede.boosting.coordinate_descent import Plan
@@ -10,7 +10,7 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
-from precede.rankers.base import Family, family
+from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
 from precede.risks.rank_weights import RankWeight
 
@@ -20,7 +20,7 @@ _STEPS = {"exact": ExactStep, "bound": BoundStep}
 
 
 class RankBoost(BaseRanker):
-    """Boosting that minimises the exponential loss over pairs, without listing a pair.
+    """Boosting that minimises the exponential loss over pairs, without enumerating pairs.
 
     Minimises the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
     ``f = sum_t step_t h_t``, one weak ranker a round.
@@ -32,6 +32,8 @@ class RankBoost(BaseRanker):
     coordinate descent RankBoost      "slope"      "exact"
     RB-C (Connamacher et al. 2019)    "slope"      "bound"
     ================================= ============ ===========
+
+    As printed in the papers, all three have ``learning_rate=1.0``; the default is 0.1.
 
     Parameters
     ----------
@@ -49,11 +51,14 @@ class RankBoost(BaseRanker):
         set of rankers is then not closed under complements unless it contains them. With stumps
         or features the score never falls when a feature grows. Such steps may stop short of the
         least risk, even of the least over non-negative weights (Connamacher et al., lemma 3).
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
+        name. Missing values have no direction.
     n_estimators : int
         Number of rounds.
     learning_rate : float in (0, 1]
-        Every step is multiplied by it. The papers take full steps (1); 0.1 and more rounds
-        usually rank new data better.
+        Every step is multiplied by it. The algorithms of the papers take full steps,
+        ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the papers),or every query, or every item: a query then
         weighs as much as it has items.
@@ -64,7 +69,7 @@ class RankBoost(BaseRanker):
     max_bins : int from 2 to 255
         Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
     max_features : float in (0, 1]
-        Share of the features that may be used in a round, drawn anew each time.
+        Share of the features that may be used in a round, drawn again each time.
     early_stopping_rounds : int, optional
         Stop when the first metric of the first `eval_set` has not improved for so many
         rounds, and keep the best.
@@ -85,7 +90,7 @@ class RankBoost(BaseRanker):
 
     Notes
     -----
-    A round costs O(n) for the pull and O(n) for each feature looked at; the search skips
+    A round costs O(n) for the gradient and O(n) for each feature that is searched; the search skips
     features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every
     feature. Memory is one byte a cell and some 60 bytes a row. The order of the rows, the
     number of threads and the names of the queries leave no trace in the model.
@@ -101,7 +106,7 @@ class RankBoost(BaseRanker):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from precede import RankBoost
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = RankBoost(step="bound", n_estimators=50).fit(X[::2], y[::2])
+    >>> model = RankBoost(step="bound", n_estimators=200).fit(X[::2], y[::2])
     >>> round(model.score(X[1::2], y[1::2]), 2)  # area under the ROC curve on the other half
     0.99
     """
@@ -113,8 +118,9 @@ class RankBoost(BaseRanker):
         step: str = "exact",
         rankers: str | Family = "stumps",
         nonnegative: bool = False,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int = 300,
-        learning_rate: float = 1.0,
+        learning_rate: float = 0.1,
         balance: str = "pairs",
         rank_weight: str | RankWeight | None = None,
         max_bins: int = 255,
@@ -131,6 +137,7 @@ class RankBoost(BaseRanker):
         self.step = step
         self.rankers = rankers
         self.nonnegative = nonnegative
+        self.monotone_constraints = monotone_constraints
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
@@ -160,7 +167,7 @@ class RankBoost(BaseRanker):
             risk=PairRisk(
                 "exponential", "linear", balance=self.balance, rank_weight=self.rank_weight
             ),
-            rankers=family(self.rankers),
+            rankers=self.rankers_to_search(),
             step=_STEPS[self.step](),
             stop=stop,
             select=self.select,

@@ -132,6 +132,7 @@ class RankBoostPlus(BaseRanker):
     """
 
     _resumes_from = ("log_risk", "bound", "perfect", "parts")
+    takes_init_score = False
 
     def __init__(
         self,
@@ -220,6 +221,9 @@ class RankBoostPlus(BaseRanker):
         self.ensemble_ = result.ensemble.first(parts)
         if task.classes is not None:
             self.intercept_ = self._intercept(task.training)
+
+    def _after(self, rounds: int) -> Ensemble:
+        return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
@@ -404,7 +408,7 @@ class _Descent(Method):
         if was != now:
             raise ValueError(
                 f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
-                f"here and was {np.exp(was):.6g}; go on with the same data, or fit anew"
+                f"here and was {np.exp(was):.6g}; go on with the same data, or fit again"
             )
 
     # -- rounds ----------------------------------------------------------------------------

@@ -42,7 +42,7 @@ PULL_ROUNDING = 2.0**-60
 
 
 class SmoothMargin(BaseRanker):
-    """Boosting towards the greatest margin over all pairs, with a certificate (RS09 section 4.2).
+    """Boosting towards the greatest margin over all pairs, with a certificate.
 
     Ascends the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
     is below the margin ``min over pairs of (f_i - f_k) / norm`` and tends to it as the norm
@@ -120,6 +120,7 @@ class SmoothMargin(BaseRanker):
     """
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
+    takes_init_score = False  # the margin is that of the rankers alone
 
     def __init__(
         self,

@@ -33,6 +33,10 @@ NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 
 
+# From this learning rate on a step that should be infinite is worth a warning.
+FULL_STEP = 0.5
+
+
 @dataclass(frozen=True)
 class Plan:
     """An algorithm: what to minimise, with which rankers, chosen how, by which step.
@@ -75,7 +79,7 @@ class CoordinateDescent(Method):
             self.search = self.search.rising()
             _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
-        self.scores = np.zeros(training.table.n_places)
+        self.scores = self._start()
         self._warned = False
         self._offset = 0.0
         self._moving = False  # whether a round has been begun to be added to the scores
@@ -114,12 +118,17 @@ class CoordinateDescent(Method):
         """Leave out a ranker whose round was not finished."""
         if self._moving or len(self.ensemble) > len(history):
             self.ensemble = self.ensemble.first(len(history))
-            self.scores = np.zeros(self.scores.size)
+            self.scores = self._start()
             for ranker, weight in zip(*_parts(self.ensemble), strict=True):
                 self.risk.begin_round(self.scores)
                 self._move(ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)
+
+    def _start(self) -> Floats:
+        """Scores before the first round."""
+        given = self.training.init_score
+        return np.zeros(self.training.table.n_places) if given is None else given.copy()
 
     def check_history(self, history: History) -> None:
         """Refuse a history that is not the one of these data."""
@@ -204,12 +213,17 @@ class CoordinateDescent(Method):
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _warn(self, step: Step, found: Found) -> None:
-        if step.smoothed and self.plan.step.warns and not self._warned:
+        """Warn of a full step that would be infinite; shrunk ones do no harm and are recorded."""
+        if self.plan.learning_rate < FULL_STEP or self._warned:
+            return
+        if step.smoothed and self.plan.step.warns:
             self._warned = True
             self.training.workers.warn(
                 f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
-                "infinite; it was made finite by half a pair on each side (said once; see "
-                "history_['smoothed'])",
+                "infinite; it was made finite by adding half a pair on each side, and is still "
+                "large. Use a learning_rate below 0.5, such as 0.1, or step='bound' where the "
+                "estimator has it, and check whether the feature gives the answer away (warned "
+                "once; history_['smoothed'] marks all such rounds)",
                 SmoothedStepWarning,
             )
 

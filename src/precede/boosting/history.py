@@ -138,10 +138,12 @@ class Monitor:
     name: str
     table: Table
     metrics: dict[str, Callable[[Floats], float]]
+    init_score: Floats | None = None
     scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.scores = np.zeros(self.table.n_places)
+        given = self.init_score
+        self.scores = np.zeros(self.table.n_places) if given is None else given.copy()
 
     def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores."""

@@ -39,20 +39,20 @@ from precede.cli.talk import (
 __all__ = ["app", "main"]
 
 _EPILOG = (
-    "Exit codes: 0 fine, 1 bad data or value, 2 wrong usage, 3 file not found or not writable, "
-    "4 package missing, 5 a value asked for was not reached, 130 interrupted."
+    "Exit codes: 0 success, 1 bad data or value, 2 usage error, 3 file not found or not writable, "
+    "4 package missing, 5 --at-least not reached, 130 interrupted."
 )
 
 app = typer.Typer(
     name="precede",
-    help="Learning to rank by boosting: exact, pair-free, certified.",
+    help="Learning to rank by boosting.",
     epilog=_EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Level = Annotated[float, typer.Option("--level", help="Of the intervals.")]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 
 
 def main() -> None:
@@ -70,9 +70,12 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _every_command(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say errors only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     version: Annotated[  # noqa: ARG001  (its callback has done what there is to do)
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="And exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     say_nothing(quiet)
@@ -102,12 +105,14 @@ def warmup(*, as_json: AsJson = False) -> None:
 @app.command()
 @guarded
 def demo(
-    folder: Annotated[Path, typer.Argument(help="Where the model is saved.")] = Path("demo"),
-    rounds: Annotated[int, typer.Option("--rounds", min=1, help="Rounds of boosting.")] = 200,
+    folder: Annotated[Path, typer.Argument(help="Folder for the model.")] = Path("demo"),
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, help="Number of boosting rounds.")
+    ] = 200,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Take the embedded tour on data that scikit-learn ships."""
+    """Run a short demonstration on data that come with scikit-learn."""
     from precede.cli.demo import main as tour  # noqa: PLC0415
 
     if not as_json:
@@ -122,21 +127,32 @@ def demo(
 @guarded
 def algorithms(*, as_json: AsJson = False) -> None:
     """List the algorithms and their parameters."""
+    from textwrap import fill  # noqa: PLC0415
+
     from precede.cli import fitting  # noqa: PLC0415
+    from precede.cli.fitting import written  # noqa: PLC0415
 
     rows = []
     for name, each in fitting.algorithms().items():
-        parameters = each().get_params(deep=False)
+        groups = fitting.grouped(each().get_params(deep=False))
         about = (each.__doc__ or "").strip().split("\n")[0]
-        told = parameters if as_json else ", ".join(f"{k}={v}" for k, v in parameters.items())
+        parameters = {key: value for group in groups.values() for key, value in group.items()}
+        if not as_json and sys.stdout.isatty():
+            print(fill(f"{name}: {about}", 80))
+            for group, values in groups.items():
+                print(fill(written(values), 80, initial_indent=f"  {group:<10}",
+                           subsequent_indent=" " * 12))  # fmt: skip
+            print()
+        told = parameters if as_json else written(parameters)
         rows.append({"algorithm": name, "what": about, "parameters": told})
-    write_rows(rows, as_json=as_json)
+    if as_json or not sys.stdout.isatty():
+        write_rows(rows, as_json=as_json)
 
 
 @app.command()
 @guarded
 def metrics(*, as_json: AsJson = False) -> None:
-    """List the metrics, how they are written and which way they are better."""
+    """List the metrics, how to write them and whether larger or smaller is better."""
     from precede.metrics import REGISTRY  # noqa: PLC0415
 
     rows = [
@@ -158,7 +174,7 @@ def fit(
     settings: Settings = None,
     valid: Annotated[
         list[str] | None,
-        typer.Option("--valid", metavar="DATA", help="Looked at after every round; repeatable."),
+        typer.Option("--valid", metavar="DATA", help="Evaluated after every round; repeatable."),
     ] = None,
     metric: Metrics = None,
     early_stopping: EarlyStopping = None,
@@ -166,15 +182,15 @@ def fit(
         bool,
         typer.Option(
             "--out-of-core",
-            help="Read DATA block by block into a table on disk and fit from there; an "
-            "interrupted fit goes on where it was when it is run again.",
+            help="Read DATA block by block into a table on disk and fit from there; run the "
+            "command again to resume an interrupted fit.",
         ),
     ] = False,
     jobs: Jobs = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Learn to rank from DATA and write the model.
+    """Fit a model to DATA and save it.
 
     precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
     """
@@ -182,14 +198,17 @@ def fit(
 
     parameters = fitting.settings(settings)
     parameters |= {} if jobs is None else {"n_jobs": jobs}
-    for name, given in {"--metric": metric, "--early-stopping": early_stopping}.items():
+    asked = {"--metric": metric, "--early-stopping": early_stopping}
+    asked |= {name: parameters.get(name) for name in ("early_stopping_rounds", "eval_metric")}
+    for name, given in asked.items():
         if given and not valid:
             raise ValueError(
-                f"{name} looks at validation data after every round; give --valid DATA"
+                f"{name} needs validation data, evaluated after every round; give --valid DATA"
             )
     parameters |= {"eval_metric": list(metric)} if metric else {}
     parameters |= {} if early_stopping is None else {"early_stopping_rounds": early_stopping}
     model = fitting.made(algorithm, parameters)
+    model.data_columns_ = reading.named()
     watched = [reading.read(name, beside=False) for name in valid or ()]
     if out_of_core:
         seconds, written = fitting.fit_from_disk(model, data, watched, reading.arguments(), output)
@@ -223,18 +242,20 @@ def predict(
     output: Output = "-",
     style: Annotated[
         str,
-        typer.Option("--as", help="scores (one on a line), csv, tsv, or trec (a run)."),
+        typer.Option("--as", help="scores (one per line), csv, tsv, or trec (a run)."),
     ] = "scores",
     tag: Annotated[str, typer.Option("--tag", help="Name of a TREC run.")] = "precede",
     jobs: Jobs = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Score every row of DATA; inside a query the higher stands first."""
+    """Score every row of DATA; within a query, a higher score ranks first."""
     from precede.cli import predicting  # noqa: PLC0415
+    from precede.cli.sources import read_for  # noqa: PLC0415
 
     wanted = "json" if as_json else style
-    predicting.predict(model, reading.read(data), output, style=wanted, tag=tag, jobs=jobs)
+    fitted, rows = read_for(model, data, reading)
+    predicting.predict(fitted, rows, output, style=wanted, tag=tag, jobs=jobs)
 
 
 @app.command()
@@ -248,17 +269,17 @@ def evaluate(
     level: Level = 0.95,
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="Conventions of lightgbm, sklearn or trec."),
+        typer.Option("--preset", help="Use the conventions of lightgbm, sklearn or trec."),
     ] = None,
-    by_query: Annotated[bool, typer.Option("--by-query", help="A row for each query.")] = False,
+    by_query: Annotated[bool, typer.Option("--by-query", help="Print one row per query.")] = False,
     at_least: Annotated[
         list[str] | None,
-        typer.Option("--at-least", metavar="METRIC=VALUE", help="Exit with 5 if not reached."),
+        typer.Option("--at-least", metavar="METRIC=VALUE", help="Exit with code 5 if not reached."),
     ] = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Metrics of a model, of scores or of a run on DATA (or qrels), with intervals."""
+    """Evaluate a model, scores or a run on DATA (or qrels), with confidence intervals."""
     from precede.cli import judging, sources  # noqa: PLC0415
 
     wanted = judging.requirements(at_least)
@@ -299,14 +320,17 @@ def compare(
 ) -> None:
     """Compare two models, files of scores or runs on the same DATA (or qrels), paired."""
     from precede.cli import judging, sources  # noqa: PLC0415
+    from precede.inference import PLURALS  # noqa: PLC0415
     from precede.metrics import default_metrics, list_metrics  # noqa: PLC0415
 
     task = sources.read_task([a, b], data, reading)
     graded_queries = task.qid is not None and task.y is not None
     metrics = metric or (default_metrics("compare") if graded_queries else list_metrics(3))
     rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
-    write_rows(rows, as_json=as_json, title=f"{a} against {b}")
-    say(f"difference is a minus b; {100 * level:g} % intervals, paired by {rows[0]['unit']}")
+    drawn = judging.narrow(rows, level)
+    write_rows(rows, as_json=as_json, title=f"{a} (a) and {b} (b)", drawn=drawn)
+    units = f"{rows[0]['units']} {PLURALS[rows[0]['unit']]}"
+    say(f"difference is a minus b; {100 * level:g} % intervals, paired over {units}")
 
 
 @app.command()
@@ -317,20 +341,27 @@ def explain(
     data: DataFile,
     *,
     query: Annotated[
-        str | None, typer.Option("--query", help="Whose documents; the first if not said.")
+        str | None, typer.Option("--query", help="Query to explain; default: the first.")
     ] = None,
     pair: Annotated[
         tuple[str, str] | None,
-        typer.Option("--pair", help="Two documents: why the first stands above the second."),
+        typer.Option("--pair", help="Explain why the first document ranks above the second."),
     ] = None,
     shape: Annotated[
-        str | None, typer.Option("--shape", metavar="NAME", help="What one feature adds.")
+        str | None,
+        typer.Option("--shape", metavar="NAME", help="Print the shape function of one feature."),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Features shown for each.")] = 5,
+    top: Annotated[int, typer.Option("--top", min=1, help="Features shown per document.")] = 5,
+    most: Annotated[
+        int | None,
+        typer.Option(
+            "--rows", min=1, help="Documents shown; default: a whole query, 10 of a single list."
+        ),
+    ] = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Say why documents stand where they stand, feature by feature."""
+    """Explain the ranking, feature by feature."""
     from precede import load  # noqa: PLC0415
     from precede.cli import explaining  # noqa: PLC0415
 
@@ -339,7 +370,7 @@ def explain(
         function = fitted.shape_function(shape)
         write_json(function.to_dict()) if as_json else print(function)
         return
-    rows = explaining.of_query(reading.read(data), query)
+    rows = explaining.of_query(reading.knowing(fitted).read(data), query)
     if pair is not None:
         told = explaining.pair(fitted, rows, *pair)
         if as_json:
@@ -348,7 +379,10 @@ def explain(
             say(explaining.in_words(told, *pair))
             write_rows(explaining.terms(told, *pair), as_json=False)
         return
-    found = explaining.documents(fitted, rows, top)
+    limit = most or (10 if rows.qid is None else None)
+    found = explaining.documents(fitted, rows, top, limit)
+    if len(found) < len(rows):
+        say(f"the first {len(found)} of {len(rows)} rows; --rows N shows more or fewer")
     for row in found if not as_json else ():
         parts = row.pop("contributions").items()
         row["contributions"] = ", ".join(f"{name} {value:+.3g}" for name, value in parts)
@@ -365,26 +399,27 @@ def report(
     output: Output = "report.html",
     style: Annotated[
         str | None,
-        typer.Option("--as", help="html, markdown or json; seen from FILE if not said."),
+        typer.Option("--as", help="html, markdown or json; default: detected from FILE."),
     ] = None,
     metric: Metrics = None,
     level: Level = 0.95,
-    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     date: Annotated[
-        str | None, typer.Option("--date", help="Shown as it is; none if not said.")
+        str | None, typer.Option("--date", help="Date to print; default: none.")
     ] = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Write one page: what the data are, how good the model is on them, where it errs.
+    """Write a report: what the data are, how good the model is on them, where it errs.
 
     precede report model.json test.txt -o report.html
     """
     from precede.cli import reporting  # noqa: PLC0415
+    from precede.cli.sources import read_for  # noqa: PLC0415
 
     chosen = reporting.style_of(output, "json" if as_json and output == "-" else style)
     written = reporting.write(
-        model, reading.read(data), output, style=chosen,
+        *read_for(model, data, reading), output, style=chosen,
         metrics=metric, level=level, title=title, date=date,
     )  # fmt: skip
     if output != "-":
@@ -397,28 +432,26 @@ def report(
 @guarded
 def export(
     model: ModelFile,
-    output: Annotated[str, typer.Argument(metavar="FILE", help="Where to write.")],
+    output: Annotated[str, typer.Argument(metavar="FILE", help="Output file.")],
     *,
     style: Annotated[
         str | None,
         typer.Option(
             "--to",
             help="json, onnx, xgboost, xgboost-dump, ranklib, solr, python or c; "
-            "seen from .onnx, .py and .c if not said.",
+            "default: detected from .onnx, .py and .c.",
         ),
     ] = None,
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model for serving elsewhere; refused where the scores would differ."""
+    """Export a model for serving; refused if its scores would differ."""
     from precede import export as write  # noqa: PLC0415
     from precede import load  # noqa: PLC0415
     from precede.cli import fitting  # noqa: PLC0415
+    from precede.exports.write import format_of  # noqa: PLC0415
 
-    known = {".onnx": "onnx", ".py": "python", ".c": "c"}.get(Path(output).suffix)
-    chosen = style or known
-    if chosen is None:
-        raise ValueError(f"{output} does not say its format; say --to onnx, for example")
+    chosen = style or format_of(output)
     write(load(model), output, chosen, **fitting.settings(settings))
     if output != "-":
         say(f"written to {output}")
@@ -431,11 +464,15 @@ def export(
 @guarded
 def convert(
     data: DataFile,
-    output: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; - is stdout.")],
+    output: Annotated[
+        str, typer.Argument(metavar="FILE", help="Output file; - is standard output.")
+    ],
     *,
     style: Annotated[
         str | None,
-        typer.Option("--to", help="letor, csv, tsv, parquet or qrels; seen from FILE if not said."),
+        typer.Option(
+            "--to", help="letor, csv, tsv, parquet or qrels; default: detected from FILE."
+        ),
     ] = None,
     query_file: Annotated[
         bool, typer.Option("--query-file", help="Sort by query and write FILE.query (LightGBM).")
@@ -443,7 +480,7 @@ def convert(
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Write DATA in another format, with pairs and weights in files beside it if need be."""
+    """Convert DATA to another format; pairs and weights go to separate files if necessary."""
     from precede.cli import predicting  # noqa: PLC0415
 
     written = predicting.convert(reading.read(data), output, style, query_file=query_file)
@@ -465,18 +502,25 @@ def tune(
         typer.Option("--grid", "-g", metavar="NAME=A,B,...", help="Values to try; repeatable."),
     ] = None,
     settings: Settings = None,
-    metric: Annotated[str | None, typer.Option("--metric", "-m", help="What to tune for.")] = None,
-    cv: Annotated[int, typer.Option("--folds", min=2, help="Parts that queries fall into.")] = 5,
+    metric: Annotated[
+        str | None, typer.Option("--metric", "-m", help="Metric to optimise.")
+    ] = None,
+    cv: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Fit the best on all and write it."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Refit with the best parameters and save.",
+        ),
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Cross-validate over queries a grid of parameters, with standard errors.
+    """Cross-validate a grid of parameters over queries, with standard errors.
 
     precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
     """
@@ -494,6 +538,7 @@ def tune(
     say(f"best: {', '.join(f'{name}={shown(value)}' for name, value in best.items())}")
     if output is not None:
         model = fitting.made(algorithm, {**fixed, **best})
+        model.data_columns_ = reading.named()
         fitting.fit(model, train)
         written = fitting.saved(model, output)
         if written != output:

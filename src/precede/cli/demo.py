@@ -54,7 +54,8 @@ def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
         grid.add_column(column, justify="right")
     models = {}
     for name, choice in _CHOICES.items():
-        model, seconds = _timed_fit(RankBoost(n_estimators=rounds, verbose=1, **choice),
+        settings = {"learning_rate": 1.0} | choice
+        model, seconds = _timed_fit(RankBoost(n_estimators=rounds, verbose=1, **settings),
                                     X_train, y_train)  # fmt: skip
         scores = model.predict(X_test)
         grid.add_row(

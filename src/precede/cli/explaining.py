@@ -30,12 +30,14 @@ def of_query(data: Data, query: str | None) -> Data:
     return data[rows]
 
 
-def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
-    """The documents of a query, best first, each with what contributes most to its score."""
+def documents(
+    model: BaseRanker, data: Data, top: int, most: int | None = None
+) -> list[dict[str, Any]]:
+    """The first `most` documents, best first, each with what contributes most to its score."""
     _check(model)
     told = model.explain(features_for(model, data))
     rows = []
-    for rank, row in enumerate(np.argsort(-told.scores, kind="stable").tolist()):
+    for rank, row in enumerate(np.argsort(-told.scores, kind="stable")[:most].tolist()):
         each = told.contributions[row]
         order = np.argsort(-np.abs(each), kind="stable")[:top]
         found = {"rank": rank + 1, "document": name_of_row(data, row)}
@@ -48,17 +50,17 @@ def documents(model: BaseRanker, data: Data, top: int) -> list[dict[str, Any]]:
 
 
 def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
-    """Why one document stands above another of the same data."""
+    """Why one document ranks above another of the same data."""
     _check(model)
     X = features_for(model, data)
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
 
 def in_words(told: PairExplanation, upper: str, lower: str) -> str:
-    """Which of two documents stands above the other, and by how much."""
-    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "beside"
+    """Which of two documents ranks above the other, and by how much."""
+    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "level with"
     scores = f"{told.scores[0]:.4g} against {told.scores[1]:.4g}"
-    return f"{upper} stands {side} {lower}: {scores}, a difference of {told.difference:.4g}"
+    return f"{upper} ranks {side} {lower}: {scores}, a difference of {told.difference:.4g}"
 
 
 def terms(told: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
@@ -84,7 +86,7 @@ def _row_of(data: Data, name: str) -> int:
     if data.docid is not None:
         found: Integers = np.flatnonzero(data.docid == name)
         if found.size > 1:
-            raise ValueError(f"document {name!r} is there {found.size} times; name its query")
+            raise ValueError(f"document {name!r} occurs {found.size} times; give its query")
         if found.size == 1:
             return int(found[0])
     if not name.isdecimal() or int(name) >= len(data):

@@ -35,12 +35,14 @@ __all__ = [
     "default_metric",
     "fit",
     "fit_from_disk",
+    "grouped",
     "made",
     "ranks_labels",
     "saved",
     "settings",
     "tune",
     "values_to_try",
+    "written",
 ]
 
 
@@ -53,6 +55,43 @@ def algorithms() -> dict[str, type[BaseRanker]]:
             if inspect.isclass(thing) and issubclass(thing, BaseRanker):
                 found[name] = thing
     return found
+
+
+# Parameters by what they are about; those not listed here concern the objective.
+_GROUPS = {
+    "rankers": (
+        "rankers", "nonnegative", "num_leaves", "max_depth", "min_child_samples",
+        "min_child_weight", "reg_lambda", "reg_alpha", "min_split_gain", "subsample",
+        "subsample_by", "max_features", "max_features_by_split", "categorical_features",
+        "cat_smooth", "monotone_constraints", "interaction_constraints", "max_bins",
+    ),
+    "rounds": (
+        "n_estimators", "learning_rate", "line_search", "step_length", "tolerance",
+        "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit", "masks",
+    ),
+}  # fmt: skip
+# What the command line has no use for: functions, models in memory, and what it sets itself.
+_PYTHON_ONLY = ("callbacks", "warm_start", "verbose", "cost")
+
+
+def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Parameters that can be set by --set, by what they are about.
+
+    >>> grouped({"select": "slope", "rankers": "stumps", "callbacks": None, "n_estimators": 300})
+    {'objective': {'select': 'slope'}, 'rankers': {'rankers': 'stumps'},
+     'rounds': {'n_estimators': 300}}
+    """
+    place = {name: group for group, names in _GROUPS.items() for name in names}
+    found: dict[str, dict[str, Any]] = {"objective": {}, **{group: {} for group in _GROUPS}}
+    for name, value in parameters.items():
+        if name not in _PYTHON_ONLY:
+            found[place.get(name, "objective")][name] = value
+    return {group: values for group, values in found.items() if values}
+
+
+def written(parameters: dict[str, Any]) -> str:
+    """Parameters as --set takes them."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def settings(words: Sequence[str] | None) -> dict[str, Any]:
@@ -123,7 +162,7 @@ def best_round(model: BaseRanker) -> str:
     told = f"best on validation: {model.best_score_:.4f} after {best} rounds"
     if best == rounds:
         return f"{told}, all of which are in the model"
-    hint = "; --early-stopping ROUNDS would keep the best only"
+    hint = "; use --early-stopping ROUNDS to keep the best only"
     known = "early_stopping_rounds" in model.get_params(deep=False)
     return f"{told}, but all {rounds} are in the model{hint if known else ''}"
 
@@ -197,7 +236,7 @@ def ranks_labels(model: BaseRanker) -> bool:
 def _fit_labels(model: BaseRanker, data: Data, valid: Sequence[Data]) -> None:
     """Fit on several columns of labels, or on the class of each row."""
     if valid:
-        raise ValueError(f"{type(model).__name__} looks at no validation file; leave --valid out")
+        raise ValueError(f"{type(model).__name__} takes no validation file; leave --valid out")
     target = data.y if data.labels is None else data.labels
     if target is None:
         raise ValueError("name the columns that hold the labels: --label red --label green")
@@ -216,7 +255,7 @@ def values_to_try(base: BaseRanker, words: Sequence[str] | None) -> dict[str, li
     accepted = base.get_params(deep=False)
     if not words:
         if "learning_rate" not in accepted:
-            raise ValueError(f"say what to try with --grid NAME=A,B,...; {', '.join(accepted)}")
+            raise ValueError(f"give values to try with --grid NAME=A,B,...; {', '.join(accepted)}")
         return {"learning_rate": [0.1, 0.3, 1.0]}
     found: dict[str, list[Any]] = {}
     for name, value in settings(words).items():

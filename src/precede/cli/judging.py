@@ -15,7 +15,7 @@ from precede.engine.parameters import upper_tail
 from precede.judgments import Judgments
 from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, list_metrics, metric
 
-__all__ = ["by_query", "compared", "evaluated", "requirements", "unmet"]
+__all__ = ["by_query", "compared", "evaluated", "narrow", "requirements", "unmet"]
 
 
 def evaluated(
@@ -125,6 +125,22 @@ def compared(
         for row, p_value in zip(rows, inference.holm([r["p_value"] for r in rows]), strict=True):
             row["p_holm"] = float(p_value)
     return rows
+
+
+def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
+    """The rows of `compared` in columns that fit on a terminal."""
+    found = []
+    for row in rows:
+        ends = row["low"], row["high"]
+        interval = "" if None in ends else f"[{ends[0]:+.4f}, {ends[1]:+.4f}]"
+        values = {"metric": row["metric"], "a": row["a"], "b": row["b"],
+                  "a - b": f"{row['difference']:+.4f}",
+                  f"{100 * level:g} % interval": interval}  # fmt: skip
+        for name, key in (("p", "p_value"), ("Holm p", "p_holm")):
+            if key in row:
+                values[name] = "" if row[key] is None else f"{row[key]:.2g}"
+        found.append(values)
+    return found
 
 
 def requirements(words: Sequence[str] | None) -> dict[str, float]:

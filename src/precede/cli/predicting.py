@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.cli.sources import features_for
-from precede.estimator import load
+from precede.estimator import BaseRanker
 from precede.files.streams import STANDARD, writing
 from precede.files.tables import (
     Data,
@@ -31,11 +31,12 @@ __all__ = ["convert", "predict"]
 _STYLES = ("scores", "csv", "tsv", "trec", "json")
 
 
-def predict(path: str, data: Data, output: str, *, style: str, tag: str, jobs: int | None) -> None:
+def predict(
+    model: BaseRanker, data: Data, output: str, *, style: str, tag: str, jobs: int | None
+) -> None:
     """Score data with a model and write the scores."""
     if style not in _STYLES:
         raise ValueError(f"--as {style} is unknown; use {', '.join(_STYLES[:-1])}")
-    model = load(path)
     if jobs is not None:
         model.set_params(n_jobs=jobs)
     scores = np.asarray(model.predict(features_for(model, data)), np.float64)

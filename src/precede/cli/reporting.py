@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from precede.cli.sources import features_for
-from precede.estimator import load
+from precede.estimator import BaseRanker
 from precede.files.tables import Data
 from precede.model import write_file
 from precede.report.page import Report
@@ -26,7 +26,7 @@ def style_of(output: str, style: str | None) -> str:
     suffix = PurePath(output).suffix.lower()
     if style is None and suffix and suffix not in _STYLES:
         raise ValueError(
-            f"{output}: reports are written as .html, .md or .json; name such a file, or say --as"
+            f"{output}: reports are written as .html, .md or .json; name such a file, or give --as"
         )
     chosen = style or _STYLES.get(suffix, "html")
     if chosen not in _STYLES.values():
@@ -34,10 +34,9 @@ def style_of(output: str, style: str | None) -> str:
     return chosen
 
 
-def write(model: str, data: Data, output: str, *, style: str, **options: Any) -> Report:
-    """Make the report of a saved model on some data and write it."""
-    fitted = load(model)
-    report = Report(fitted, features_for(fitted, data), data.judgments, docid=data.docid, **options)
+def write(model: BaseRanker, data: Data, output: str, *, style: str, **options: Any) -> Report:
+    """Make the report of a model on some data and write it."""
+    report = Report(model, features_for(model, data), data.judgments, docid=data.docid, **options)
     made: dict[str, Callable[[], str | None]] = {
         "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown
     }  # fmt: skip

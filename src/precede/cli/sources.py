@@ -18,7 +18,7 @@ from precede.files.tables import Data, read_numbers
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 
-__all__ = ["Task", "features_for", "name_features", "read_task"]
+__all__ = ["Task", "features_for", "name_features", "read_for", "read_task"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,9 @@ def read_task(sources: list[str], path: str, reading: Reading) -> Task:
     """Read what to judge by, and the scores of each source on it."""
     if _is_qrels(path, reading):
         return _from_runs(sources, read_qrels(path))
-    data = reading.read(path)
-    scores = [_scores(source, data) for source in sources]
+    models = {source: load(source) for source in sources if _kind(source) == "model"}
+    data = reading.knowing(*models.values()).read(path)
+    scores = [_scores(source, data, models.get(source)) for source in sources]
     if scores[0].ndim == 2:
         return _of_labels(sources, scores, data)
     return Task(data.y, data.qid, data.weight, scores, data)
@@ -54,8 +55,14 @@ def features_for(model: BaseRanker, data: Data) -> Any:
     known = set(map(str, names))
     left = [name for name in data.feature_names if name not in known]
     if left:
-        say(f"note: the model does not know {len(left)} columns, such as {left[0]!r}")
+        say(f"note: ignoring {len(left)} columns that the model does not use, such as {left[0]!r}")
     return data.with_features([str(name) for name in names]).X
+
+
+def read_for(model: str, path: str, reading: Reading) -> tuple[BaseRanker, Data]:
+    """A saved model, and data whose columns have the roles that the model knows."""
+    fitted = load(model)
+    return fitted, reading.knowing(fitted).read(path)
 
 
 def name_features(model: BaseRanker, data: Data) -> None:
@@ -63,14 +70,12 @@ def name_features(model: BaseRanker, data: Data) -> None:
     model.feature_names_in_ = np.array([str(name) for name in data.feature_names], object)
 
 
-def _scores(source: str, data: Data) -> Floats:
-    kind = _kind(source)
-    if kind == "model":
-        model = load(source)
+def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
+    if model is not None:
         if data.y is not None:
             warn_of_lost_queries(model, data.judgments)
         return np.asarray(model.predict(features_for(model, data)), np.float64)
-    if kind == "run":
+    if _kind(source) == "run":
         return _of_rows(read_run(source), data, source)
     scores = read_numbers(source, "scores")[:, 0]
     if scores.size != len(data):

@@ -89,7 +89,22 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+# What messages for Python say, and what it is on the command line.
+_OPTIONS = {
+    "pass eval_set=(X, y)": "give --valid DATA",
+    "an eval_set to watch": "validation data to watch",
+    "(label=...)": "(--label NAME)",
+    "pass eval_qid or eval_group (of a single query eval_group=[rows])": "name it with --qid",
+    "evaluation set": "--valid file",
+    "pass missing='zero'": "give -s missing=zero",
+    "format=": "--format ",
+    "leave the column out, encode": "leave the column out (--drop NAME), encode",
+}
+
+
 def _fail(message: str, code: int) -> None:
+    for python, option in _OPTIONS.items():
+        message = message.replace(python, option)
     print(f"precede: {message}", file=sys.stderr)
     raise typer.Exit(code) from None
 
@@ -124,13 +139,22 @@ def write_json(content: Any) -> None:
     print(json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False))
 
 
-def write_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, title: str = "") -> None:
-    """Write a table: JSON lines, a drawn table on a terminal, tab-separated otherwise."""
+def write_rows(
+    rows: Sequence[dict[str, Any]],
+    *,
+    as_json: bool,
+    title: str = "",
+    drawn: Sequence[dict[str, Any]] | None = None,
+) -> None:
+    """Write a table: JSON lines, a drawn table on a terminal, tab-separated otherwise.
+
+    `drawn` are the rows for a terminal, where they should be narrower.
+    """
     if as_json:
         for row in rows:
             write_json(row)
     elif sys.stdout.isatty():
-        _draw(rows, title)
+        _draw(rows if drawn is None else drawn, title)
     elif rows:
         print(*rows[0], sep="\t")
         for row in rows:
@@ -138,16 +162,30 @@ def write_rows(rows: Sequence[dict[str, Any]], *, as_json: bool, title: str = ""
 
 
 def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
-    from rich.console import Console  # noqa: PLC0415  (only for those who look at it)
+    from rich.box import SIMPLE  # noqa: PLC0415  (only for those who look at it)
+    from rich.console import Console  # noqa: PLC0415
+    from rich.measure import Measurement  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(title=title or None)
+    console = Console()
+    look: dict[str, Any] = {"title": title or None, "title_justify": "left", "box": SIMPLE}
+    table = Table(pad_edge=False, **look)
     for name in rows[0] if rows else ():
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
-        table.add_column(str(name), justify="right" if numbers else "left")
+        whole = all(len(shown(row[name])) <= 30 for row in rows)
+        side: Any = "right" if numbers else "left"
+        table.add_column(str(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*map(shown, row.values()))
-    Console().print(table)
+    boundless = console.options.update(max_width=10_000)
+    wide = Measurement.get(console, boundless, table).maximum > console.width
+    texts = any(len(shown(value)) > 30 for row in rows for value in row.values())
+    if wide and not texts and len(rows) <= 4:  # the same, turned by a right angle
+        turned = Table(pad_edge=False, show_header=False, **look)
+        for name in rows[0]:
+            turned.add_row(str(name), *(shown(row[name]) for row in rows))
+        table = turned
+    console.print(table)
 
 
 def shown(value: Any, digits: int = 4) -> str:

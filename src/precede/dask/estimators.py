@@ -214,10 +214,12 @@ class _OnDask(BaseRanker):
         """Whether a single list may be dealt out to several workers."""
         return self._risk().splits_a_list
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, num_iteration: int | None = None) -> Any:
         """Score every row: a dask array for dask collections, where they are; else an array."""
         if not _on_cluster(X):
-            return super().predict(X)
+            return super().predict(X, num_iteration=num_iteration)
+        if num_iteration is not None:
+            raise ValueError("num_iteration is for rows in memory; use to_local().predict")
         import dask.array as da  # noqa: PLC0415  (only on clusters)
 
         model = self.to_local().set_params(n_jobs=1)

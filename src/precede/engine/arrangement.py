@@ -106,7 +106,7 @@ class Arrangement:
         return _sum_of_pairs(self.level_start, self.query_start)
 
     def weight_above(self) -> Floats:
-        """Weight of all that should stand above each place: O(n) and the listed pairs."""
+        """Weight of all that should rank above each place: O(n) and the listed pairs."""
         above = np.zeros(self.n_places)
         if self.n_graded:
             of_level = _sums_above(self.weights_of_levels(), self.query_start)

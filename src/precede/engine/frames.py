@@ -13,7 +13,9 @@ __all__ = [
     "check_categories",
     "frame_of",
     "is_missing",
+    "pandas_frame",
     "refuse_text",
+    "row_labels",
 ]
 
 
@@ -25,6 +27,23 @@ def frame_of(X: Any) -> Any:
 
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def row_labels(X: Any) -> list[Any] | None:
+    """The index of a pandas data frame; None if there is none but the numbers of the rows."""
+    index = getattr(X, "index", None) if hasattr(X, "iloc") else None
+    if index is None or index.equals(type(index)(range(len(index)))):
+        return None
+    return list(index)
+
+
+def pandas_frame(rows: Any, index: Any = None) -> Any:
+    """A pandas data frame of some rows (dictionaries) or columns."""
+    try:
+        import pandas as pd  # noqa: PLC0415  (only for those who want a frame)
+    except ImportError as error:
+        raise ImportError("to_frame needs pandas: pip install pandas") from error
+    return pd.DataFrame(rows, index=index)
 
 
 def refuse_text(X: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Floats
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 
@@ -25,6 +26,7 @@ class Training:
     table: Table
     arrangement: Arrangement
     workers: Workers
+    init_score: Floats | None = None  # the score that each place starts from; None is 0
 
     @classmethod
     def prepare(
@@ -37,6 +39,7 @@ class Training:
         workers: Workers,
         categorical: Sequence[int] = (),
         labelled: bool = False,
+        init_score: Floats | None = None,
     ) -> Training:
         """Sort, bin, and put the rows of each level in an order of their own.
 
@@ -54,16 +57,26 @@ class Training:
             categorical=categorical,
             workers=workers,
         )
-        return cls.ordered(table, arrangement, workers)
+        start = None if init_score is None else init_score[arrangement.order]
+        return cls.ordered(table, arrangement, workers, start)
 
     @classmethod
-    def ordered(cls, table: Table, arrangement: Arrangement, workers: Workers) -> Training:
+    def ordered(
+        cls,
+        table: Table,
+        arrangement: Arrangement,
+        workers: Workers,
+        init_score: Floats | None = None,
+    ) -> Training:
         """Put the rows of each level in an order that does not depend on how they were given."""
         keys = table.keys(arrangement.weight, workers)
         if arrangement.label is not None:  # rows that differ in their labels alone have an order
             keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)
+        if init_score is not None:  # and so have rows that differ in where they start
+            keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
         arrangement, old = arrangement.reorder(keys)
-        return cls(table.reorder(old), arrangement, workers)
+        start = None if init_score is None else init_score[old]
+        return cls(table.reorder(old), arrangement, workers, start)
 
 
 def why_no_pair(judgments: Judgments) -> str:

@@ -1,4 +1,4 @@
-"""Why a row has its score, and why one row stands above another."""
+"""Why a row has its score, and why one row ranks above another."""
 
 from typing import TYPE_CHECKING
 

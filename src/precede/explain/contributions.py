@@ -1,4 +1,4 @@
-"""Why a row has its score, and why one row stands above another, feature by feature.
+"""Why a row has its score, and why one row ranks above another, feature by feature.
 
 A model of stumps, features and columns is a sum of one function of each feature: its *shape
 functions* say all there is to say. A glass-box model has functions of two features beside them.
@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from precede.engine.arrays import Floats
+from precede.engine.frames import pandas_frame
 from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
@@ -470,7 +471,7 @@ def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairExplanation:
-    """Why row `upper` stands above row `lower`, feature by feature.
+    """Why row `upper` ranks above row `lower`, feature by feature.
 
     `contributions` are in the order of `names`: the largest in size first, those of no effect
     left out. Added in this order, then `rounding`, they give `difference` to the last bit,
@@ -486,7 +487,7 @@ class PairExplanation:
     >>> from precede import Stump
     >>> model = Ensemble([Stump(0, 1.0), Stump(1, 0.0)], [2.0, 0.5], n_features=2)
     >>> explain_pair(model, np.array([[5.0, -1.0], [0.0, 3.0]]), 0, 1)
-    row 0 stands above row 1: 2 against 0.5, a difference of 1.5
+    row 0 ranks above row 1: 2 against 0.5, a difference of 1.5
       feature  row 0  row 1  contribution
       x0           5      0            +2
       x1          -1      3          -0.5
@@ -500,6 +501,7 @@ class PairExplanation:
     values: Floats  # one row for each name: the feature's value in the upper and the lower row
     rounding: float
     second_values: Floats | None = None
+    labels: tuple[str, str] | None = None  # of the two rows, in the index of a data frame
 
     @property
     def difference(self) -> float:
@@ -519,6 +521,7 @@ class PairExplanation:
             {
                 "upper": self.upper,
                 "lower": self.lower,
+                **({} if self.labels is None else {"labels": list(self.labels)}),
                 "scores": self.scores,
                 "difference": self.difference,
                 "rounding": self.rounding,
@@ -526,15 +529,26 @@ class PairExplanation:
             }
         )
 
+    def to_frame(self) -> Any:
+        """Return a pandas data frame: a row for each feature, the largest contribution first."""
+        upper, lower = (f"row {row}" for row in self._rows())
+        columns = {upper: self.values[:, 0], lower: self.values[:, 1]}
+        columns["contribution"] = self.contributions
+        return pandas_frame(columns, index=list(self.names)).rename_axis("feature")
+
     def _sentence(self) -> str:
-        side = "above" if self.difference > 0 else "below" if self.difference < 0 else "beside"
+        side = "above" if self.difference > 0 else "below" if self.difference < 0 else "level with"
+        upper, lower = self._rows()
         return (
-            f"row {self.upper} stands {side} row {self.lower}: {self.scores[0]:.4g} against "
+            f"row {upper} ranks {side} row {lower}: {self.scores[0]:.4g} against "
             f"{self.scores[1]:.4g}, a difference of {self.difference:.4g}"
         )
 
+    def _rows(self) -> tuple[str, str]:
+        return self.labels or (str(self.upper), str(self.lower))
+
     def _cells(self) -> list[list[str]]:
-        head = ["feature", f"row {self.upper}", f"row {self.lower}", "contribution"]
+        head = ["feature", *(f"row {row}" for row in self._rows()), "contribution"]
         rows = [
             [name, f"{v[0]:.4g}", f"{v[1]:.4g}", f"{c:+.4g}"]
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
@@ -564,9 +578,17 @@ class PairExplanation:
 
 
 def explain_pair(
-    ensemble: Ensemble, X: Any, i: int, k: int, names: Sequence[str] | None = None
+    ensemble: Ensemble,
+    X: Any,
+    i: int,
+    k: int,
+    names: Sequence[str] | None = None,
+    labels: Sequence[Any] | None = None,
 ) -> PairExplanation:
-    """Say why row i stands above row k; see `PairExplanation`. O(features), and the trees."""
+    """Explain why row i ranks above row k; see `PairExplanation`. O(features), and the trees.
+
+    `labels` are names of the rows, to be shown in place of their numbers.
+    """
     n = X.shape[0]
     for row in (i, k):
         if isinstance(row, bool) or not isinstance(row, int | np.integer) or not -n <= row < n:
@@ -595,7 +617,8 @@ def explain_pair(
     if pairs:
         others = np.array([both[:, second[j]] if second[j] >= 0 else [np.nan] * 2 for j in order])
         others = others.reshape(len(order), 2)
-    return PairExplanation(i, k, (upper, lower), named, terms[0], values, rounding, others)
+    shown = None if labels is None else (str(labels[i]), str(labels[k]))
+    return PairExplanation(i, k, (upper, lower), named, terms[0], values, rounding, others, shown)
 
 
 def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) -> int:

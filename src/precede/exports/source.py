@@ -71,7 +71,7 @@ class _Plan:
 PYTHON = '''\
 """Scores of a ranking model ({title}). Needs nothing but Python.
 
-score(row) takes {n} numbers in the order of NAMES and returns one: the higher stands first.
+score(row) takes {n} numbers in the order of NAMES and returns one: the higher ranks first.
 None and NaN are missing values.
 """
 
@@ -194,7 +194,7 @@ C = """\
 /* Scores of a ranking model ({title}).
  *
  * double {name}(const double *x): x holds {n} numbers, NaN being a missing value; the higher
- * score stands first. C99; link with -lm. To get precede's scores to the last bit, do not let
+ * score ranks first. C99; link with -lm. To get precede's scores to the last bit, do not let
  * the compiler change the arithmetic: no -ffast-math, and -ffp-contract=off where the machine
  * multiplies and adds in one step.
  *

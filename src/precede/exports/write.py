@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +19,7 @@ from precede.model import write_file
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["export"]
+__all__ = ["export", "format_of"]
 
 # For each format: how it is written, and which options it has.
 FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
@@ -32,7 +33,29 @@ FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
 }
 
 
-def export(model: BaseRanker, path: str | os.PathLike[str], format: str, **options: Any) -> None:
+# Suffixes that name a format.
+_SUFFIXES = {".onnx": "onnx", ".py": "python", ".c": "c"}
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the format that the suffix of a file name stands for.
+
+    >>> format_of("model.onnx"), format_of("ranker.PY")
+    ('onnx', 'python')
+    """
+    found = _SUFFIXES.get(PurePath(path).suffix.lower())
+    if found is None:
+        known = ", ".join(f"{suffix} ({name})" for suffix, name in _SUFFIXES.items())
+        raise ValueError(
+            f"{os.fspath(path)}: the suffix does not determine the format; use {known}, or give "
+            "the format, for example 'solr'"
+        )
+    return found
+
+
+def export(
+    model: BaseRanker, path: str | os.PathLike[str], format: str | None = None, **options: Any
+) -> None:
     """Write a fitted model for serving, atomically; the file gives the scores of `predict`.
 
     ================ ======================================== ================= =============
@@ -59,7 +82,9 @@ def export(model: BaseRanker, path: str | os.PathLike[str], format: str, **optio
     ----------
     model : fitted ranker
     path : where to write
-    format : one of the above
+    format : str, optional
+        One of the above. The default follows from the suffix of `path`: ``.onnx``, ``.py`` or
+        ``.c``; several formats are JSON, so ``.json`` needs a format.
     missing : {"refuse", "zero"}
         For ``ranklib``, ``xgboost-dump`` and ``solr``. These readers take a missing value for
         0. "refuse" refuses a model that does not; "zero" writes it all the same, for when no
@@ -77,13 +102,14 @@ def export(model: BaseRanker, path: str | os.PathLike[str], format: str, **optio
     >>> model = RankBoost(n_estimators=2).fit([[0.0, 1.0], [1.0, 3.0], [2.0, 2.0]], [0, 0, 1])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "model.py")
-    ...     export(model, path, "python")
+    ...     export(model, path)
     ...     module = {}
     ...     exec(pathlib.Path(path).read_text(), module)
     >>> bool(module["score"]([2.0, 2.0]) == model.predict([[2.0, 2.0]])[0])
     True
     """
     check_is_fitted(model)
+    format = format_of(path) if format is None else format
     if format == "json":
         _refuse_options(format, options, ())
         model.save(path)

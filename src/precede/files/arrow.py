@@ -205,7 +205,7 @@ class _Rows:
         found = text if len(text) <= 40 else f"{text[:40]}..."
         raise ValueError(
             f"{self.path}, row {row + 1}, column {name!r}: {found!r} is not a finite number; leave "
-            "the column out, encode it as numbers, or write nothing where a value is missing"
+            "the column out, encode it as numbers, or leave the cell empty if the value is missing"
         )
 
     def _refuse_open(self, row: int, text: str, error: Exception | None = None) -> None:

@@ -17,6 +17,13 @@ __all__ = ["STANDARD", "is_plain", "opened", "size_of", "writing"]
 
 STANDARD = "-"  # the name of standard input and standard output
 _GZIP = b"\x1f\x8b"
+_OTHER_ARCHIVES = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"BZh": "compressed with bzip2",
+    b"\xfd7zXZ\x00": "compressed with xz",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+}
 
 
 @contextlib.contextmanager
@@ -42,7 +49,11 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
                 stack.callback(raw.detach)  # the stream stays open, whoever owns it
         else:
             raw = stack.enter_context(open(path, "rb"))
-        if raw.peek(2)[:2] != _GZIP:
+        beginning = raw.peek(6)[:6]
+        for signature, what in _OTHER_ARCHIVES.items():
+            if beginning.startswith(signature):
+                raise ValueError(f"{path} is {what}; extract it first, or compress it with gzip")
+        if beginning[:2] != _GZIP:
             yield raw
             return
         packed = stack.enter_context(gzip.GzipFile(fileobj=raw))

@@ -77,7 +77,8 @@ class Roles:
     `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
     has several labels to rank. The index of a data frame (``__index_level_0__`` in parquet, a first
     column without a name or ``Unnamed: 0`` in CSV) is left out with a warning, unless it is named
-    in one of these or `keep_index` is true.
+    in one of these or `keep_index` is true. `remembered` are pairs of a role and the name that its
+    column had when a model was fitted; it is taken where the table has it.
 
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
@@ -91,6 +92,7 @@ class Roles:
     features: tuple[str, ...] | None = None
     labels: tuple[str, ...] = ()
     keep_index: bool = False
+    remembered: tuple[tuple[str, str], ...] = ()
 
     USUAL = {  # noqa: RUF012  (a constant beside the fields it speaks of)
         "label": ("grade", "label", "relevance", "rel", "y"),
@@ -108,6 +110,8 @@ class Roles:
         kept = [name for name in names if name not in (*self.drop, *self.labels)]
         for role, usual in self.USUAL.items():
             given = getattr(self, role)
+            if given is None:
+                given = next((n for r, n in self.remembered if r == role and n in kept), None)
             there = [name for name in usual if name in kept] if given is None else [given]
             if given is not None and given not in names:
                 raise ValueError(
@@ -416,6 +420,7 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
     for known, delimiter in (("tsv", b"\t"), ("csv", b",")):
         if delimiter in lines[0]:
             return known
+    _refuse_delimiter(lines[0].decode("utf-8", "replace"), path)
     raise ValueError(f"{path} is of no known format; say which one it is: {_listed(FORMATS)}")
 
 
@@ -540,18 +545,31 @@ def _header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[
         raise ValueError(f"{path}, line 1 cannot be read: {error}") from error
     if not any(cell.strip() for cell in cells):
         raise ValueError(f"{path}, line 1 is empty; it should name the columns")
+    if len(cells) == 1:
+        _refuse_delimiter(text, path)
     if not header:
         return [str(column + 1) for column in range(len(cells))], False
     if all(_is_number(cell) for cell in cells):
         raise ValueError(
-            f"{path}, line 1 holds numbers only; begin with a line of names, or say that there "
-            "is none (header=False, --no-header)"
+            f"{path}, line 1 holds numbers only; add a header with column names, or read the file "
+            "without one (header=False, --no-header), with columns named 1, 2, ..."
         )
     names = [cell.strip() or f"column {c + 1}" for c, cell in enumerate(cells)]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 9999 else []
     if len(set(names)) < len(names):
         raise ValueError(f"{path}, line 1 names {_listed(twice) or 'a column'} twice; rename one")
     return names, not cells[0].strip()
+
+
+def _refuse_delimiter(line: str, path: Name) -> None:
+    """Name the delimiter of a line that has neither commas nor tabs."""
+    for delimiter, what in ((";", "semicolons"), ("|", "vertical bars"), ("\t", "tabs")):
+        if line.count(delimiter) > 0:
+            remedy = "name it .tsv or give the format tsv" if delimiter == "\t" else (
+                f"rewrite it with commas, for example by pandas: "
+                f"read_csv({str(path)!r}, sep={delimiter!r}).to_csv('out.csv', index=False)"
+            )  # fmt: skip
+            raise ValueError(f"{path}: columns are separated by {what}; {remedy}")
 
 
 def _tell_index(path: str, index: list[str]) -> None:

@@ -112,7 +112,7 @@ def write_run(
 def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Integers, dict[str, int]]:
     """Grades, scores and query numbers of all documents of the judged queries.
 
-    A document that the run does not have stands below all others of its query; one that
+    A document that the run does not have ranks below all others of its query; one that
     nobody judged has grade 0. Queries of the run without a judgment are left out. The last
     answer says how many there are of each.
 

@@ -11,17 +11,21 @@ Ties go to the lowest feature, then to the lowest threshold, then to missing val
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from reprlib import repr as shown
 from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers
+from precede.judgments import columns_in_order
 
 __all__ = [
     "Family",
@@ -257,6 +261,13 @@ class Family:
         """The same family with these columns as categories, where it takes them."""
         return self
 
+    def with_directions(self, given: Any) -> Family:
+        """The same family under monotone constraints, where it can keep them."""
+        raise ValueError(
+            f"monotone_constraints={given!r} are for stumps, and {self!r} would not keep them; use "
+            "rankers='stumps', or trees in BoostedRanker"
+        )
+
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the ranker of the largest absolute edge."""
         raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
@@ -406,6 +417,29 @@ def family_name(value: Any) -> str | None:
     """
     named = isinstance(value, Family) and value.name and family(value.name) == value
     return value.name if named else None
+
+
+def directions(given: Any, n_features: int) -> NDArray[np.int8]:
+    """Direction of every feature, -1, 0 or 1, from a list or a dict of columns.
+
+    >>> directions({2: -1}, 3).tolist()
+    [0, 0, -1]
+    """
+    if given is None:
+        return np.zeros(n_features, np.int8)
+    if isinstance(given, Mapping):
+        columns = columns_in_order([*given], None, n_features, "monotone_constraints")
+        signs = [0] * n_features
+        for column, sign in zip(columns, given.values(), strict=True):
+            signs[column] = sign
+    else:
+        signs = [*given] if isinstance(given, Iterable) else []
+    if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
+        raise ValueError(
+            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} "
+            "features, or a dict of columns to -1 or 1"
+        )
+    return np.array(signs, np.int8)
 
 
 def exactly_searched(rankers: str | Family, what: str = "a certificate") -> Family:

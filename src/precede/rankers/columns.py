@@ -90,7 +90,7 @@ class Column(Ranker):
 
 @dataclass(frozen=True)
 class Constant(Ranker):
-    """``h(x) = 1`` for every row: the classifier that AdaBoost needs (RS09 section 5).
+    """``h(x) = 1`` for every row: the classifier that AdaBoost needs (Rudin & Schapire 2009).
 
     >>> import numpy as np
     >>> Constant()(np.zeros((2, 3)))

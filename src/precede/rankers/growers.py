@@ -8,14 +8,13 @@ and the values of its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows
 from precede.engine.exact import exact_sum, sum_of
@@ -26,7 +25,7 @@ from precede.engine.pull import HESSIANS, Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers, is_small
 from precede.judgments import column_numbers, columns_in_order
-from precede.rankers.base import Family, Found
+from precede.rankers.base import Family, Found, directions
 from precede.rankers.growth import Allowed, Grown, Growth
 from precede.rankers.regressors import RegressionSearch, check_targets
 from precede.rankers.splits import Rules, SplitSearch, leaf_value
@@ -79,12 +78,12 @@ class Trees(Family):
         Least decrease of the quadratic model that a split must bring, as a share of the total
         absolute pull of all winners (1 is more than any split can bring).
     subsample : float in (0, 1]
-        Share of the rows (or queries) drawn anew for each tree, each with this probability.
+        Share of the rows (or queries) redrawn for each tree, each with this probability.
         Rows that are equal in all bins are drawn together.
     subsample_by : {"row", "query"}
         Whether rows or whole queries are drawn.
     max_features, max_features_by_split : float in (0, 1]
-        Shares of the features drawn anew for each tree, and of these for each split.
+        Shares of the features redrawn for each tree, and of these for each split.
     categorical_features : list of int, optional
         Columns of whole numbers from 0 that name categories; in `BoostedRanker` and `QBRank`
         also by name. A split sends any set of categories to the left; see Notes.
@@ -223,25 +222,6 @@ def check_tree_parameters(given: Any) -> None:
             raise ValueError(f"{name}={getattr(given, name)!r} is out of range; use 0 or more")
 
 
-def _directions(given: Any, n_features: int) -> NDArray[np.int8]:
-    """Direction of every feature: -1, 0 or 1."""
-    if given is None:
-        return np.zeros(n_features, np.int8)
-    if isinstance(given, Mapping):
-        columns = columns_in_order([*given], None, n_features, "monotone_constraints")
-        signs = [0] * n_features
-        for column, sign in zip(columns, given.values(), strict=True):
-            signs[column] = sign
-    else:
-        signs = [*given] if isinstance(given, Iterable) else []
-    if len(signs) != n_features or any(sign not in (-1, 0, 1) for sign in signs):
-        raise ValueError(
-            f"monotone_constraints={given!r}: give -1, 0 or 1 for each of the {n_features} "
-            "features, or a dict of columns to -1 or 1"
-        )
-    return np.array(signs, np.int8)
-
-
 def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
     """Groups of features that may meet on a path; those that are in no group are one more."""
     if given is None:
@@ -283,7 +263,7 @@ class TreeSearch(RegressionSearch):
                     f"column {column} of the table is not binned as categories; build it with "
                     f"categorical=[{column}]"
                 )
-        monotone = _directions(family.monotone_constraints, table.n_features)
+        monotone = directions(family.monotone_constraints, table.n_features)
         both = np.flatnonzero(categorical & (monotone != 0))
         if both.size:
             raise ValueError(

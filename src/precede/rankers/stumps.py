@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
 from precede.engine.exact import SCALE, sum_of
 from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
 from precede.engine.workers import Workers, is_small
-from precede.rankers.base import Family, Found, Ranker, Search
+from precede.rankers.base import Family, Found, Ranker, Search, directions
 
 __all__ = ["Stump", "StumpSearch", "Stumps"]
 
@@ -87,6 +87,18 @@ class Stumps(Family):
     ----------
     lazy : bool
         Whether to skip features that cannot win.
+    monotone_constraints : list of -1, 0 and 1, or dict of column number to -1 or 1, optional
+        Scores must fall (-1) or rise (1) with a feature: only stumps whose edge has this sign are
+        searched, and so every weight has it. Missing values have no direction. Under constraints
+        `exhaustive` is false, because the largest absolute edge may be left out.
+
+    Examples
+    --------
+    >>> from precede import RankBoost, Stumps
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1, 0, 1, 0]
+    >>> falling = Stumps(monotone_constraints=[-1])
+    >>> RankBoost(rankers=falling, step="bound", n_estimators=5).fit(X, y).predict(X).argmax()
+    np.int64(0)
     """
 
     name = "stumps"
@@ -94,8 +106,15 @@ class Stumps(Family):
     distributable = True
     codes_only = True
 
-    def __init__(self, *, lazy: bool = True):
+    def __init__(self, *, lazy: bool = True, monotone_constraints: Any = None):
         self.lazy = lazy
+        self.monotone_constraints = monotone_constraints
+        if monotone_constraints is not None:
+            self.exhaustive = False
+
+    def with_directions(self, given: Any) -> Stumps:
+        """The same family under monotone constraints."""
+        return Stumps(lazy=self.lazy, monotone_constraints=given)
 
     def search(self, table: Table, pull: Floats) -> Found | None:
         """Give the best stump of one table for one pull."""
@@ -103,10 +122,14 @@ class Stumps(Family):
 
     def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
         """Prepare to search a table many times."""
-        return StumpSearch(table, workers or Workers(1), lazy=self.lazy)
+        signs = directions(self.monotone_constraints, table.n_features)
+        return StumpSearch(table, workers or Workers(1), lazy=self.lazy, signs=signs)
 
     def __repr__(self) -> str:
-        return "Stumps()" if self.lazy else "Stumps(lazy=False)"
+        told = [] if self.lazy else ["lazy=False"]
+        if self.monotone_constraints is not None:
+            told.append(f"monotone_constraints={self.monotone_constraints!r}")
+        return f"Stumps({', '.join(told)})"
 
 
 class StumpSearch(Search):
@@ -115,7 +138,10 @@ class StumpSearch(Search):
     `evaluated` counts the features looked at so far, for the curious and for benchmarks.
     """
 
-    def __init__(self, table: Table, workers: Workers, *, lazy: bool = True):
+    def __init__(
+        self, table: Table, workers: Workers, *, lazy: bool = True, signs: Signs | None = None
+    ):
+        self._signs = None if signs is None or not signs.any() else signs.astype(np.int64)
         self._table = table
         self._workers = workers
         self._bins = Histograms(table, workers)
@@ -137,6 +163,13 @@ class StumpSearch(Search):
 
     def rising(self) -> StumpSearch:
         """Search only the stumps of a positive edge; call it before the first search."""
+        if self._signs is not None:
+            if self._signs.min() < 0:
+                raise ValueError(
+                    "nonnegative=True lets scores rise with every feature, but "
+                    "monotone_constraints ask them to fall with one; leave one of the two out"
+                )
+            self._signs = None
         self._rising = True
         return self
 
@@ -167,7 +200,7 @@ class StumpSearch(Search):
     def _look(self, bound: Integers) -> int:
         """Look at features by falling bound while one that is left could win or tie."""
         streamed, order = self._table.streamed, _by_bound(bound)
-        if not streamed and (self._small or self._workers.jobs == 1):
+        if not streamed and self._signs is None and (self._small or self._workers.jobs == 1):
             most, count = search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
                 self._best, self._slack, self._rising,
@@ -243,16 +276,18 @@ class StumpSearch(Search):
 
     def _pick(self, features: Integers, least: int) -> Callable[..., Integers]:
         """Function that finds the best stump of each feature in their histograms."""
-        return partial(
-            _pick_of_features, self._n_bins[features], self._missing[features], self._rising, least
-        )
+        known = self._n_bins[features], self._missing[features]
+        if self._signs is not None:
+            return partial(_pick_of_signs, *known, self._signs[features], least)
+        return partial(_pick_of_features, *known, self._rising, least)
 
     def _histograms(self, features: Integers) -> Integers:
         return self._bins.sums(self._integers, features)
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
-        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, self._rising)
+        signs = np.ones(self._n_bins.size, np.int64) if self._rising else self._signs
+        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, signs)
         chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
         if chosen is None:
             return None
@@ -306,11 +341,29 @@ def _pick_of_features(
     return best_cuts(histograms, n_bins, missing, rising, least)
 
 
+def _pick_of_signs(
+    n_bins: Integers,
+    missing: Flags,
+    signs: Integers,
+    least: int,
+    histograms: Integers,
+) -> Integers:
+    """Best stump of each feature whose edge has the sign of the feature, where it has one."""
+    best = best_cuts(histograms, n_bins, missing, False, least)
+    bound = np.flatnonzero(signs)
+    if bound.size:  # a stump of a negative edge is one of a positive edge of the opposite pull
+        turned = histograms[bound] * signs[bound, None]
+        found = best_cuts(turned, n_bins[bound], missing[bound], True, least)
+        found[:, 0] *= signs[bound]
+        best[bound] = found
+    return best
+
+
 def _largest_decrease(
     n_bins: Integers,
     allowed: Flags | None,
     ghost: float,
-    rising: bool,
+    signs: Integers | None,
     sums: Integers,
 ) -> tuple[tuple[int, int, int], float, float] | None:
     """Feature, first code above the threshold and side of the missing; edge; decrease."""
@@ -318,8 +371,9 @@ def _largest_decrease(
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
     gain = decreases(right, wrong, ghost)
-    if rising:
-        gain = np.where(right > wrong, gain, 0.0)
+    if signs is not None:
+        ways = signs[:, None, None]
+        gain = np.where((ways == 0) | (ways * (right - wrong) > 0), gain, 0.0)
     # Missing values above every present one is the complement of below every one.
     gain[np.arange(gain.shape[0]), 1, n_bins] = 0
     decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing

@@ -117,7 +117,7 @@ def _margins(margins: dict[str, Any]) -> list[str]:
 def _features(features: dict[str, Any]) -> list[str]:
     rows = [(r["name"], r["weight"]) for r in features["rows"]]
     told = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
-    parts = ["## Features", told, _table(["feature", "share of the weight"], rows)]
+    parts = ["## Features", told, _table(["feature", "share of the total weight"], rows)]
     pairs = [(p["name"], p["importance"]) for p in features["pairs"]]
     head = ["pair of features", "mean absolute contribution"]
     return [*parts, _table(head, pairs)] if pairs else parts
@@ -145,7 +145,7 @@ def _wrong(wrong: dict[str, Any]) -> list[str]:
 def _pair(pair: dict[str, Any]) -> str:
     upper, lower = pair["upper"], pair["lower"]
     head = (
-        f"{_safe(upper['document'])} (grade {_safe(upper['grade'])}) stands above "
+        f"{_safe(upper['document'])} (grade {_safe(upper['grade'])}) ranks above "
         f"{_safe(lower['document'])} (grade {_safe(lower['grade'])}) "
         f"by {number(pair['difference'])}."
     )

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from html import escape
 from importlib import resources
 from typing import Any
 
@@ -33,7 +34,8 @@ class Report:
     y : array of grades or of two classes, or Judgments
     qid : array of query identifiers, optional
     pairs, pair_weight, sample_weight : as in ``fit``, optional
-    docid : names of the rows, optional; without them rows are known by their number from 0
+    docid : names of the rows, optional; the default is the index of a pandas data frame, or else
+        the number of the row, from 0
     metrics : names of metrics, the one that says which query is worst first; optional
     level : of the intervals
     max_queries : rows of the table of queries, of which the worst are kept
@@ -111,6 +113,12 @@ class Report:
         told = "no pair" if share is None else f"{share:.4g} of the pairs in order"
         rows = self.facts["data"]["rows"]
         return f"Report({making['estimator']} of {making['rounds']} rounds on {rows} rows: {told})"
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, for notebooks."""
+        page = escape(_page(self.facts), quote=True)
+        style = "width: 100%; height: 640px; border: 1px solid #ccc"
+        return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'
 
     def to_json(self) -> str:
         """The facts as JSON text."""
@@ -227,7 +235,7 @@ def _shape_figure(row: dict[str, Any]) -> Markup:
     points = list(zip(shape["x"], shape["y"], strict=True))
     bars = (shape["edges"], shape["counts"]) if sum(shape["counts"]) else None
     title = f"what {row['name']} adds to the score"
-    labels = (row["name"], "added to the score")
+    labels = (row["name"], "contribution to the score")
     return drawing.line_chart({row["name"]: points}, title=title, labels=labels, bars=bars,
                               zero=True)  # fmt: skip
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.frames import row_labels
 from precede.estimator import BaseRanker
 from precede.judgments import (
     Judgments,
@@ -61,6 +62,7 @@ class Subject:
         warn_of_lost_queries(model, judgments)
         scores = check_column(scores, "scores", read.shape[0])
         names = feature_names(getattr(model, "feature_names_in_", None), read.shape[1])
+        documents = row_labels(X) if documents is None else documents
         return cls(model, read, judgments, classes, scores, tuple(names),
                    _documents(documents, scores.size))  # fmt: skip
 

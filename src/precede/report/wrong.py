@@ -21,7 +21,7 @@ _PAIRS = {True: 5, False: 2}  # of a single list, of each of several queries
 def wrong_facts(subject: Subject, result: Evaluation | None, most: int) -> dict[str, Any]:
     """The worst queries, or the single list, each with the pairs furthest out of order.
 
-    A pair is the worse the further the row of lower grade stands above, in scores: its margin
+    A pair is the worse the further the row of lower grade ranks above, in scores: its margin
     is the least. No row is shown in two pairs of a query.
     """
     lists = [rows for rows in subject.lists if rows.size]
@@ -109,7 +109,7 @@ def _document(subject: Subject, row: int, place: dict[int, int]) -> dict[str, An
 
 
 def _pair(subject: Subject, upper: int, lower: int, place: dict[int, int]) -> dict[str, Any]:
-    """Why a row stands above one that should precede it."""
+    """Why a row ranks above one that should precede it."""
     told: dict[str, Any] = {
         "upper": _document(subject, upper, place),
         "lower": _document(subject, lower, place),

@@ -1,4 +1,4 @@
-"""The risk of a ranking and the pull on every item, exact and without listing a pair.
+"""The risk of a ranking and the pull on every item, exact and without enumerating pairs.
 
 ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. The *pull* of an item is
 ``-dR/ds_i``; for any weak ranker h the slope of R along h is ``-sum_i pull_i h(x_i)``, so

@@ -1,4 +1,4 @@
-"""Sums over pairs for any loss, by its form, without listing a pair.
+"""Sums over pairs for any loss, by its form, without enumerating pairs.
 
 For losers k and winners i of the same query, the risk needs
 
@@ -511,7 +511,7 @@ def _kernel_of(loss: PairLoss, name: str) -> Kernel:
 
 
 def _losers(arrangement: Arrangement) -> Flags:
-    """Which places have somebody who should stand above them."""
+    """Which places have somebody who should rank above them."""
     loses = np.zeros(arrangement.n_places, bool)
     loses[: arrangement.n_graded] = True
     for level in arrangement.query_start[1:] - 1:

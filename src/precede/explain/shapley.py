@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.arrays import Flags, Floats, Integer, Integers
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["Nodes", "Paths"]
@@ -253,7 +253,8 @@ def _add_shapley(
         for other in range(rounds):
             for leaf in range(value.size):
                 # Collect the features that the row and the background do not meet alike.
-                count, reachable = 0, True
+                count: Integer = np.int64(0)  # a plain 0 would have its callees compiled twice
+                reachable = True
                 for c in range(start[leaf], start[leaf + 1]):
                     z = share[c]
                     if background > 0:

@@ -233,7 +233,7 @@ def test_the_page_is_written(ranked, tmp_path):
 
 
 def test_rows_are_known_by_the_index_of_a_data_frame():
-    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0, 4.0]}, index=["Ann", "Bob", "Cy", "Di"])
+    frame = pd.DataFrame({"a": [3.0, 1.0, 2.0, 2.5]}, index=["Ann", "Bob", "Cy", "Di"])
     y, qid = [1, 0, 1, 0], [1, 1, 1, 1]
     model = RankBoost(rankers="columns", n_estimators=2, nonnegative=True).fit(frame, y, qid=qid)
     assert "Di" in Report(model, frame, y, qid=qid).to_json()

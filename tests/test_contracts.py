@@ -92,6 +92,7 @@ def test_every_algorithm_is_discovered():
         "RankBoostPlus",
         "SmoothMargin",
         "BoostedRanker",
+        "GlassBoxRanker",
     }
 
 

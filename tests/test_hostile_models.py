@@ -3,6 +3,7 @@
 Compiled code does not check the bounds of arrays, so nothing in a file may lead it astray.
 """
 
+import copy
 import gzip
 import json
 import os
@@ -86,6 +87,8 @@ def mutants(draw):
         kind = draw(st.sampled_from(["replace", "move", "double", "number"]))
         if kind == "replace":
             value = draw(st.sampled_from(hostile.VALUES))
+            if isinstance(value, list | dict):  # a later change must not reach the list of values
+                value = copy.deepcopy(value)
         elif kind == "number":
             value = draw(st.one_of(st.integers(-10, 10), st.integers(), st.floats()))
         else:

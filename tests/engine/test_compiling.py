@@ -25,7 +25,8 @@ if __name__ == "__main__":
 def in_terminal(arguments, cache, **more):
     """What a process says on a terminal."""
     ours, theirs = pty.openpty()
-    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"}
+    hidden = ("PYTEST_CURRENT_TEST", compiling.QUIET)
+    environment = {k: v for k, v in os.environ.items() if k not in hidden}
     environment |= {"NUMBA_CACHE_DIR": str(cache), **more}
     done = subprocess.run(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=theirs, env=environment,

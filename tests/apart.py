@@ -136,6 +136,7 @@ def around_fits():
 
     found = []
     everything()  # imports and compiles: that may add libraries
+    settings()  # as does asking numba for its threads
     for limit in (None, 1):
         with threadpool_limits(limit):
             before = settings()
@@ -148,10 +149,11 @@ def around_fits():
 def threads_of_one_job():
     """How many threads the process has before, during and after fits with n_jobs=1."""
     tasks = Path("/proc/self/task")
+    learners = models(1).values()  # imports libraries, which may have threads of their own
     before = len(list(tasks.iterdir()))
     seen = []
     X, y, qid = problem()
-    for model in models(1).values():
+    for model in learners:
         model.set_params(callbacks=[lambda _: seen.append(len(list(tasks.iterdir())))])
         model.fit(X, y, qid=qid).predict(X)
     return {"before": before, "during": seen, "after": len(list(tasks.iterdir()))}

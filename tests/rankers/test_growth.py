@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_trees
+from precede.engine import histogram
 from precede.engine.histogram import RowHistograms
 from precede.engine.packing import pack_rows
 from precede.engine.table import Table
@@ -111,6 +112,12 @@ def assert_same_tree(problem, *, wide, workers=None):
         assert leaf.sums[1] & mask == len(twin.rows)
         assert (leaf.depth, leaf.least, leaf.most) == (twin.depth, twin.least, twin.most)
     return slow
+
+
+@pytest.fixture(autouse=True)
+def _blocks_of_packed_numbers(monkeypatch):
+    """However few rows there are; sums of few rows are tested with the other histograms."""
+    monkeypatch.setattr(histogram, "FEW_ROWS", 0)
 
 
 # -- strategies ------------------------------------------------------------------------------

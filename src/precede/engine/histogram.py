@@ -44,6 +44,13 @@ BINS = 256
 # Features whose histograms are filled together, so that an integer is read once for all of them
 # and additions to one bin do not wait for each other.
 ABREAST = 4
+# Words from one feature to the next where packed sums are made. With 256 the same bin of all
+# features would fall into the same few lines of the cache, and most rows of a feature may share a
+# bin: filling took 2.5 times as long.
+STRIDE = 264
+# Packed numbers of so few rows are added up unpacked: to go through all bins afterwards would take
+# longer.
+FEW_ROWS = 1024
 
 
 class Histograms:
@@ -130,7 +137,7 @@ class RowHistograms:
     Attributes
     ----------
     start : first bin of each feature in a histogram; its last bin, ``start[j] + n_bins[j]``, is
-        for missing values
+        for missing values, and bins from there to ``start[j + 1]`` stay empty
     n_bins : number of bins of each feature
     size : number of bins of all features
     codes : uint8 array (rows, features), filled up to a multiple of four features
@@ -145,7 +152,7 @@ class RowHistograms:
     >>> numbers = pack_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), workers)
     >>> rows = np.arange(4, dtype=np.int32)
     >>> sums = histograms.sums(numbers, rows, numbers.packed, 0, 4)
-    >>> sums[:, 0] * numbers.pull_unit, sums[:, 1] & 7
+    >>> sums[:3, 0] * numbers.pull_unit, sums[:3, 1] & 7
     (array([ 0.5,  0. , -0.5]), array([1, 2, 1]))
     """
 
@@ -153,7 +160,9 @@ class RowHistograms:
         self._workers = workers
         self.n_rows = table.n_places
         self.n_bins = table.bins.n_bins[features]
-        self.start = np.concatenate([[0], np.cumsum(self.n_bins + 1)]).astype(np.int64)
+        # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
+        sizes = ABREAST * (-(-(self.n_bins + 1) // ABREAST) | 1)
+        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.size = int(self.start[-1])
         words = max(1, -(-features.size // ABREAST))
         self.codes = np.zeros((self.n_rows, ABREAST * words), np.uint8)
@@ -167,7 +176,7 @@ class RowHistograms:
             )  # fmt: skip
             table.release(part)
         self._words = self.codes.view(np.uint32)
-        self._block = np.zeros(ABREAST * words * BINS, np.int64)
+        self._block = np.zeros(ABREAST * words * STRIDE, np.int64)
 
     def sums(
         self,
@@ -213,6 +222,11 @@ class RowHistograms:
                 self.codes, rows, low, high, numbers.pull, numbers.weight_count, self.start,
                 self.n_bins, sums,
             )  # fmt: skip
+        elif high - low < FEW_ROWS:
+            _fill_few(
+                self.codes, rows, low, high, packed, self.start, self.n_bins, numbers.count_bits,
+                sums,
+            )  # fmt: skip
         else:
             # Rows that lie far apart are copied side by side first, several at a time.
             dense = 2 * (high - low) > self.n_rows
@@ -223,7 +237,7 @@ class RowHistograms:
         return sums
 
 
-assert (BINS, ABREAST) == (256, 4), "the kernels below write 255 and fill four histograms at a time"
+assert (BINS, ABREAST, STRIDE) == (256, 4, 264), "the kernels below write these numbers out"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -387,6 +401,22 @@ def _fill_wide(
 
 
 @njit(cache=True, nogil=True)
+def _fill_few(
+    codes: Bytes, rows: NDArray[np.int32], low: int, high: int, packed: Integers, start: Integers,
+    n_bins: Integers, count_bits: int, sums: Integers,
+) -> None:  # fmt: skip
+    """Histograms of packed numbers, unpacked row by row."""
+    for i in range(low, high):
+        row, number = rows[i], packed[i]
+        one = number >> 38
+        other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
+        for j in range(n_bins.size):
+            at = start[j] + min(np.int64(codes[row, j]), n_bins[j])  # missing is 255
+            sums[at, 0] += one
+            sums[at, 1] += other
+
+
+@njit(cache=True, nogil=True)
 def _fill_packed(
     words: NDArray[np.uint32], rows: NDArray[np.int32], low: int, high: int, packed: Integers,
     dense: bool, start: Integers, n_bins: Integers, count_bits: int, block: Integers,
@@ -413,11 +443,11 @@ def _add_rows(
     for i in range(first, last):
         row, number = rows[i], packed[i]
         for word in range(words.shape[1]):
-            codes, at = words[row, word], word << 10
+            codes, at = words[row, word], 1056 * word
             block[at + (codes & 255)] += number
-            block[at + 256 + ((codes >> 8) & 255)] += number
-            block[at + 512 + ((codes >> 16) & 255)] += number
-            block[at + 768 + (codes >> 24)] += number
+            block[at + 264 + ((codes >> 8) & 255)] += number
+            block[at + 528 + ((codes >> 16) & 255)] += number
+            block[at + 792 + (codes >> 24)] += number
 
 
 @njit(cache=True, nogil=True)
@@ -439,11 +469,11 @@ def _add_scattered_rows(
         for i in range(begin, end):
             number = packed[i]
             for word in range(words.shape[1]):
-                codes, at = near[i - begin, word], word << 10
+                codes, at = near[i - begin, word], 1056 * word
                 block[at + (codes & 255)] += number
-                block[at + 256 + ((codes >> 8) & 255)] += number
-                block[at + 512 + ((codes >> 16) & 255)] += number
-                block[at + 768 + (codes >> 24)] += number
+                block[at + 264 + ((codes >> 8) & 255)] += number
+                block[at + 528 + ((codes >> 16) & 255)] += number
+                block[at + 792 + (codes >> 24)] += number
 
 
 @njit(cache=True, nogil=True)
@@ -466,11 +496,11 @@ def _flush(
     """Add the packed sums of a block to the wide ones, and clear them."""
     for j in range(n_bins.size):
         for code in range(n_bins[j] + 1):
-            at = (j << 8) + (code if code < n_bins[j] else 255)
+            at = 264 * j + (code if code < n_bins[j] else 255)
             number = block[at]
             if number != 0:
                 sums[start[j] + code, 0] += number >> 38
                 rest = number & 0x3FFFFFFFFF
                 sums[start[j] + code, 1] += ((rest >> 12) << count_bits) + (rest & 4095)
                 block[at] = 0
-    block[n_bins.size << 8 :] = 0  # features that fill the last word up
+    block[264 * n_bins.size :] = 0  # features that fill the last word up

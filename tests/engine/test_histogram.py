@@ -7,18 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
-from precede.engine import histogram
 from precede.engine.histogram import (
     Histograms,
-    RowHistograms,
     best_cuts,
     search_in_turn,
     sums_from,
 )
-from precede.engine.packing import pack_rows
 from precede.engine.table import Table
 from precede.engine.ties import least_tied
-from precede.engine.workers import LEAST_SHARED, Workers
+from precede.engine.workers import Workers
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 
@@ -102,82 +99,3 @@ def test_of_cuts_that_tie_the_first_is_taken():
     edge, first, side = best_cuts(histogram, np.array([4]), np.array([False]), False, -1)[0]
     assert (edge, first, side) == (2**60, 1, 0)
     assert least_tied(2**60 + 5) <= edge
-
-
-def sums_of_rows(table, features, rows, pulls, weights, count_bits):
-    """Pull, and weight and count, of every bin of every feature, one cell at a time."""
-    sums = []
-    for feature in features:
-        codes = [*range(table.bins.n_bins[feature]), 255]
-        here = {code: [0, 0] for code in codes}
-        for row in rows:
-            cell = here[table.codes[feature, row]]
-            cell[0] += pulls[row]
-            cell[1] += (weights[row] << count_bits) + 1
-        sums += [here[code] for code in codes]
-    return np.array(sums)
-
-
-def bins_of(histograms):
-    """Where the bins of every feature are, that of missing values last."""
-    return np.concatenate([
-        first + np.arange(bins + 1)
-        for first, bins in zip(histograms.start[:-1], histograms.n_bins, strict=True)
-    ])  # fmt: skip
-
-
-@pytest.mark.parametrize("jobs", [1, 3])
-@pytest.mark.parametrize("form", ["wide", "packed", "few rows"])
-@given(X=TABLES, seed=st.integers(0, 2**32 - 1))
-def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed):
-    wide = form == "wide"
-    rng = np.random.default_rng(seed)
-    table = Table.build(X)
-    n = table.n_places
-    features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
-    numbers = pack_rows(
-        rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Workers(1), wide=wide
-    )
-    if wide:
-        pulls, weights = numbers.pull.tolist(), numbers.weight_count >> numbers.count_bits
-    else:
-        pulls, weights = (numbers.packed >> 38).tolist(), (numbers.packed >> 12) & (2**26 - 1)
-    rows = rng.permutation(n).astype(np.int32)
-    low, high = np.sort(rng.integers(0, n + 1, 2))
-    packed = None if wide else numbers.packed[rows]
-    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
-        patch.setitem(LEAST_SHARED, "cells", 1)
-        patch.setattr(histogram, "FEW_ROWS", 10**6 if form == "few rows" else 0)
-        histograms = RowHistograms(table, features, workers)
-        bins = bins_of(histograms)
-        for _ in range(2):  # nothing is left of an earlier sum
-            found = histograms.sums(numbers, rows, packed, low, high)
-            assert not np.delete(found, bins, axis=0).any()
-            assert_array_equal(
-                found[bins],
-                sums_of_rows(
-                    table, features, rows[low:high].tolist(), pulls, weights.tolist(),
-                    numbers.count_bits,
-                ),
-            )  # fmt: skip
-    assert_array_equal(histograms.codes[:, : features.size], table.codes[features].T)
-
-
-def test_a_table_on_disk_is_copied_to_rows_in_parts():
-    rng = np.random.default_rng(0)
-    table = Table.build(rng.normal(size=(40, 11)).round(1))
-    released = []
-
-    class Streamed(Table):
-        streamed = True
-
-        def release(self, features):
-            released.append(features.tolist())
-
-    streamed = Streamed(table.X, table.codes, table.bins, table.order)
-    features = np.array([9, 2, 0, 4, 5, 10, 1])
-    with Workers(1) as workers:
-        found = RowHistograms(streamed, features, workers)
-        expected = RowHistograms(table, features, workers)
-    assert_array_equal(found.codes, expected.codes)
-    assert released == [[9, 2, 0, 4], [5, 10, 1]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import naive_trees
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, Stumps, Trees, load
-from precede.engine import histogram
+from precede.engine import nodes
 from precede.engine.exact import exact_sum
 from precede.engine.pull import Pull
 from precede.engine.table import Table
@@ -31,7 +31,7 @@ def form(request, monkeypatch):
     """Both forms of the integers, however small the table is."""
     if request.param == "packed":
         monkeypatch.setattr(growers, "WIDE_CELLS", -1)
-        monkeypatch.setattr(histogram, "FEW_ROWS", 0)
+        monkeypatch.setattr(nodes, "FEW_ROWS", 0)
     return request.param
 
 

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_trees
-from precede.engine import histogram
-from precede.engine.histogram import RowHistograms
+from precede.engine import nodes
+from precede.engine.nodes import RowHistograms
 from precede.engine.packing import pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.rankers import growth as module
 from precede.rankers.growth import Growth
 from precede.rankers.splits import Rules, SplitSearch
 
@@ -58,7 +59,7 @@ def grow(problem, *, wide, workers=None):
     search = SplitSearch(
         histograms.start, histograms.n_bins, monotone, np.isin(features, [*problem.categorical])
     )
-    growth = Growth(histograms, lambda feature: table.codes[feature], search, workers)
+    growth = Growth(histograms, lambda feature: (table.codes[feature], 0, 1), search, workers)
 
     def allowed(split, path):
         free = set().union(*(group for group in problem.groups if path <= group))
@@ -117,7 +118,7 @@ def assert_same_tree(problem, *, wide, workers=None):
 @pytest.fixture(autouse=True)
 def _blocks_of_packed_numbers(monkeypatch):
     """However few rows there are; sums of few rows are tested with the other histograms."""
-    monkeypatch.setattr(histogram, "FEW_ROWS", 0)
+    monkeypatch.setattr(nodes, "FEW_ROWS", 0)
 
 
 # -- strategies ------------------------------------------------------------------------------
@@ -198,9 +199,15 @@ def test_large_trees_are_those_of_the_twin(options, wide):
 
 @pytest.mark.parametrize("jobs", [2, 4])
 @pytest.mark.parametrize("wide", [True, False])
-def test_threads_grow_the_tree_of_the_twin(jobs, wide, tiny_thresholds):
+@pytest.mark.parametrize("shared", ["rows of a node", "nodes", "both"])
+def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, monkeypatch):
+    cells = {"rows of a node": 0, "nodes": 10**9, "both": 200}
+    monkeypatch.setattr(module, "SHARED_CELLS", cells[shared])
+    monkeypatch.setattr(module, "TINY_CELLS", 0)
     with Workers(jobs) as workers:
-        assert_same_tree(large(1, n=150, num_leaves=12), wide=wide, workers=workers)
+        for seed, leaves in ((1, 12), (2, 31), (3, 2)):
+            problem = large(seed, n=150, num_leaves=leaves)
+            assert_same_tree(problem, wide=wide, workers=workers)
 
 
 @pytest.mark.parametrize("rows", [None, np.arange(4400)])

@@ -5,9 +5,6 @@ for weak rankers needs nothing else of the rows, so a backend on another device 
 implement this class and nothing more. Integers add up to the same bits in any order
 (`precede.engine.exact`), so histograms of blocks of rows, of threads and of machines may be added.
 
-`RowHistograms` has the histograms of sets of rows that trees are grown from: pull, Hessian and
-count at once, from codes that stand row by row.
-
 `best_cuts` finds in the histograms the threshold with the largest edge. `search_in_turn` is the
 same search on one thread, filling and looking in one kernel: on small tables the calls would
 cost more than the sums.
@@ -19,10 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Integer, Integers
-from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 
 if TYPE_CHECKING:
@@ -32,7 +27,6 @@ __all__ = [
     "ABREAST",
     "BINS",
     "Histograms",
-    "RowHistograms",
     "best_cuts",
     "search_in_turn",
     "sums_from",
@@ -44,13 +38,6 @@ BINS = 256
 # Features whose histograms are filled together, so that an integer is read once for all of them
 # and additions to one bin do not wait for each other.
 ABREAST = 4
-# Words from one feature to the next where packed sums are made. With 256 the same bin of all
-# features would fall into the same few lines of the cache, and most rows of a feature may share a
-# bin: filling took 2.5 times as long.
-STRIDE = 264
-# Packed numbers of so few rows are added up unpacked: to go through all bins afterwards would take
-# longer.
-FEW_ROWS = 1024
 
 
 class Histograms:
@@ -122,122 +109,7 @@ def sums_from(histograms: Integers) -> Integers:
     return histograms[:, : BINS - 1][:, ::-1].cumsum(axis=1)[:, ::-1]
 
 
-class RowHistograms:
-    """Sums of pull, weight and count over the bins of all features, for sets of rows.
-
-    The codes are copied row by row, since trees look at ever smaller sets of rows. Four of them
-    are read at once.
-
-    Parameters
-    ----------
-    table : Table whose codes are read
-    features : numbers of the features to look at
-    workers : threads to share the work between
-
-    Attributes
-    ----------
-    start : first bin of each feature in a histogram; its last bin, ``start[j] + n_bins[j]``, is
-        for missing values, and bins from there to ``start[j + 1]`` stay empty
-    n_bins : number of bins of each feature
-    size : number of bins of all features
-    codes : uint8 array (rows, features), filled up to a multiple of four features
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from precede.engine.packing import pack_rows
-    >>> from precede.engine.table import Table
-    >>> table, workers = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Workers(1)
-    >>> histograms = RowHistograms(table, np.array([0]), workers)
-    >>> numbers = pack_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), workers)
-    >>> rows = np.arange(4, dtype=np.int32)
-    >>> sums = histograms.sums(numbers, rows, numbers.packed, 0, 4)
-    >>> sums[:3, 0] * numbers.pull_unit, sums[:3, 1] & 7
-    (array([ 0.5,  0. , -0.5]), array([1, 2, 1]))
-    """
-
-    def __init__(self, table: Table, features: Integers, workers: Workers):
-        self._workers = workers
-        self.n_rows = table.n_places
-        self.n_bins = table.bins.n_bins[features]
-        # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
-        sizes = ABREAST * (-(-(self.n_bins + 1) // ABREAST) | 1)
-        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.size = int(self.start[-1])
-        words = max(1, -(-features.size // ABREAST))
-        self.codes = np.zeros((self.n_rows, ABREAST * words), np.uint8)
-        # From disk a few columns are read at a time.
-        width = ABREAST * workers.jobs if table.streamed else max(1, features.size)
-        for first in range(0, features.size, width):
-            part = features[first : first + width]
-            workers.run(
-                _by_rows, self.n_rows, table.codes, part, self.codes[:, first:],
-                small=is_small("cells", self.codes.size),
-            )  # fmt: skip
-            table.release(part)
-        self._words = self.codes.view(np.uint32)
-        self._block = np.zeros(ABREAST * words * STRIDE, np.int64)
-
-    def sums(
-        self,
-        numbers: PackedRows,
-        rows: NDArray[np.int32],
-        packed: Integers | None,
-        low: int,
-        high: int,
-    ) -> Integers:
-        """Histogram of the rows ``rows[low:high]``: O(features) for each of them.
-
-        `packed` holds their packed numbers, in the order of `rows`. Returns an array (bins, 2):
-        the sum of the pulls, and ``weight << count_bits | count``.
-        """
-        amount = (high - low) * self.codes.shape[1]
-        if is_small("cells", amount) or self._workers.jobs == 1:
-            return self._sums(numbers, rows, packed, low, high, self._block)
-        parts = self._workers.run(
-            lambda first, last: self._sums(
-                numbers, rows, packed, low + first, low + last, np.zeros_like(self._block)
-            ),
-            high - low,
-        )
-        total = parts[0]
-        for part in parts[1:]:
-            total += part
-        return total
-
-    def _sums(
-        self,
-        numbers: PackedRows,
-        rows: NDArray[np.int32],
-        packed: Integers | None,
-        low: int,
-        high: int,
-        block: Integers,
-    ) -> Integers:
-        sums = np.zeros((self.size, 2), np.int64)
-        if packed is None:
-            assert numbers.pull is not None
-            assert numbers.weight_count is not None
-            _fill_wide(
-                self.codes, rows, low, high, numbers.pull, numbers.weight_count, self.start,
-                self.n_bins, sums,
-            )  # fmt: skip
-        elif high - low < FEW_ROWS:
-            _fill_few(
-                self.codes, rows, low, high, packed, self.start, self.n_bins, numbers.count_bits,
-                sums,
-            )  # fmt: skip
-        else:
-            # Rows that lie far apart are copied side by side first, several at a time.
-            dense = 2 * (high - low) > self.n_rows
-            _fill_packed(
-                self._words, rows, low, high, packed, dense, self.start, self.n_bins,
-                numbers.count_bits, block, sums,
-            )  # fmt: skip
-        return sums
-
-
-assert (BINS, ABREAST, STRIDE) == (256, 4, 264), "the kernels below write these numbers out"
+assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -372,135 +244,3 @@ def search_in_turn(
             most = max(most, abs(best[feature, 0]))
         count += batch.size
     return most, count
-
-
-@njit(cache=True, nogil=True)
-def _by_rows(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
-    """Copy columns to rows, 64 rows at a time."""
-    for first in range(low, high, 64):
-        last = min(first + 64, high)
-        for j in range(features.size):
-            column = codes[features[j]]
-            for row in range(first, last):
-                out[row, j] = column[row]
-
-
-@njit(cache=True, nogil=True)
-def _fill_wide(
-    codes: Bytes, rows: NDArray[np.int32], low: int, high: int, pull: Integers,
-    weight_count: Integers, start: Integers, n_bins: Integers, sums: Integers,
-) -> None:  # fmt: skip
-    """Histograms of two words for each row."""
-    for i in range(low, high):
-        row = rows[i]
-        one, other = pull[row], weight_count[row]
-        for j in range(n_bins.size):
-            at = start[j] + min(np.int64(codes[row, j]), n_bins[j])  # missing is 255
-            sums[at, 0] += one
-            sums[at, 1] += other
-
-
-@njit(cache=True, nogil=True)
-def _fill_few(
-    codes: Bytes, rows: NDArray[np.int32], low: int, high: int, packed: Integers, start: Integers,
-    n_bins: Integers, count_bits: int, sums: Integers,
-) -> None:  # fmt: skip
-    """Histograms of packed numbers, unpacked row by row."""
-    for i in range(low, high):
-        row, number = rows[i], packed[i]
-        one = number >> 38
-        other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
-        for j in range(n_bins.size):
-            at = start[j] + min(np.int64(codes[row, j]), n_bins[j])  # missing is 255
-            sums[at, 0] += one
-            sums[at, 1] += other
-
-
-@njit(cache=True, nogil=True)
-def _fill_packed(
-    words: NDArray[np.uint32], rows: NDArray[np.int32], low: int, high: int, packed: Integers,
-    dense: bool, start: Integers, n_bins: Integers, count_bits: int, block: Integers,
-    sums: Integers,
-) -> None:  # fmt: skip
-    """Histograms of packed numbers, in blocks of rows whose sums fit into a word."""
-    first = low
-    while first < high:
-        last = _end_of_block(packed, first, high)
-        if dense:
-            _add_rows(words, rows, first, last, packed, block)
-        else:
-            _add_scattered_rows(words, rows, first, last, packed, block)
-        _flush(block, start, n_bins, count_bits, sums)
-        first = last
-
-
-@njit(cache=True, nogil=True)
-def _add_rows(
-    words: NDArray[np.uint32], rows: NDArray[np.int32], first: int, last: int, packed: Integers,
-    block: Integers,
-) -> None:  # fmt: skip
-    """Add the number of every row to its bin of every feature."""
-    for i in range(first, last):
-        row, number = rows[i], packed[i]
-        for word in range(words.shape[1]):
-            codes, at = words[row, word], 1056 * word
-            block[at + (codes & 255)] += number
-            block[at + 264 + ((codes >> 8) & 255)] += number
-            block[at + 528 + ((codes >> 16) & 255)] += number
-            block[at + 792 + (codes >> 24)] += number
-
-
-@njit(cache=True, nogil=True)
-def _add_scattered_rows(
-    words: NDArray[np.uint32], rows: NDArray[np.int32], first: int, last: int, packed: Integers,
-    block: Integers,
-) -> None:  # fmt: skip
-    """The same for rows that lie apart: 32 at a time are copied side by side first.
-
-    The processor fetches several rows at once if they are only copied.
-    """
-    near = np.empty((32, words.shape[1]), np.uint32)
-    for begin in range(first, last, 32):
-        end = min(begin + 32, last)
-        for i in range(begin, end):
-            row = rows[i]
-            for word in range(words.shape[1]):
-                near[i - begin, word] = words[row, word]
-        for i in range(begin, end):
-            number = packed[i]
-            for word in range(words.shape[1]):
-                codes, at = near[i - begin, word], 1056 * word
-                block[at + (codes & 255)] += number
-                block[at + 264 + ((codes >> 8) & 255)] += number
-                block[at + 528 + ((codes >> 16) & 255)] += number
-                block[at + 792 + (codes >> 24)] += number
-
-
-@njit(cache=True, nogil=True)
-def _end_of_block(packed: Integers, first: int, high: int) -> int:
-    """End of the longest block of rows whose sums fit into packed words."""
-    last = min(first + 4095, high)
-    pull, weight = np.int64(0), np.int64(0)
-    for i in range(first, last):
-        pull += abs(packed[i] >> 38)
-        weight += (packed[i] >> 12) & 0x3FFFFFF
-        if pull >= 1 << 25 or weight >= 1 << 26:
-            return i
-    return last
-
-
-@njit(cache=True, nogil=True)
-def _flush(
-    block: Integers, start: Integers, n_bins: Integers, count_bits: int, sums: Integers
-) -> None:
-    """Add the packed sums of a block to the wide ones, and clear them."""
-    for j in range(n_bins.size):
-        for code in range(n_bins[j] + 1):
-            at = 264 * j + (code if code < n_bins[j] else 255)
-            number = block[at]
-            if number != 0:
-                sums[start[j] + code, 0] += number >> 38
-                rest = number & 0x3FFFFFFFFF
-                sums[start[j] + code, 1] += ((rest >> 12) << count_bits) + (rest & 4095)
-                block[at] = 0
-    block[264 * n_bins.size :] = 0  # features that fill the last word up

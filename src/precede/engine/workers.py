@@ -32,12 +32,13 @@ __all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "warn_caller"]
 
 Answer = TypeVar("Answer")
 
-# Below so much work a second thread costs more than it brings; by the kind of work, because a
-# unit costs more in one than in another. (Results never depend on these numbers.)
+# Below so much work a second thread costs more than it brings (to wake it takes some 40 us); by the
+# kind of work, because a unit costs more in one than in another. (Results never depend on these
+# numbers.)
 LEAST_SHARED = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
-    "rows": 1 << 16,  # rows that are copied, added or compared
-    "pairs": 1 << 15,  # weights of pairs, each multiplied and added
+    "rows": 1 << 18,  # rows that are copied, added or compared
+    "pairs": 1 << 16,  # weights of pairs, each multiplied and added
     "exponentials": 1 << 14,  # rows with an exponential or a logarithm each
     "heavy rows": 1 << 12,  # rows that meet many others, or every ranker of a model
 }

@@ -18,7 +18,7 @@ from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows
 from precede.engine.exact import exact_sum, sum_of
-from precede.engine.histogram import RowHistograms
+from precede.engine.nodes import RowHistograms
 from precede.engine.packing import PackedRows, factors, pack_rows
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS, Pull
@@ -341,11 +341,13 @@ class TreeSearch(RegressionSearch):
             cat_smooth=family.cat_smooth,
         )
 
-    def _column(self, feature: int) -> Bytes:
-        """Bytes of a feature, for all rows."""
+    def _column(self, feature: int) -> tuple[Bytes, int, int]:
+        """Where the codes of a feature are: an array, the first of them and the step."""
         if self._table.streamed:
-            return self._histograms.codes[:, feature]
-        return self._table.codes[self._features[feature]]
+            codes = self._histograms.codes
+            return codes.reshape(-1), feature, codes.shape[1]
+        codes = self._table.codes
+        return codes.reshape(-1), int(self._features[feature]) * codes.shape[1], 1
 
     # -- draws -----------------------------------------------------------------------------
 

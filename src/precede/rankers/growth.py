@@ -12,14 +12,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integers, Rows
 from precede.engine.exact import added
-from precede.engine.histogram import RowHistograms
+from precede.engine.nodes import NO_INTEGERS, RowHistograms, count_left, divide, scatter
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 from precede.rankers.splits import Node, Rules, Split, SplitSearch
@@ -27,6 +27,9 @@ from precede.rankers.splits import Node, Rules, Split, SplitSearch
 __all__ = ["Allowed", "Grown", "Growth"]
 
 
+# Nodes of so many cells are shared between threads; of smaller ones each thread takes several;
+# the smallest are not worth waking another thread.
+SHARED_CELLS, TINY_CELLS = 1 << 23, 1 << 18
 # Which features a node may be split on: of the number of the split whose child it is (or -1), and
 # of the features on the way down to it.
 Allowed = Callable[[int, frozenset[int]], Flags | None]
@@ -55,7 +58,7 @@ class Growth:
     histograms : RowHistograms
         The codes by row, and sums over them.
     columns : function of a number of a feature
-        Gives the same codes of one feature, for all rows.
+        Says where its codes are: an array, the position of the first and the step to the next.
     search : SplitSearch
         Finds the best split of a node.
     workers : Workers
@@ -69,7 +72,7 @@ class Growth:
     def __init__(
         self,
         histograms: RowHistograms,
-        columns: Callable[[int], Bytes],
+        columns: Callable[[int], tuple[Bytes, int, int]],
         search: SplitSearch,
         workers: Workers,
     ):
@@ -77,6 +80,7 @@ class Growth:
         self._search, self._workers = search, workers
         self.lists = [np.empty(histograms.n_rows, np.int32) for _ in range(2)]
         self._spare: Integers | None = None
+        self._kept: dict[int, Integers] = {}
 
     def grow(
         self,
@@ -99,32 +103,29 @@ class Growth:
         root = self._root(self._start(rows))
         grown = Grown(leaves=[root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
-        used: list[frozenset[int]] = [frozenset()]
         waiting: list[tuple[float, int]] = []
         self._wait(root, 0, waiting)
         while waiting and len(grown.leaves) < num_leaves:
-            _, number = heapq.heappop(waiting)
-            node, split = grown.leaves[number], grown.leaves[number].split
-            assert split is not None
+            _, number = waiting[0]
+            node = grown.leaves[number]
+            if node.children is None:
+                self._divide_first(grown, waiting, num_leaves - len(grown.leaves))
+            heapq.heappop(waiting)
+            assert node.split is not None
+            assert node.side is not None
+            assert node.children is not None
             at, right = len(grown.splits), len(grown.leaves)
-            path = used[number] | {split.feature}
-            features = None if allowed is None else allowed(at, path)
-            side = self._search.left_codes(split)
-            children = self._split(node, split, side, features)
-            grown.splits.append(split)
-            grown.sides.append(side)
+            grown.splits.append(node.split)
+            grown.sides.append(node.side)
             grown.left.append(-1 - number)
             grown.right.append(-1 - right)
             self._link(grown, origin[number], at)
-            grown.leaves[number] = children[0]
-            grown.leaves.append(children[1])
-            origin[number], used[number] = (at, False), path
+            grown.leaves[number] = node.children[0]
+            grown.leaves.append(node.children[1])
+            origin[number] = (at, False)
             origin.append((at, True))
-            used.append(path)
-            if len(grown.leaves) < num_leaves:
-                self._look(children, (number, right))
-                self._wait(children[0], number, waiting)
-                self._wait(children[1], right, waiting)
+            self._wait(node.children[0], number, waiting)
+            self._wait(node.children[1], right, waiting)
         return grown
 
     # -- steps -----------------------------------------------------------------------------
@@ -143,38 +144,147 @@ class Growth:
                 self._spare = np.empty(self.lists[0].size, np.int64)
             self._packed = [packed if rows is None else packed[rows], self._spare]
         else:
-            self._packed = [np.empty(0, np.int64)] * 2
+            self._packed = [NO_INTEGERS] * 2
         return size
 
     def _root(self, size: int) -> Node:
         features = None if self._allowed is None else self._allowed(-1, frozenset())
         node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
+        self._keys = 1
+        while self._kept:
+            self._histograms.release(self._kept.popitem()[1])
         # All rows are in some bin of the first feature.
         end = int(self._histograms.start[1])
-        node.sums, node.split = self._workers.remembering(
-            lambda: self._sums(0, 0, size), _SplitOfRoot(self._search, self._rules, node, end)
+        node.sums, node.split = self._combined(
+            lambda: self._sums(node), _SplitOfRoot(self._search, self._rules, node, end)
         )
         return node
 
-    def _sums(self, buffer: int, low: int, high: int) -> Integers:
-        packed = None if self._numbers.packed is None else self._packed[buffer]
-        return self._histograms.sums(self._numbers, self.lists[buffer], packed, low, high)
+    def _sums(self, node: Node) -> Integers:
+        lists = self.lists[node.buffer], self._packed[node.buffer]
+        return self._histograms.sums(self._numbers, *lists, node.low, node.high)
 
-    def _look(self, children: tuple[Node, Node], numbers: tuple[int, int]) -> None:
-        """Find the best splits of two new leaves, of which the left has the node's number."""
-        split = [self._may_split(node) for node in children]
-        if not any(split):
+    def _combined(
+        self,
+        part: Callable[[], Integers],
+        combine: Callable[[Sequence[Integers], dict[int, Integers]], Any],
+    ) -> Any:
+        """Combine the histograms of all machines with those that are kept."""
+        if self._workers.alone:
+            return combine([part()], self._kept)
+        return self._workers.remembering(part, combine)
+
+    def _divide_first(self, grown: Grown, waiting: list[tuple[float, int]], left: int) -> None:
+        """Divide the leaf that is split next; `left` is how many splits there may still be.
+
+        A large one is shared between threads. Of smaller ones each thread takes some: all whose
+        gains are so large that they are likely to be split as well. What becomes of a leaf does
+        not depend on other leaves, so the tree is the same.
+        """
+        first, at = grown.leaves[waiting[0][1]], len(grown.splits)
+        size, jobs = self._cells(first), self._workers.jobs
+        if not self._workers.alone or (jobs > 1 and size >= SHARED_CELLS):
+            self._make_children(first, at)
+            self._divide(first, left > 1)
             return
-        leaves = list(zip(numbers, children, split, strict=True))
-        if self._rules.count(children[1].sums) < self._rules.count(children[0].sums):
-            leaves.reverse()
-        smaller = leaves[0][1]
-        found = self._workers.remembering(
-            lambda: self._sums(smaller.buffer, smaller.low, smaller.high),
-            _SplitsOfLeaves(self._search, self._rules, numbers[0], tuple(leaves)),
+        several = jobs > 1 and self._allowed is None and size >= TINY_CELLS
+        nodes = []
+        for order, (_, number) in enumerate(
+            heapq.nsmallest((left + 1) // 2 if several else 1, waiting)
+        ):
+            node = grown.leaves[number]
+            if order == 0 or (
+                several and node.children is None and self._cells(node) < SHARED_CELLS
+            ):
+                self._make_children(node, at)
+                nodes.append((node, left - order > 1))
+        self._divide_alone(nodes)
+
+    def _cells(self, node: Node) -> int:
+        return (node.high - node.low) * self._histograms.codes.shape[1]
+
+    def _make_children(self, node: Node, at: int) -> None:
+        """Give a node its children; where the rows of the second begin is known later."""
+        split = node.split
+        assert split is not None
+        path = node.path | {split.feature}
+        features = None if self._allowed is None else self._allowed(at, path)
+        left, right = (
+            Node(node.low, node.high, 1 - node.buffer, sums, node.depth + 1, *bound, features, path)
+            for sums, bound in zip(
+                (split.left_sums, split.right_sums), self._bounds(node, split), strict=True
+            )
         )
-        for (_, node, _), best in zip(leaves, found, strict=True):
-            node.split = best
+        left.key, right.key = self._keys, self._keys + 1
+        self._keys += 2
+        node.children = left, right
+        node.side = self._search.left_codes(split)
+
+    def _divide(self, node: Node, further: bool) -> None:
+        """Move the rows of a leaf to its children and, if asked to, find their best splits."""
+        assert node.children is not None
+        left, right = node.children
+        left.high = right.low = self._move(node)
+        smaller, larger = self._by_size(node)
+        wanted = further and self._may_split(smaller), further and self._may_split(larger)
+        if any(wanted):
+            leaves = smaller, larger
+            run = self._workers.run if self._workers.alone else None
+            smaller.split, larger.split = self._combined(
+                lambda: self._sums(smaller),
+                _SplitsOfLeaves(self._search, self._rules, node.key, leaves, wanted, run),
+            )
+
+    def _divide_alone(self, nodes: list[tuple[Node, bool]]) -> None:
+        """The same for several leaves, each by one thread in one call."""
+        calls = [self._call(node, further) for node, further in nodes]
+        shares = _shares(nodes, self._workers.jobs)
+        found: list[Any] = [None] * len(nodes)
+
+        def work(low: int, high: int) -> None:
+            for number in chain(*shares[low:high]):
+                found[number] = divide(*calls[number])
+
+        self._workers.run(work, len(shares))
+        for (node, _), (_, summing, histogram, *_), splits in zip(nodes, calls, found, strict=True):
+            smaller = self._histograms.summed(summing)
+            for child, sums, split in zip(
+                self._by_size(node), (smaller, histogram), splits, strict=True
+            ):
+                child.split = self._search.split(split, sums, child, self._rules)
+                if child.split is None:
+                    self._histograms.release(sums)
+                else:
+                    self._kept[child.key] = sums
+
+    def _call(self, node: Node, further: bool) -> tuple[Any, ...]:
+        """What `divide` needs to divide a leaf."""
+        assert node.children is not None
+        assert node.split is not None
+        left, right = node.children
+        left.high = right.low = middle = node.low + self._rules.count(left.sums)
+        smaller, larger = self._by_size(node)
+        wanted = further and self._may_split(smaller), further and self._may_split(larger)
+        low, high = (smaller.low, smaller.high) if any(wanted) else (0, 0)
+        column, offset, step = self._columns(node.split.feature)
+        return (
+            ((node.low, middle, node.high, offset, step), column, node.side, *self._lists(node)),
+            self._histograms.summing(self._numbers, low, high),
+            self._kept.pop(node.key), self._search.start, self._search.n_bins,
+            self._search.searching(smaller, larger, wanted, self._rules),
+        )  # fmt: skip
+
+    def _lists(self, node: Node) -> tuple[Rows, Integers, Rows, Integers]:
+        """Rows and their packed numbers, where they are and where they are moved to."""
+        one, other = node.buffer, 1 - node.buffer
+        return self.lists[one], self._packed[one], self.lists[other], self._packed[other]
+
+    def _by_size(self, node: Node) -> tuple[Node, Node]:
+        """The children, the one with fewer rows first."""
+        assert node.children is not None
+        left, right = node.children
+        smaller = self._rules.count(right.sums) < self._rules.count(left.sums)
+        return (right, left) if smaller else (left, right)
 
     def _wait(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
         if node.split is not None:
@@ -189,18 +299,6 @@ class Growth:
         above, right = origin
         if above >= 0:
             (grown.right if right else grown.left)[above] = at
-
-    def _split(
-        self, node: Node, split: Split, side: Flags, features: Flags | None
-    ) -> tuple[Node, Node]:
-        """Move the rows of a node to its children."""
-        middle = self._move(node, split, side)
-        buffer, depth = 1 - node.buffer, node.depth + 1
-        (least, limit), (floor, most) = self._bounds(node, split)
-        return (
-            Node(node.low, middle, buffer, split.left_sums, depth, least, limit, features),
-            Node(middle, node.high, buffer, split.right_sums, depth, floor, most, features),
-        )
 
     def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
         """Bounds of the values below each child.
@@ -220,33 +318,27 @@ class Growth:
             return (node.least, between), (between, node.most)
         return (between, node.most), (node.least, between)
 
-    def _move(self, node: Node, split: Split, side: Flags) -> int:
+    def _move(self, node: Node) -> int:
         """Put the rows that go left before those that go right; gives where these begin."""
+        assert node.split is not None
         low, size = node.low, node.high - node.low
-        rows, out = self.lists[node.buffer], self.lists[1 - node.buffer]
-        packed, packed_out = self._packed[node.buffer], self._packed[1 - node.buffer]
-        read = self._columns(split.feature), side, rows, packed, out, packed_out
-        if self._workers.jobs == 1 or is_small("rows", size):
-            # The sums are of the rows of all machines.
-            alone = self._workers.alone
-            left = (
-                self._rules.count(split.left_sums)
-                if alone
-                else _count_left(low, node.high, *read[:3])
-            )
-            _scatter(low, node.high, low, low + left, *read)
-            return int(low + left)
+        lists = self._lists(node)
+        read: tuple[Any, ...] = *self._columns(node.split.feature), node.side, lists[0]
+        small = is_small("rows", size)
         counts = self._workers.run(
-            lambda first, last: _count_left(low + first, low + last, *read[:3]), size
+            lambda first, last: count_left(low + first, low + last, *read), size, small=small
         )
-        before = dict(zip(self._workers.split(size), np.cumsum([0, *counts]), strict=False))
+        parts = self._workers.split(size) if len(counts) > 1 else [(0, size)]
+        before = dict(zip(parts, np.cumsum([0, *counts]), strict=False))
         middle = low + int(sum(counts))
 
-        def scatter(first: int, last: int) -> None:
+        def move(first: int, last: int) -> None:
             left = int(before[first, last])
-            _scatter(low + first, low + last, low + left, middle + first - left, *read)
+            to = low + left, middle + first - left
+            given = low + first, low + last, *to, *read, *lists[1:]
+            scatter(*given)
 
-        self._workers.run(scatter, size)
+        self._workers.run(move, size, small=small)
         return middle
 
 
@@ -268,61 +360,49 @@ class _SplitOfRoot:
         kept.clear()
         if not self.rules.may_split(sums):
             return sums, None
-        root = replace(self.root, sums=sums, histogram=histogram)
-        kept[0] = histogram
-        return sums, self.search.best(root, self.rules)
+        kept[self.root.key] = histogram
+        return sums, self.search.best(histogram, replace(self.root, sums=sums), self.rules)
 
 
 @dataclass(frozen=True)
 class _SplitsOfLeaves:
     """The best splits of two new leaves, from the histograms of the smaller one.
 
-    Histograms of leaves that may be split are kept by the numbers of the leaves.
+    Histograms of leaves that may be split are kept by the keys of the leaves.
     """
 
     search: SplitSearch
     rules: Rules
     parent: int
-    leaves: tuple[tuple[int, Node, bool], ...]  # the smaller first; whether it may be split
+    leaves: tuple[Node, Node]  # the smaller first
+    wanted: tuple[bool, bool]  # whether they may be split
+    run: Callable[..., Any] | None  # shares work between threads
 
-    def __call__(self, parts: Sequence[Integers], kept: dict[Any, Any]) -> list[Split | None]:
+    def __call__(self, parts: Sequence[Integers], kept: dict[int, Integers]) -> list[Split | None]:
         smaller, larger = added(parts), kept.pop(self.parent)
         larger -= smaller
-        found: list[Split | None] = []
-        for (number, node, wanted), histogram in zip(self.leaves, (smaller, larger), strict=True):
-            split = None
-            if wanted:
-                split = self.search.best(replace(node, histogram=histogram), self.rules)
+
+        def best(low: int, high: int) -> list[Split | None]:
+            return [
+                self.search.best((smaller, larger)[i], self.leaves[i], self.rules)
+                if self.wanted[i] else None
+                for i in range(low, high)
+            ]  # fmt: skip
+
+        found = best(0, 2) if self.run is None else [*chain(*self.run(best, 2))]
+        for node, split, histogram in zip(self.leaves, found, (smaller, larger), strict=True):
             if split is not None:
-                kept[number] = histogram
-            found.append(split)
+                kept[node.key] = histogram
         return found
 
 
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _count_left(low: int, high: int, column: Bytes, left: Flags, rows: Rows) -> int:
-    count = 0
-    for i in range(low, high):
-        count += 1 if left[column[rows[i]]] else 0
-    return count
-
-
-@njit(cache=True, nogil=True)
-def _scatter(
-    low: int, high: int, to_left: int, to_right: int, column: Bytes, left: Flags,
-    rows: Rows, packed: Integers, out: Rows, packed_out: Integers,
-) -> None:  # fmt: skip
-    """Copy rows and numbers low..high to where the left and the right ones begin."""
-    moving = packed.size > 0
-    for i in range(low, high):
-        row = rows[i]
-        side = 1 if left[column[row]] else 0
-        to = to_right + (to_left - to_right) * side  # no branch, which nobody could predict
-        out[to] = row
-        if moving:
-            packed_out[to] = packed[i]
-        to_left += side
-        to_right += 1 - side
+def _shares(nodes: list[tuple[Node, bool]], jobs: int) -> list[list[int]]:
+    """Deal the numbers of nodes out to threads, so that all have about as many rows."""
+    shares: list[list[int]] = [[] for _ in range(min(jobs, len(nodes)))]
+    rows = [0] * len(shares)
+    sizes = [node.high - node.low for node, _ in nodes]
+    for number in sorted(range(len(nodes)), key=lambda each: -sizes[each]):
+        least = rows.index(min(rows))
+        shares[least].append(number)
+        rows[least] += sizes[number] + 1000  # a search takes as long as some rows
+    return shares

@@ -1,0 +1,127 @@
+"""Sums of the rows of a node, against sums taken one cell at a time.
+
+Splits are compared with those of a twin where trees are grown, in `rankers/test_growth.py`.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import strategies as some
+from precede.engine import nodes
+from precede.engine.nodes import NO_INTEGERS, RowHistograms, count_left, scatter
+from precede.engine.packing import pack_rows
+from precede.engine.table import Table
+from precede.engine.workers import LEAST_SHARED, Workers
+
+TABLES = st.integers(1, 12).flatmap(some.tables)
+
+
+def sums_of_rows(table, features, rows, pulls, weights, count_bits):
+    """Pull, and weight and count, of every bin of every feature, one cell at a time."""
+    sums = []
+    for feature in features:
+        codes = [*range(table.bins.n_bins[feature]), 255]
+        here = {code: [0, 0] for code in codes}
+        for row in rows:
+            cell = here[table.codes[feature, row]]
+            cell[0] += pulls[row]
+            cell[1] += (weights[row] << count_bits) + 1
+        sums += [here[code] for code in codes]
+    return np.array(sums)
+
+
+def bins_of(histograms):
+    """Where the bins of every feature are, that of missing values last."""
+    return np.concatenate([
+        first + np.arange(bins + 1)
+        for first, bins in zip(histograms.start[:-1], histograms.n_bins, strict=True)
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("form", ["wide", "packed", "few rows"])
+@given(X=TABLES, seed=st.integers(0, 2**32 - 1))
+def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed):
+    wide = form == "wide"
+    rng = np.random.default_rng(seed)
+    table = Table.build(X)
+    n = table.n_places
+    features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
+    numbers = pack_rows(
+        rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Workers(1), wide=wide
+    )
+    if wide:
+        pulls, weights = numbers.pull.tolist(), numbers.weight_count >> numbers.count_bits
+    else:
+        pulls, weights = (numbers.packed >> 38).tolist(), (numbers.packed >> 12) & (2**26 - 1)
+    rows = rng.permutation(n).astype(np.int32)
+    low, high = np.sort(rng.integers(0, n + 1, 2))
+    packed = NO_INTEGERS if wide else numbers.packed[rows]
+    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
+        patch.setitem(LEAST_SHARED, "cells", 1)
+        patch.setattr(nodes, "FEW_ROWS", 10**6 if form == "few rows" else 0)
+        histograms = RowHistograms(table, features, workers)
+        bins = bins_of(histograms)
+        for _ in range(3):  # nothing is left of an earlier sum
+            found = histograms.sums(numbers, rows, packed, low, high)
+            assert not np.delete(found, bins, axis=0).any()
+            assert_array_equal(
+                found[bins],
+                sums_of_rows(
+                    table, features, rows[low:high].tolist(), pulls, weights.tolist(),
+                    numbers.count_bits,
+                ),
+            )  # fmt: skip
+            histograms.release(found)
+    assert_array_equal(histograms.codes[:, : features.size], table.codes[features].T)
+
+
+def test_a_table_on_disk_is_copied_to_rows_in_parts():
+    rng = np.random.default_rng(0)
+    table = Table.build(rng.normal(size=(40, 11)).round(1))
+    released = []
+
+    class Streamed(Table):
+        streamed = True
+
+        def release(self, features):
+            released.append(features.tolist())
+
+    streamed = Streamed(table.X, table.codes, table.bins, table.order)
+    features = np.array([9, 2, 0, 4, 5, 10, 1])
+    with Workers(1) as workers:
+        found = RowHistograms(streamed, features, workers)
+        expected = RowHistograms(table, features, workers)
+    assert_array_equal(found.codes, expected.codes)
+    assert released == [[9, 2, 0, 4], [5, 10, 1]]
+
+
+@given(
+    st.lists(st.integers(0, 255), min_size=1, max_size=30),
+    st.sampled_from([(0, 1), (1, 3)]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_rows_are_moved_in_their_order(codes, layout, packed, seed):
+    rng = np.random.default_rng(seed)
+    (offset, step), n = layout, len(codes)
+    column = np.zeros(offset + step * n, np.uint8)
+    column[offset::step][:n] = codes
+    side, rows = rng.random(256) < 0.5, rng.permutation(n).astype(np.int32)
+    numbers = rng.integers(-99, 99, n) if packed else NO_INTEGERS
+    out, numbers_out = np.full(n, -1, np.int32), np.full(numbers.size, 100)
+    low, high = np.sort(rng.integers(0, n + 1, 2)).tolist()
+    here = rows[low:high].tolist()
+    goes_left = [bool(side[codes[row]]) for row in here]
+    count = count_left(low, high, column, offset, step, side, rows)
+    assert count == sum(goes_left)
+    scatter(
+        low, high, low, low + count, column, offset, step, side, rows, numbers, out, numbers_out
+    )
+    order = sorted(range(high - low), key=lambda i: not goes_left[i])
+    assert out.tolist() == [-1] * low + [here[i] for i in order] + [-1] * (n - high)
+    if packed:
+        assert numbers_out[low:high].tolist() == [numbers[low + i] for i in order]

@@ -9,7 +9,7 @@ from precede.engine.lazy import lazily
 
 
 def test_names_are_listed_and_found():
-    get, names, every = lazily("precede", {"Judgments": "judgments", "Exp": "losses"})
+    get, names, every = lazily("precede", {"judgments": "Judgments", "losses": "Exp"})
     from precede import Judgments
 
     assert get("Judgments") is Judgments

@@ -48,7 +48,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     wide = form == "wide"
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    n = table.n_places
+    n = table.n_arranged
     features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
     numbers = pack_rows(
         rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Workers(1), wide=wide

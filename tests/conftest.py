@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_runtest_setup():
     """Let every test see warnings that are given once in a process."""
     if workers := sys.modules.get("precede.engine.workers"):
-        workers.TOLD.clear()
+        workers.WARNED.clear()
 
 
 @pytest.fixture

@@ -228,32 +228,32 @@ def risk(judgments, scores, loss, price, *, gap=False, balance="pairs"):
 
 def _risk(judgments, scores, loss, price, gap, balance):
     outer = [Decimal(v) for v in loser_weights(judgments, balance)]
-    paid_by = defaultdict(list)
+    terms_of = defaultdict(list)
     for pair in list_pairs(judgments):
         margin = scores[pair.winner] - scores[pair.loser]
         if gap:
             margin -= Decimal(pair.gap)
         terms = [Decimal(pair.inner) * part(margin) for part in loss]
-        paid_by[pair.loser].append((pair.winner, *terms))
+        terms_of[pair.loser].append((pair.winner, *terms))
 
     value = mass = Decimal(0)
     pull = [Decimal(0)] * len(judgments)
     curvature = [Decimal(0)] * len(judgments)
-    for k, terms in paid_by.items():
-        paid = sum(term[1] for term in terms)
-        cost, tax, bow = (outer[k] * part(paid) for part in price)
+    for k, terms in terms_of.items():
+        loss_sum = sum(term[1] for term in terms)
+        cost, price_slope, price_curvature = (outer[k] * part(loss_sum) for part in price)
         slope = sum(term[2] for term in terms)
         value += cost
-        mass -= tax * slope
-        pull[k] += tax * slope
-        curvature[k] += bow * slope**2 + tax * sum(term[3] for term in terms)
+        mass -= price_slope * slope
+        pull[k] += price_slope * slope
+        curvature[k] += price_curvature * slope**2 + price_slope * sum(term[3] for term in terms)
         by_winner = defaultdict(lambda: [Decimal(0), Decimal(0)])
         for winner, _, first, second in terms:
             by_winner[winner][0] += first
             by_winner[winner][1] += second
         for i, (first, second) in by_winner.items():
-            pull[i] -= tax * first
-            curvature[i] += bow * first**2 + tax * second
+            pull[i] -= price_slope * first
+            curvature[i] += price_curvature * first**2 + price_slope * second
     return Risk(value, mass, pull, curvature)
 
 
@@ -264,14 +264,14 @@ def masses(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"
         outer = [Decimal(v) for v in loser_weights(judgments, balance)]
         pairs = list_pairs(judgments)
         margin = [scores[p.winner] - scores[p.loser] - Decimal(gap and p.gap) for p in pairs]
-        paid = defaultdict(Decimal)
+        loss_sum = defaultdict(Decimal)
         for pair, m in zip(pairs, margin, strict=True):
-            paid[pair.loser] += Decimal(pair.inner) * loss[0](m)
+            loss_sum[pair.loser] += Decimal(pair.inner) * loss[0](m)
         sums = [Decimal(0)] * 3
         for pair, m in zip(pairs, margin, strict=True):
             side = int(ranker[pair.winner]) - int(ranker[pair.loser])
-            tax = outer[pair.loser] * price[1](paid[pair.loser])
-            sums[{1: 0, -1: 1, 0: 2}[side]] -= tax * Decimal(pair.inner) * loss[1](m)
+            price_slope = outer[pair.loser] * price[1](loss_sum[pair.loser])
+            sums[{1: 0, -1: 1, 0: 2}[side]] -= price_slope * Decimal(pair.inner) * loss[1](m)
         total = sum(sums)
         return tuple(float(s / total) if total else 0.0 for s in sums)
 
@@ -446,8 +446,8 @@ def rankboost(
 def _alpha(right, wrong, step, half_a_pair):
     if step == "bound":
         r = right - wrong
-        ghost = 2 * half_a_pair if abs(r) >= 1 - 1e-15 else 0.0
-        return 0.5 * math.log((1 + r + ghost) / (1 - r + ghost)), False
+        smoothing = 2 * half_a_pair if abs(r) >= 1 - 1e-15 else 0.0
+        return 0.5 * math.log((1 + r + smoothing) / (1 - r + smoothing)), False
     if min(right, wrong) == 0:
         return 0.5 * math.log((right + half_a_pair) / (wrong + half_a_pair)), True
     return 0.5 * math.log(right / wrong), False

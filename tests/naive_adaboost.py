@@ -27,8 +27,8 @@ def adaboost(y, classifiers, weight, rounds, tie=2.0**-40):
         right = math.fsum(p for p, i in zip(d, rows, strict=True) if y[i] * classifiers[j][i] > 0)
         wrong = math.fsum(p for p, i in zip(d, rows, strict=True) if y[i] * classifiers[j][i] < 0)
         perfect = min(right, wrong) == 0
-        ghost = 0.5 / max(len(rows), math.fsum(weight)) if perfect else 0.0
-        step = 0.5 * math.log((right + ghost) / (wrong + ghost))
+        smoothing = 0.5 / max(len(rows), math.fsum(weight)) if perfect else 0.0
+        step = 0.5 * math.log((right + smoothing) / (wrong + smoothing))
         F = [f + step * h for f, h in zip(F, classifiers[j], strict=True)]
         chosen.append(j)
         steps.append(step)

@@ -127,8 +127,8 @@ def holm(p_values):
     m = len(p_values)
     order = sorted(range(m), key=lambda i: p_values[i])
     adjusted, running = [0.0] * m, 0.0
-    for place, i in enumerate(order):
-        running = max(running, min(1.0, (m - place) * p_values[i]))
+    for rank, i in enumerate(order):
+        running = max(running, min(1.0, (m - rank) * p_values[i]))
         adjusted[i] = running
     return adjusted
 

@@ -115,26 +115,26 @@ def ndcg(order, grades, cutoff, c):
 def average_precision(order, grades, cutoff, c):
     depth = positions(cutoff, len(order))
     found, total = 0, 0.0
-    for place, i in enumerate(order[:depth], start=1):
+    for rank, i in enumerate(order[:depth], start=1):
         if grades[i] >= c["relevant"]:
             found += 1
-            total += found / place
+            total += found / rank
     n_relevant = sum(g >= c["relevant"] for g in grades)
     return total / (min(n_relevant, depth) if c["map_over"] == "reachable" else n_relevant)
 
 
 def reciprocal_rank(order, grades, cutoff, c):
-    for place, i in enumerate(order[: positions(cutoff, len(order))], start=1):
+    for rank, i in enumerate(order[: positions(cutoff, len(order))], start=1):
         if grades[i] >= c["relevant"]:
-            return 1 / place
+            return 1 / rank
     return 0.0
 
 
 def expected_reciprocal_rank(order, grades, cutoff, c):
     looking, total = 1.0, 0.0
-    for place, i in enumerate(order[: positions(cutoff, len(order))], start=1):
+    for rank, i in enumerate(order[: positions(cutoff, len(order))], start=1):
         stop = chance(grades[i], c["max_grade"])
-        total += looking * stop / place
+        total += looking * stop / rank
         looking *= 1 - stop
     return total
 

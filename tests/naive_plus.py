@@ -135,13 +135,13 @@ def slope(column, weights, before):
     return wrong - right + tied * math.sinh(before) / math.cosh(before)
 
 
-def step_of(column, weights, before, ghost):
+def step_of(column, weights, before, smoothing):
     """alpha (eq. 34); a perfect ranker gets half a pair on each side."""
     right, wrong, tied = split(column, weights)
     up = right + tied * math.exp(-before) / (2 * math.cosh(before))
     down = wrong + tied * math.exp(before) / (2 * math.cosh(before))
     if min(up, down) < 1e-15:
-        up, down = up + ghost, down + ghost
+        up, down = up + smoothing, down + smoothing
     return 0.5 * math.log(up / down)
 
 
@@ -158,14 +158,14 @@ def algorithm_1(judgments, rankers, *, rounds, balance="pairs"):
     """Algorithm 1 with eqs. 32, 34 and 26: every ranker has its weight, whatever its span."""
     columns = [over_pairs(judgments, ranker) for ranker in rankers]
     weights = pair_mass(judgments, balance)
-    ghost = 0.5 / naive.pair_count(judgments)
+    smoothing = 0.5 / naive.pair_count(judgments)
     eta, result, risk = np.zeros(len(columns)), Plus(), 1.0
     for _ in range(rounds):
         slopes = [slope(c, weights, e) for c, e in zip(columns, eta, strict=True)]
         chosen = naive.first_of_the_best([abs(d) if abs(d) > 1e-14 else 0.0 for d in slopes], TIE)
         if chosen is None:
             break
-        alpha = step_of(columns[chosen], weights, eta[chosen], ghost)
+        alpha = step_of(columns[chosen], weights, eta[chosen], smoothing)
         weights, z = updated(columns[chosen], weights, eta[chosen], alpha)
         eta[chosen] += alpha
         risk *= z
@@ -196,7 +196,7 @@ def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, ba
     columns = [over_pairs(judgments, ranker) for ranker in rankers]
     order = list(range(len(columns))) if order is None else order
     weights = pair_mass(judgments, balance)
-    ghost = 0.5 / naive.pair_count(judgments)
+    smoothing = 0.5 / naive.pair_count(judgments)
     outside, inside, eta = set(range(len(columns))), [], {}
     greedy, result, risk = True, Plus(), 1.0
     for _ in range(rounds):
@@ -216,13 +216,13 @@ def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, ba
                     greedy, chosen = False, None
         if chosen is None:  # line 23
             worth = [d if d > 1e-14 else 0.0 for d in over_s]
-            place = naive.first_of_the_best(worth, TIE)
-            if place is None:
+            index = naive.first_of_the_best(worth, TIE)
+            if index is None:
                 break
-            chosen = inside[place]
+            chosen = inside[index]
         before = eta.get(chosen, 0.0)
         delta = slope(columns[chosen], weights, before)
-        alpha = learning_rate * step_of(columns[chosen], weights, before, ghost)
+        alpha = learning_rate * step_of(columns[chosen], weights, before, smoothing)
         if chosen not in eta:
             inside.append(chosen)
         eta[chosen] = before + alpha
@@ -242,7 +242,7 @@ def optimal(judgments, rankers, *, rounds, balance="pairs"):
     """All directions (section 4): the slope along beta / |beta| for candidates in the span."""
     columns = [over_pairs(judgments, ranker) for ranker in rankers]
     mass = pair_mass(judgments, balance)
-    ghost = 0.5 / naive.pair_count(judgments)
+    smoothing = 0.5 / naive.pair_count(judgments)
     inside, eta, result = [], np.zeros(0), Plus()
     for _ in range(rounds):
         s = [columns[j] for j in inside]
@@ -266,8 +266,8 @@ def optimal(judgments, rankers, *, rounds, balance="pairs"):
             chosen = naive.first_of_the_best([abs(d) for d in slopes], TIE)
             delta = slopes[chosen]
         else:
-            place = naive.first_of_the_best(np.abs(over_s).tolist(), TIE)
-            chosen, delta = inside[place], float(over_s[place])
+            index = naive.first_of_the_best(np.abs(over_s).tolist(), TIE)
+            chosen, delta = inside[index], float(over_s[index])
         if chosen in parts:
             line = scipy.optimize.minimize_scalar(
                 lambda a, d=parts[chosen], s=s, eta=eta: math.log(f2(s, eta + a * d, mass)),
@@ -277,7 +277,7 @@ def optimal(judgments, rankers, *, rounds, balance="pairs"):
             eta = eta + alpha * parts[chosen]
         else:
             before = eta[inside.index(chosen)] if chosen in inside else 0.0
-            alpha = step_of(columns[chosen], weights, before, ghost)
+            alpha = step_of(columns[chosen], weights, before, smoothing)
             if chosen not in inside:
                 inside.append(chosen)
                 eta = np.append(eta, 0.0)

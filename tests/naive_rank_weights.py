@@ -90,9 +90,9 @@ def risk(judgments, rule, scores, loss, *, ranked_by=None, balance="pairs", gap=
         if gap:
             margin = margin - (judgments.grade[i] - judgments.grade[k])
         slope = weight * float(loss.slope(margin)[0])
-        bend = weight * float(loss.curvature(margin)[0])
+        second = weight * float(loss.curvature(margin)[0])
         value += weight * float(loss.value(margin)[0])
         mass -= slope
         pull[[i, k]] += [-slope, slope]
-        curvature[[i, k]] += bend
+        curvature[[i, k]] += second
     return value, mass, pull, curvature

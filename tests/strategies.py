@@ -104,14 +104,14 @@ class PlainExponential(PairLoss):
 class Quadratic(Price):
     """g(u) = u + u²."""
 
-    def value(self, paid):
-        return paid + paid**2
+    def value(self, loss_sum):
+        return loss_sum + loss_sum**2
 
-    def slope(self, paid):
-        return 1 + 2 * paid
+    def slope(self, loss_sum):
+        return 1 + 2 * loss_sum
 
-    def curvature(self, paid):
-        return np.full_like(paid, 2.0)
+    def curvature(self, loss_sum):
+        return np.full_like(loss_sum, 2.0)
 
 
 HALF = naive.Decimal("0.5")

@@ -160,7 +160,7 @@ def test_a_model_of_queries_warns_when_it_is_scored_without(tmp_path):
     assert model.has_queries_
     model.save(tmp_path / "model.json")
     for each in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model.json")):
-        workers.TOLD.clear()
+        workers.WARNED.clear()
         each.score(X, y, qid)
         each.score(X, Judgments(y, qid))
         each.score(X, Judgments(pairs=[(0, 1)], n=len(y)))
@@ -207,7 +207,7 @@ def test_models_saved_before_queries_were_kept_are_read(tmp_path):
 def test_cross_validation_that_loses_the_queries_warns():
     X, y, qid = data()
     for scoring in (None, make_scorer("ndcg@10")):
-        workers.TOLD.clear()
+        workers.WARNED.clear()
         with pytest.warns(UserWarning, match=LOST):
             cross_val_score(
                 RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(2), scoring=scoring,
@@ -521,7 +521,7 @@ def test_evaluation_sets_may_be_judgments_frames_and_sparse():
 def test_evaluation_sets_need_no_queries_where_none_could_be_lost(tmp_path):
     model = RankBoost(n_estimators=2)
     listed = Judgments(pairs=[(1, 0), (4, 2)], n=6)
-    for target, watched in (
+    for target, monitored in (
         (
             {"y": Y6, "qid": Q6},
             {"eval_set": (X6, listed)},
@@ -530,7 +530,7 @@ def test_evaluation_sets_need_no_queries_where_none_could_be_lost(tmp_path):
         ({"y": Y6, "qid": [7] * 6}, {"eval_set": (X6, Y6)}),  # one query is one list
         ({"y": Y6}, {"eval_set": (X6, Y6), "eval_group": [3, 3]}),
     ):
-        assert len(model.fit(X6, **target, **watched).evals_result_) == 1
+        assert len(model.fit(X6, **target, **monitored).evals_result_) == 1
     across = PushRanker(n_estimators=2, price=1, scope="global")
     assert len(across.fit(X6, Y6, qid=Q6, eval_set=(X6, Y6)).evals_result_) == 1
     table = write_table(tmp_path / "table", [(X6, Y6, Q6)])
@@ -542,8 +542,8 @@ def test_evaluation_sets_need_no_queries_where_none_could_be_lost(tmp_path):
 
 def test_an_evaluation_set_changes_nothing_in_the_model():
     (X, y, qid), (X2, y2, qid2) = halves()
-    watched = RankBoost(n_estimators=9).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
-    same_model(watched, RankBoost(n_estimators=9).fit(X, y, qid=qid))
+    monitored = RankBoost(n_estimators=9).fit(X, y, qid=qid, eval_set=(X2, y2), eval_qid=qid2)
+    same_model(monitored, RankBoost(n_estimators=9).fit(X, y, qid=qid))
 
 
 # -- ranks -------------------------------------------------------------------------------------
@@ -552,14 +552,14 @@ def test_an_evaluation_set_changes_nothing_in_the_model():
 def test_ranks_count_from_one_inside_each_query():
     X, y, qid = data()
     model = RankBoost(n_estimators=10).fit(X, y, qid=qid)
-    scores, places = model.predict(X), model.rank(X, qid)
+    scores, ranks = model.predict(X), model.rank(X, qid)
     for query in np.unique(qid):
         rows = np.flatnonzero(qid == query)
-        by_place = rows[np.argsort(places[rows])]
-        assert sorted(places[rows]) == list(range(1, rows.size + 1))
-        assert np.all(np.diff(scores[by_place]) <= 0)
-        tied = np.diff(scores[by_place]) == 0
-        assert np.all(np.diff(by_place)[tied] > 0)  # equal scores in the order of the rows
+        by_rank = rows[np.argsort(ranks[rows])]
+        assert sorted(ranks[rows]) == list(range(1, rows.size + 1))
+        assert np.all(np.diff(scores[by_rank]) <= 0)
+        tied = np.diff(scores[by_rank]) == 0
+        assert np.all(np.diff(by_rank)[tied] > 0)  # equal scores in the order of the rows
 
 
 def test_ranks_without_queries_are_those_of_one_query():
@@ -923,8 +923,8 @@ def test_a_fit_goes_on_from_the_scores_of_another_model(make):
     assert_allclose(start + rest.predict(X), whole.predict(X), rtol=0, atol=1e-9)
     assert_allclose(rest.history_["log_risk"], whole.history_["log_risk"][5:], atol=1e-9)
     # The offset counts on evaluation sets as well, and rows may come in any order.
-    watched = pairs_in_order(Judgments(other.y, other.qid), whole.predict(other.X))
-    assert_allclose(rest.evals_result_["valid_0"]["pairs_in_order"][-1], watched, atol=1e-12)
+    monitored = pairs_in_order(Judgments(other.y, other.qid), whole.predict(other.X))
+    assert_allclose(rest.evals_result_["valid_0"]["pairs_in_order"][-1], monitored, atol=1e-12)
     mixed = np.random.default_rng(0).permutation(len(y))
     again = make(4).fit(X[mixed], y[mixed], qid=qid[mixed], init_score=start[mixed])
     assert_array_equal(again.predict(X), rest.predict(X))

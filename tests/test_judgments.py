@@ -202,7 +202,7 @@ def test_an_arrangement_holds_each_row_that_has_a_pair_once(made, balance):
     involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
     assert sorted(arrangement.order) == sorted(involved)
     assert arrangement.n_rows == len(made)
-    assert arrangement.n_places == len(involved)
+    assert arrangement.n_arranged == len(involved)
 
 
 @given(some.judgments(kind="graded"))
@@ -226,7 +226,7 @@ def test_levels_are_slices_of_equal_query_and_grade(made):
 @given(some.judgments(margins=True), st.data())
 def test_reordering_keeps_levels_and_pairs(made, data):
     arrangement = made.arrange()
-    size = arrangement.n_places
+    size = arrangement.n_arranged
     key = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
     moved, old = arrangement.reorder(key)
     assert_array_equal(moved.order, arrangement.order[old])

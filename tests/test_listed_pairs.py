@@ -206,11 +206,11 @@ def test_the_order_of_the_list_leaves_no_trace():
 
 def test_pairs_of_an_evaluation_set_are_watched():
     X, made = votes_with_ties()
-    watched = RankBoost(n_estimators=5, eval_metric="pair_error", learning_rate=1.0).fit(
+    monitored = RankBoost(n_estimators=5, eval_metric="pair_error", learning_rate=1.0).fit(
         X, made, eval_set=(X, made)
     )
-    last = watched.evals_result_["valid_0"]["pair_error"][-1]
-    assert last == pytest.approx(Evaluator(made, metrics="pair_error").value(watched.predict(X)))
+    last = monitored.evals_result_["valid_0"]["pair_error"][-1]
+    assert last == pytest.approx(Evaluator(made, metrics="pair_error").value(monitored.predict(X)))
 
 
 @pytest.mark.parametrize(

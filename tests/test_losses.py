@@ -30,9 +30,9 @@ def test_losses_are_convex_decreasing_and_never_negative(name):
 def test_slope_and_curvature_of_a_loss_are_its_derivatives(name):
     loss, step = LOSSES[name], 1e-5
     slope = (loss.value(MARGINS + step) - loss.value(MARGINS - step)) / (2 * step)
-    bend = (loss.slope(MARGINS + step) - loss.slope(MARGINS - step)) / (2 * step)
+    curvature = (loss.slope(MARGINS + step) - loss.slope(MARGINS - step)) / (2 * step)
     assert_allclose(loss.slope(MARGINS), slope, rtol=1e-6, atol=1e-8)
-    assert_allclose(loss.curvature(MARGINS), bend, rtol=1e-6, atol=1e-8)
+    assert_allclose(loss.curvature(MARGINS), curvature, rtol=1e-6, atol=1e-8)
 
 
 @EVERY_LOSS
@@ -78,29 +78,29 @@ def test_forms_say_how_to_sum():
 
 @EVERY_PRICE
 def test_prices_are_convex_and_increasing(cost):
-    paid = np.linspace(0, 5, 101)
-    assert np.all(np.diff(cost.value(paid)) > 0)
-    assert np.all(np.diff(cost.slope(paid)) >= 0)
-    assert np.all(cost.slope(paid) >= 0)
+    loss_sum = np.linspace(0, 5, 101)
+    assert np.all(np.diff(cost.value(loss_sum)) > 0)
+    assert np.all(np.diff(cost.slope(loss_sum)) >= 0)
+    assert np.all(cost.slope(loss_sum) >= 0)
 
 
 @EVERY_PRICE
 def test_slope_and_curvature_of_a_price_are_its_derivatives(cost):
-    paid, step = np.linspace(0.5, 4, 50), 1e-6
-    slope = (cost.value(paid + step) - cost.value(paid - step)) / (2 * step)
-    bend = (cost.slope(paid + step) - cost.slope(paid - step)) / (2 * step)
-    assert_allclose(cost.slope(paid), slope, rtol=1e-6)
-    assert_allclose(cost.curvature(paid), bend, rtol=1e-6, atol=1e-8)
+    loss_sum, step = np.linspace(0.5, 4, 50), 1e-6
+    slope = (cost.value(loss_sum + step) - cost.value(loss_sum - step)) / (2 * step)
+    curvature = (cost.slope(loss_sum + step) - cost.slope(loss_sum - step)) / (2 * step)
+    assert_allclose(cost.slope(loss_sum), slope, rtol=1e-6)
+    assert_allclose(cost.curvature(loss_sum), curvature, rtol=1e-6, atol=1e-8)
 
 
 @EVERY_PRICE
 def test_logarithmic_prices_are_logarithms_of_prices(cost):
-    paid = np.array([1e-3, 0.5, 1.0, 3.0])
-    assert_allclose(cost.log_value(np.log(paid)), np.log(cost.value(paid)), atol=1e-12)
-    assert_allclose(cost.log_slope(np.log(paid)), np.log(cost.slope(paid)), atol=1e-12)
+    loss_sum = np.array([1e-3, 0.5, 1.0, 3.0])
+    assert_allclose(cost.log_value(np.log(loss_sum)), np.log(cost.value(loss_sum)), atol=1e-12)
+    assert_allclose(cost.log_slope(np.log(loss_sum)), np.log(cost.slope(loss_sum)), atol=1e-12)
     with np.errstate(divide="ignore"):
-        wanted = np.log(cost.curvature(paid))
-    assert_allclose(cost.log_curvature(np.log(paid)), wanted, atol=1e-12)
+        wanted = np.log(cost.curvature(loss_sum))
+    assert_allclose(cost.log_curvature(np.log(loss_sum)), wanted, atol=1e-12)
 
 
 @EVERY_PRICE
@@ -171,8 +171,8 @@ def test_unknown_losses_and_prices_are_refused(make, told):
     [
         (lambda: PairLoss().value(MARGINS), r"PairLoss must define value\(margin\)"),
         (lambda: PairLoss().curvature(MARGINS), r"no curvature; define curvature\(margin\)"),
-        (lambda: Price().slope(MARGINS), r"Price must define slope\(paid\)"),
-        (lambda: Price().curvature(MARGINS), r"no curvature; define curvature\(paid\)"),
+        (lambda: Price().slope(MARGINS), r"Price must define slope\(loss_sum\)"),
+        (lambda: Price().curvature(MARGINS), r"no curvature; define curvature\(loss_sum\)"),
     ],
 )
 def test_what_a_subclass_has_to_write_is_said(call, told):

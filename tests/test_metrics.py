@@ -803,7 +803,7 @@ def test_sklearn_preset(tied):
     names = ["ndcg", "ndcg@5", "dcg", "dcg@5", "auc"]
     result = evaluate(y, scores, qid, metrics=names, preset="sklearn")
     checked = 0
-    for place, query in enumerate(result.queries):
+    for index, query in enumerate(result.queries):
         rows = qid == query
         if rows.sum() == 1:
             continue  # scikit-learn refuses a single document
@@ -817,7 +817,7 @@ def test_sklearn_preset(tied):
         if 0 < (y[rows] >= 1).sum() < rows.sum():
             expected["auc"] = roc_auc_score(y[rows] >= 1, scores[rows])
         for name, value in expected.items():
-            assert result.per_query[name][place] == pytest.approx(value, rel=1e-13), name
+            assert result.per_query[name][index] == pytest.approx(value, rel=1e-13), name
             checked += 1
     assert checked > 200
 
@@ -941,8 +941,8 @@ def test_a_registered_metric_is_known_everywhere(toy):
     X = np.column_stack([scores, y + scores])
     model = RankBoost(n_estimators=6, eval_metric="shame@3", early_stopping_rounds=2)
     model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
-    watched = model.evals_result_["valid_0"]["shame@3"]
-    assert model.best_score_ == min(watched)
+    monitored = model.evals_result_["valid_0"]["shame@3"]
+    assert model.best_score_ == min(monitored)
     facts = Report(model, X, y, qid=qid).facts
     assert "shame@3" in [row["metric"] for row in facts["quality"]["metrics"]]
     assert "shame@3" in facts["queries"]["columns"]

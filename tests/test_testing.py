@@ -28,11 +28,11 @@ def test_a_bad_loss_is_found_out(loss):
 
 
 class Falling(Price):
-    def value(self, paid):
-        return paid**0.5
+    def value(self, loss_sum):
+        return loss_sum**0.5
 
-    def slope(self, paid):
-        return 0.5 * paid**-0.5
+    def slope(self, loss_sum):
+        return 0.5 * loss_sum**-0.5
 
 
 def test_a_price_that_is_not_convex_is_found_out():

@@ -129,8 +129,8 @@ class Bound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers, words and lists only; infinities become the text "inf"."""
-        told = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
-        return {**told, "value": plain(self.value), "vacuous": self.vacuous}
+        facts = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
+        return {**facts, "value": plain(self.value), "vacuous": self.vacuous}
 
 
 def margin_bound(
@@ -556,11 +556,11 @@ def convergence_bound(
     if taken.min() < 0 or not (slack >= 0).all():
         raise ValueError("steps and tolerances must not be negative; give lengths and errors")
     done = np.cumsum(taken)  # a_0 ... a_k
-    paid = np.cumsum(taken * np.sqrt(2 * slack) + curvature * taken**2 / 2)  # b_0 − b_{j+1}
+    spent = np.cumsum(taken * np.sqrt(2 * slack) + curvature * taken**2 / 2)  # b_0 − b_{j+1}
     reach = target_norm + done[-1]
     share = target_norm / reach if reach > 0 else 1.0
     ratios = (target_norm + done) / reach if reach > 0 else np.ones_like(done)
-    last = float((paid * ratios + paid[-1] - paid).min())
+    last = float((spent * ratios + spent[-1] - spent).min())
     terms = {
         "risk of the target": float(target_risk),
         "excess of the start, over 1 + steps / norm of the target": share
@@ -834,7 +834,7 @@ def _solve(log_failure: Callable[[float], float], target: float) -> float:
 
 
 def _least(empirical: Any, epsilons: Callable[[float], Any], size: float) -> tuple[int, Any]:
-    """Return the place of the least sum at this size, and the size from which one is below 1."""
+    """Return the index of the least sum at this size, and the size from which one is below 1."""
     needed = None
     if min(empirical) < 1:
         needed = _smallest(lambda samples: np.add(empirical, epsilons(samples)).min() < 1)

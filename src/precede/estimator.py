@@ -134,7 +134,7 @@ class Task:
 
     `classes` are the two classes, if there are two and one list; `monitors` come with a
     dictionary that says for each metric whether greater is better; `checkpoint` is where
-    rounds are written, if anywhere. Of a `DiskTable` the judgments are those of its places.
+    rounds are written, if anywhere. Of a `DiskTable` the judgments are those of its arranged rows.
     `listeners` are scikit-learn's callbacks.
     """
 
@@ -365,9 +365,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _boost(self, task: Task) -> Result:
         """Run the loop, continuing the last fit if asked to."""
         stop: Stop = Rounds(self.n_estimators)
-        watch = self._worsening(task)
-        if watch is not None and self.early_stopping_rounds is not None:
-            stop = stop | watch
+        worsening = self._worsening(task)
+        if worsening is not None and self.early_stopping_rounds is not None:
+            stop = stop | worsening
         ensemble, history = self._before(task.checkpoint)
         return self._drive(self._method(task, stop, ensemble, history), task, history)
 
@@ -392,9 +392,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             with ProgressBar(
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
-                told: list[Callable[[Progress], Any]]
-                told = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
-                result = drive(method, history, told)
+                callbacks: list[Callable[[Progress], Any]]
+                callbacks = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
+                result = drive(method, history, callbacks)
         finally:
             for checkpoint in saved:
                 checkpoint.finish()
@@ -458,16 +458,18 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _keep(self, result: Result, task: Task) -> None:
         """Store what was learnt; data are not kept."""
-        history, watch = result.history, self._worsening(task)
+        history, worsening = result.history, self._worsening(task)
         rounds = len(result.ensemble)
-        best = watch.best_round(history) if watch is not None and len(history) else rounds
-        stopped_early = self.early_stopping_rounds is not None and watch is not None
+        best = worsening.best_round(history) if worsening is not None and len(history) else rounds
+        stopped_early = self.early_stopping_rounds is not None and worsening is not None
         self.ensemble_ = result.ensemble.first(best) if stopped_early else result.ensemble
         self.history_ = history
         self.n_estimators_ = len(self.ensemble_)
         self.best_iteration_ = best
-        seen = watch is not None and rounds > 0 and watch.column in history.columns
-        self.best_score_ = float(history[watch.column][best - 1]) if watch and seen else None
+        seen = worsening is not None and rounds > 0 and worsening.column in history.columns
+        self.best_score_ = (
+            float(history[worsening.column][best - 1]) if worsening and seen else None
+        )
         self.evals_result_ = _evals_result(history)
         self.stop_reason_ = result.reason
         self.has_queries_ = has_queries(task.training)
@@ -479,7 +481,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _intercept(self, training: Training) -> float:
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
         table, start = training.table, training.init_score
-        scores = np.zeros(table.n_places) if start is None else start.copy()
+        scores = np.zeros(table.n_arranged) if start is None else start.copy()
         for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
             scores += step * ranker.on(table)
         middle, end = training.arrangement.level_start[1:3]
@@ -514,15 +516,15 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return self.ensemble_.staged_predict(self._validated(X, reset=False))
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Place of every row inside its query: 1 ranks first; equal scores in row order."""
+        """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
         scores = self.predict(X)
         judgments = Judgments(qid=qid, n=scores.size)
         query = judgments._query()
         order = np.lexsort((-scores, query))
         first = np.searchsorted(query[order], query[order], side="left")
-        places = np.empty(scores.size, np.int64)
-        places[order] = np.arange(scores.size) - first + 1
-        return places
+        ranks = np.empty(scores.size, np.int64)
+        ranks[order] = np.arange(scores.size) - first + 1
+        return ranks
 
     def score(
         self,
@@ -890,12 +892,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         begun = _one_for_each(starts, len(sets), "eval_init_score")
         given = zip(sets, qids, groups, weighted, begun, strict=True)
         monitors = []
-        for place, ((raw, y), qid, group, weight, start) in enumerate(given):
+        for index, ((raw, y), qid, group, weight, start) in enumerate(given):
             X = self._validated(raw, reset=False)
             judgments, _ = self._target(X.shape[0], y, qid=qid, group=group, sample_weight=weight)
             if queries and one_graded_list(judgments):
                 raise ValueError(
-                    f"evaluation set {place} has no queries, but the training rows have: its rows "
+                    f"evaluation set {index} has no queries, but the training rows have: its rows "
                     "would be compared across queries; pass eval_qid or eval_group (of a single "
                     "query eval_group=[rows])"
                 )
@@ -906,11 +908,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 workers=workers,
             )
             at = _offset(start, X.shape[0], "eval_init_score")
-            monitors.append((Monitor(f"valid_{place}", table, metrics, at), better))
+            monitors.append((Monitor(f"valid_{index}", table, metrics, at), better))
         return monitors
 
     def _worsening(self, task: Task) -> Worsening | None:
-        """Watch the first metric of the first evaluation set."""
+        """Monitor the first metric of the first evaluation set."""
         if not task.monitors:
             return None
         monitor, better = task.monitors[0]

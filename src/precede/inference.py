@@ -257,7 +257,7 @@ def ranking_risk(
     Parameters
     ----------
     y, scores : array-like of shape (n,)
-        Labels (only their order matters) and scores; larger means better and placed higher.
+        Labels (only their order matters) and scores; larger means better and ranked higher.
         `y` may be a `Judgments`, which brings its queries: graded, or with listed pairs.
     qid : array-like of shape (n,), optional
         Query of each item; then pairs stay within queries and the *query* is the independent
@@ -730,8 +730,8 @@ class _Sample:
         values = check_column(scores, "scores", size, infinite=True)
         code = np.unique(values[self.order], return_inverse=True)[1]
         base = size * np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-        distinct, place = np.unique(base + code, return_inverse=True)
-        return place - np.searchsorted(distinct, base) + 1
+        distinct, rank = np.unique(base + code, return_inverse=True)
+        return rank - np.searchsorted(distinct, base) + 1
 
     def ratio(self, scores: ArrayLike, pairs: str, tie: float) -> _Ratio:
         ranks, size = self.ranks(scores), len(self.grade)
@@ -803,8 +803,8 @@ class _ListedSample:
                 raise ValueError("groups given beside y.qid; give one of the two as the unit")
             unit, number = "group", number_queries(groups, name="groups")[0]
             if number.size != len(sides):
-                told = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
-                raise ValueError(f"{told}; give one for each")
+                message = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
+                raise ValueError(f"{message}; give one for each")
         kept = weight > 0
         rows, items = np.unique(sides[kept], return_inverse=True)
         ties = np.concatenate(tied)[kept]
@@ -1014,16 +1014,16 @@ def _item_errors(
 
 
 @njit(cache=True, nogil=True)
-def _add(tree: Floats, place: int, amount: float) -> None:
-    while place < tree.size:
-        tree[place] += amount
-        place += place & -place
+def _add(tree: Floats, node: int, amount: float) -> None:
+    while node < tree.size:
+        tree[node] += amount
+        node += node & -node
 
 
 @njit(cache=True, nogil=True)
-def _below(tree: Floats, place: int) -> float:
+def _below(tree: Floats, node: int) -> float:
     total = 0.0
-    while place > 0:
-        total += tree[place]
-        place -= place & -place
+    while node > 0:
+        total += tree[node]
+        node -= node & -node
     return total

@@ -297,9 +297,9 @@ class Judgments:
 
     def __repr__(self) -> str:
         queries = 0 if self.qid is None else np.unique(self._query()).size
-        told = [_count(self._n, "row"), _count(queries, "query"), _count(self.n_pairs, "pair")]
-        told += [] if self.ties is None else [_count(len(self.ties), "tie")]
-        return f"Judgments({', '.join(told)})"
+        parts = [_count(self._n, "row"), _count(queries, "query"), _count(self.n_pairs, "pair")]
+        parts += [] if self.ties is None else [_count(len(self.ties), "tie")]
+        return f"Judgments({', '.join(parts)})"
 
     # -- pairs, counted and never listed ---------------------------------------------------
 
@@ -333,7 +333,7 @@ class Judgments:
             a pair, which is between the two); a listed pair belongs to the query of its loser,
             and so does each half of a tie.
         labelled : bool
-            Whether rows that have a label but no pair get a place too.
+            Whether rows that have a label but no pair are arranged too.
 
         Notes
         -----
@@ -364,8 +364,8 @@ class Judgments:
                 "nothing says how many rows there are; give grade, qid, label or n as well"
             )
         if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name}: {length}" for name, length in lengths.items())
-            raise ValueError(f"lengths differ ({told}); give one value per row of X")
+            parts = ", ".join(f"{name}: {length}" for name, length in lengths.items())
+            raise ValueError(f"lengths differ ({parts}); give one value per row of X")
         return next(iter(lengths.values()))
 
 
@@ -391,20 +391,20 @@ def _graded(
 
 
 def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
-    """Return the place of every value in the order; NaN where a value is missing."""
+    """Return the position of every value in the order; NaN where a value is missing."""
     if values is None:
         raise ValueError("grade_order is given without grade; give the grades as well")
     if isinstance(grade_order, str) or not isinstance(grade_order, Iterable):
         raise ValueError(f"grade_order={grade_order!r}: list the grades, the lowest first")
     listed = list(grade_order)
-    place = {value: number for number, value in enumerate(listed)}
-    if len(place) < len(listed):
+    grade_of = {value: number for number, value in enumerate(listed)}
+    if len(grade_of) < len(listed):
         raise ValueError(f"grade_order={listed!r} names a grade twice")
     column = _flat(_as_array(values, name), name).tolist()
     grade = np.full(len(column), np.nan)
     for row, value in enumerate(column):
-        if value in place:
-            grade[row] = place[value]
+        if value in grade_of:
+            grade[row] = grade_of[value]
         elif not is_missing(value):
             raise ValueError(f"{name}[{row}] is {value!r}, which is not in grade_order={listed!r}")
     return grade

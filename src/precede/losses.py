@@ -385,10 +385,10 @@ class Price(_Value):
     >>> import numpy as np
     >>> from precede import Price
     >>> class Quadratic(Price):
-    ...     def value(self, paid):
-    ...         return paid + paid ** 2
-    ...     def slope(self, paid):
-    ...         return 1 + 2 * paid
+    ...     def value(self, loss_sum):
+    ...         return loss_sum + loss_sum ** 2
+    ...     def slope(self, loss_sum):
+    ...         return 1 + 2 * loss_sum
     >>> Quadratic().value(np.array([1.0, 2.0]))
     array([2., 6.])
     """
@@ -397,32 +397,32 @@ class Price(_Value):
     # p where the price is ``u^p``, for which there are quicker ways; None for anything else.
     power: float | None = None
 
-    def value(self, paid: Floats) -> Floats:
+    def value(self, loss_sum: Floats) -> Floats:
         """Give the price of each amount."""
-        raise NotImplementedError(f"{type(self).__name__} must define value(paid)")
+        raise NotImplementedError(f"{type(self).__name__} must define value(loss_sum)")
 
-    def slope(self, paid: Floats) -> Floats:
+    def slope(self, loss_sum: Floats) -> Floats:
         """Give the derivative at each amount; never negative."""
-        raise NotImplementedError(f"{type(self).__name__} must define slope(paid)")
+        raise NotImplementedError(f"{type(self).__name__} must define slope(loss_sum)")
 
-    def curvature(self, paid: Floats) -> Floats:
+    def curvature(self, loss_sum: Floats) -> Floats:
         """Give the second derivative at each amount; never negative."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no curvature; define curvature(paid) to use it "
+            f"{type(self).__name__} has no curvature; define curvature(loss_sum) to use it "
             "where second derivatives are needed"
         )
 
-    def log_value(self, log_paid: Floats) -> Floats:
-        """``log g(exp(log_paid))``."""
-        return logarithm(self.value(np.exp(log_paid)))
+    def log_value(self, log_loss_sum: Floats) -> Floats:
+        """``log g(exp(log_loss_sum))``."""
+        return logarithm(self.value(np.exp(log_loss_sum)))
 
-    def log_slope(self, log_paid: Floats) -> Floats:
-        """``log g'(exp(log_paid))``."""
-        return logarithm(self.slope(np.exp(log_paid)))
+    def log_slope(self, log_loss_sum: Floats) -> Floats:
+        """``log g'(exp(log_loss_sum))``."""
+        return logarithm(self.slope(np.exp(log_loss_sum)))
 
-    def log_curvature(self, log_paid: Floats) -> Floats:
-        """``log g''(exp(log_paid))``."""
-        return logarithm(self.curvature(np.exp(log_paid)))
+    def log_curvature(self, log_loss_sum: Floats) -> Floats:
+        """``log g''(exp(log_loss_sum))``."""
+        return logarithm(self.curvature(np.exp(log_loss_sum)))
 
     def log_inverse(self, log_price: float) -> float:
         """``log g⁻¹(exp(log_price))``, by bisection; ``-inf`` for no more than ``g(0)``."""
@@ -455,40 +455,40 @@ class Power(Price):
             raise ValueError(f"power={power!r} is not convex and increasing; use 1 or more")
         self.power = float(power)
 
-    def value(self, paid: Floats) -> Floats:
+    def value(self, loss_sum: Floats) -> Floats:
         """``u^p``."""
-        return paid**self.power
+        return loss_sum**self.power
 
-    def slope(self, paid: Floats) -> Floats:
+    def slope(self, loss_sum: Floats) -> Floats:
         """``p u^(p-1)``."""
-        return self.power * paid ** (self.power - 1)
+        return self.power * loss_sum ** (self.power - 1)
 
-    def curvature(self, paid: Floats) -> Floats:
+    def curvature(self, loss_sum: Floats) -> Floats:
         """``p (p-1) u^(p-2)``; 0 for p = 1."""
-        return np.exp(self.log_curvature(logarithm(paid)))
+        return np.exp(self.log_curvature(logarithm(loss_sum)))
 
-    def log_value(self, log_paid: Floats) -> Floats:
+    def log_value(self, log_loss_sum: Floats) -> Floats:
         """``p log u``."""
-        return self.power * log_paid
+        return self.power * log_loss_sum
 
     def log_inverse(self, log_price: float) -> float:
         """``log_price / p``."""
         return log_price / self.power
 
-    def log_slope(self, log_paid: Floats) -> Floats:
+    def log_slope(self, log_loss_sum: Floats) -> Floats:
         """``log p + (p-1) log u``; the slope of the identity is 1 at 0 too."""
         if self.power == 1:
-            return np.zeros_like(log_paid)
-        return np.log(self.power) + (self.power - 1) * log_paid
+            return np.zeros_like(log_loss_sum)
+        return np.log(self.power) + (self.power - 1) * log_loss_sum
 
-    def log_curvature(self, log_paid: Floats) -> Floats:
+    def log_curvature(self, log_loss_sum: Floats) -> Floats:
         """``log p (p-1) + (p-2) log u``."""
         if self.power == 1:
-            return np.full_like(log_paid, -np.inf)
+            return np.full_like(log_loss_sum, -np.inf)
         constant = np.log(self.power) + np.log(self.power - 1)
         if self.power == 2:
-            return np.full_like(log_paid, constant)
-        return constant + (self.power - 2) * log_paid
+            return np.full_like(log_loss_sum, constant)
+        return constant + (self.power - 2) * log_loss_sum
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.power:g})"
@@ -521,16 +521,16 @@ class Exp(Price):
 
     name = "exp"
 
-    def value(self, paid: Floats) -> Floats:
+    def value(self, loss_sum: Floats) -> Floats:
         """``exp(u)``."""
-        return np.exp(paid)
+        return np.exp(loss_sum)
 
     slope = value
     curvature = value
 
-    def log_value(self, log_paid: Floats) -> Floats:
+    def log_value(self, log_loss_sum: Floats) -> Floats:
         """``u``."""
-        return np.exp(log_paid)
+        return np.exp(log_loss_sum)
 
     log_slope = log_value
     log_curvature = log_value

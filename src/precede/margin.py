@@ -323,10 +323,10 @@ def best_margin(
             table, judgments, balance="pairs", max_bins=max_bins, workers=workers
         )
         arrangement = training.arrangement
-        if arrangement.n_places + arrangement.winner.size > MOST_ROWS:
+        if arrangement.n_arranged + arrangement.winner.size > MOST_ROWS:
             raise ValueError(
-                f"{arrangement.n_places + arrangement.winner.size} rows and pairs are too many for "
-                f"a linear programme (at most {MOST_ROWS}); fit SmoothMargin and read "
+                f"{arrangement.n_arranged + arrangement.winner.size} rows and pairs are too many "
+                f"for a linear programme (at most {MOST_ROWS}); fit SmoothMargin and read "
                 "margin_interval_"
             )
         search = weak.start(training.table, workers)
@@ -463,7 +463,7 @@ class _Programme:
 
 
 def _structure(arrangement: Arrangement) -> tuple[Any, Any]:
-    """Rows of the programme: their parts in the scores of the places, and in u and r."""
+    """Rows of the programme: their parts in the scores of the items, and in u and r."""
     graded = arrangement.n_graded
     sizes = np.diff(arrangement.level_start)
     level = np.repeat(np.arange(sizes.size), sizes)
@@ -479,7 +479,7 @@ def _structure(arrangement: Arrangement) -> tuple[Any, Any]:
     items = _sparse(
         [(np.arange(below.size), below, 1.0), (up, above, -1.0), (listed, loser, 1.0),
          (listed, winner, -1.0)],
-        (int(starts[-1]), max(arrangement.n_places, graded)),
+        (int(starts[-1]), max(arrangement.n_arranged, graded)),
     )  # fmt: skip
     last = sizes.size
     rate = np.zeros(up.size, np.int64) + last, np.zeros(listed.size, np.int64) + last
@@ -524,10 +524,10 @@ def _count_small(
             while first < end and (score[item] - score[first]) / norm > theta:
                 _add(tree, grade[first] + 1, -1)
                 first += 1
-            place = grade[item]
-            while place > 0:
-                pairs += tree[place]
-                place -= place & -place
+            node = grade[item]
+            while node > 0:
+                pairs += tree[node]
+                node -= node & -node
         for item in range(first, end):
             _add(tree, grade[item] + 1, -1)
     return pairs
@@ -538,7 +538,7 @@ def _count_small(
 
 
 @njit(cache=True, nogil=True)
-def _add(tree: Integers, place: int, amount: int) -> None:
-    while place < tree.size:
-        tree[place] += amount
-        place += place & -place
+def _add(tree: Integers, node: int, amount: int) -> None:
+    while node < tree.size:
+        tree[node] += amount
+        node += node & -node

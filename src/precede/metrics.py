@@ -782,13 +782,13 @@ class Evaluator:
 
         What counts are queries of several grades, whose items a greater `relevant` tells apart.
         """
-        told: dict[int, list[str]] = {}
+        names_of: dict[int, list[str]] = {}
         for each in self.metrics:
             if each.definition.reads_relevance and each.definition.code in _OF_POSITIONS:
-                told.setdefault(self._row_of(each), []).append(str(each))
+                names_of.setdefault(self._row_of(each), []).append(str(each))
         first, highest = self._starts[:-1], f"{self._grades.max():g}"
         several = (np.maximum.reduceat(self._items[_RANK], first) > 0) & (self._weights > 0)
-        for row, names in told.items():
+        for row, names in names_of.items():
             share = (
                 np.mean(np.minimum.reduceat(self._items[row], first)[several])
                 if several.any()
@@ -1082,7 +1082,7 @@ def _mean(values: Floats, weights: Floats) -> float:
 class Ranked:
     """The items of all queries, each query from its highest score down.
 
-    `blocks` holds the first place of every block, then the number of items, and `block_start` the
+    `blocks` holds the start of every block, then the number of items, and `block_start` the
     first block of every query, then the number of blocks:
         scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
     Rows of the table of items and what several metrics read are computed when asked for.
@@ -1237,12 +1237,12 @@ def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
             continue
         here = scores[first : starts[query + 1]]
         for i in range(size):
-            place = np.intp(0)
+            rank = np.intp(0)
             for j in range(i):
-                place += np.intp(here[j] >= here[i])
+                rank += np.intp(here[j] >= here[i])
             for j in range(i + np.uint64(1), size):
-                place += np.intp(here[j] > here[i])
-            order[first + place] = first + np.intp(i)
+                rank += np.intp(here[j] > here[i])
+            order[first + rank] = first + np.intp(i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -1430,15 +1430,15 @@ def _split_pairs(
             while i < k and scores[i] - scores[k] >= gap:
                 above += weights[i]
                 mass[ranks[i]] += weights[i]
-                place = ranks[i] + 1
-                while place <= highest + 1:
-                    tree[place] += weights[i]
-                    place += place & -place
+                node = ranks[i] + 1
+                while node <= highest + 1:
+                    tree[node] += weights[i]
+                    node += node & -node
                 i += 1
-            lower, place = 0.0, ranks[k]
-            while place > 0:
-                lower += tree[place]
-                place -= place & -place
+            lower, node = 0.0, ranks[k]
+            while node > 0:
+                lower += tree[node]
+                node -= node & -node
             wrong += weights[k] * lower
             right += weights[k] * (above - lower - mass[ranks[k]])
         rights[query], wrongs[query] = right, wrong
@@ -1476,20 +1476,20 @@ def _count_right(
         highest = 0
         for k in range(starts[query], starts[query + 1]):
             highest = max(highest, ranks[k])
-        for place in range(highest + 2):
-            tree[place] = 0
+        for node in range(highest + 2):
+            tree[node] = 0
         i = starts[query]
         for k in range(starts[query], starts[query + 1]):
             while i < k and scores[i] - scores[k] >= gap:
-                place = highest + 1 - ranks[i]
-                while place <= highest + 1:
-                    tree[place] += 1
-                    place += place & -place
+                node = highest + 1 - ranks[i]
+                while node <= highest + 1:
+                    tree[node] += 1
+                    node += node & -node
                 i += 1
-            place = highest - ranks[k]
-            while place > 0:
-                right += tree[place]
-                place -= place & -place
+            node = highest - ranks[k]
+            while node > 0:
+                right += tree[node]
+                node -= node & -node
     return float(right)
 
 

@@ -237,10 +237,10 @@ def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
     figure, grid = plt.subplots(
         rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
     )
-    for place, info in enumerate(infos):
-        draw_shape(info, grid.flat[place]).label_outer(remove_inner_ticks=True)
-        grid.flat[place].xaxis.set_tick_params(labelbottom=True)
-        grid.flat[place].set_xlabel(info.name)
+    for position, info in enumerate(infos):
+        draw_shape(info, grid.flat[position]).label_outer(remove_inner_ticks=True)
+        grid.flat[position].xaxis.set_tick_params(labelbottom=True)
+        grid.flat[position].set_xlabel(info.name)
     for ax in grid.flat[len(infos) :]:
         ax.remove()
     return figure
@@ -315,8 +315,8 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
             ax.text(a, b, f"{count}", ha="center", va="center", fontsize=7, color="0.2")
     for axis, set_ticks in enumerate((ax.set_xticks, ax.set_yticks)):
         every = max(1, -(-len(info.labels[axis]) // MOST_TICKS))
-        places = range(0, len(info.labels[axis]), every)
-        set_ticks(list(places), [info.labels[axis][p] for p in places], fontsize=7)
+        positions = range(0, len(info.labels[axis]), every)
+        set_ticks(list(positions), [info.labels[axis][p] for p in positions], fontsize=7)
     ax.tick_params(axis="x", labelrotation=60)
     ax.figure.colorbar(drawn, ax=ax, label="added to the score")
     ax.set(xlabel=info.names[0], ylabel=info.names[1])
@@ -354,8 +354,8 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
     else:
         rows = X.tocsr() if scipy.sparse.issparse(X) else X
         chosen = np.unique(np.linspace(0, _n_rows(rows) - 1, 100).astype(int))
-        told = model.explain(rows, background=_take(rows, chosen))
-        values, measure = told.importances(), "mean absolute contribution"
+        explained = model.explain(rows, background=_take(rows, chosen))
+        values, measure = explained.importances(), "mean absolute contribution"
     order = np.argsort(-values, kind="stable")[:top]
     order = order[values[order] > 0]
     return ImportanceInfo(tuple(str(names[j]) for j in order), values[order], measure)
@@ -377,9 +377,9 @@ def _take(X: Any, rows: Array) -> Any:
 def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
     """Draw one bar for each feature, the most important on top."""
     ax = new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
-    places = np.arange(len(info.names))
-    ax.barh(places, info.values, color="C0", height=0.7)
-    ax.set_yticks(places, info.names)
+    positions = np.arange(len(info.names))
+    ax.barh(positions, info.values, color="C0", height=0.7)
+    ax.set_yticks(positions, info.names)
     ax.invert_yaxis()
     ax.set_xlabel(info.measure)
     return ax

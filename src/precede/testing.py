@@ -55,8 +55,8 @@ def check_loss(loss: PairLoss) -> None:
     between = (mean >= slope[:-1] - slack) & (mean <= slope[1:] + slack)
     _require(bool(between.all()), "slope must be the derivative of value")
     if _has_curvature(loss):
-        bend = loss.curvature(_MARGINS)
-        most = np.maximum(bend[:-1], bend[1:]) * np.diff(_MARGINS)
+        curvature = loss.curvature(_MARGINS)
+        most = np.maximum(curvature[:-1], curvature[1:]) * np.diff(_MARGINS)
         rise = np.diff(slope)
         smooth = rise < 0.5 * np.abs(slope).max()  # jumps of a hinge have no curvature
         _require(bool((rise <= most * 1.06 + slack)[smooth].all()), "curvature is too small")
@@ -86,19 +86,19 @@ def check_price(price: Price) -> None:
     >>> from precede import Power
     >>> check_price(Power(3))
     """
-    paid = np.linspace(1e-3, 5.0, 200)
-    value, slope = price.value(paid), price.slope(paid)
+    loss_sum = np.linspace(1e-3, 5.0, 200)
+    value, slope = price.value(loss_sum), price.slope(loss_sum)
     _require(bool(np.isfinite(value).all()), "value must be finite")
     _require(bool((slope >= 0).all()), "slope must not be negative")
     _require(bool((np.diff(slope) >= -1e-9 * slope.max()).all()), "slope must not fall")
-    mean = np.diff(value) / np.diff(paid)
+    mean = np.diff(value) / np.diff(loss_sum)
     slack = 1e-9 * slope.max()
     between = (mean >= slope[:-1] - slack) & (mean <= slope[1:] + slack)
     _require(bool(between.all()), "slope must be the derivative of value")
     positive = value > 0
-    _close(price.log_value(np.log(paid))[positive], np.log(value[positive]), "log_value")
+    _close(price.log_value(np.log(loss_sum))[positive], np.log(value[positive]), "log_value")
     steep = slope > 0
-    _close(price.log_slope(np.log(paid))[steep], np.log(slope[steep]), "log_slope")
+    _close(price.log_slope(np.log(loss_sum))[steep], np.log(slope[steep]), "log_slope")
     _require(pickle.loads(pickle.dumps(price)) == price, "the price must survive pickling")
 
 

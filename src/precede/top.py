@@ -133,7 +133,7 @@ def top_of_list(
 
 
 def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
-    """Whether each place is a positive, from the top; of ties the negatives come first."""
+    """Whether each position is a positive, from the top; of ties the negatives come first."""
     labels = grades_of(read_sample(y, one_list="the top of a list")[0])[0]
     values = check_column(scores, "scores", labels.size)
     classes = np.unique(labels)
@@ -168,7 +168,7 @@ def _measures(
 
 
 def _resampled(positive: Flags, generator: Any) -> Floats:
-    """How often each place is drawn, the classes keeping their numbers."""
+    """How often each position is drawn, the classes keeping their numbers."""
     times = np.empty(positive.size)
     for side in (True, False):
         where = np.flatnonzero(positive == side)
@@ -208,7 +208,7 @@ class Curve:
 
 
 def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
-    """Places of the positives in the list, 1 at the top.
+    """Positions of the positives in the list, 1 at the top.
 
     >>> strip([1, 0, 1, 0], [4, 3, 2, 1])
     array([1, 3])
@@ -275,7 +275,7 @@ def draw_curves(
 def draw_strips(
     strips: Mapping[str, Integers], ax: Axes | None = None, *, places: int | None = None
 ) -> Axes:
-    """Draw the list itself: a tick for each positive, at its place from the top.
+    """Draw the list itself: a tick for each positive, at its position from the top.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def draw_strips(
     >>> matplotlib.use("agg")
     >>> ax = draw_strips({"p = 1": strip([1, 0, 1, 0], [4, 3, 2, 1])})
     >>> ax.get_xlabel()
-    'place in the list'
+    'rank in the list'
     """
     ax = new_axes() if ax is None else ax
     shades = _shades(len(strips))
@@ -291,7 +291,7 @@ def draw_strips(
         ax.vlines(where, row - 0.4, row + 0.4, color=shade, linewidth=1.0)
     ax.set_yticks(range(len(strips)), list(strips))
     ax.invert_yaxis()
-    ax.set_xlabel("place in the list")
+    ax.set_xlabel("rank in the list")
     if places is not None:
         ax.set_xlim(0.5, places + 0.5)
     return ax
@@ -313,9 +313,9 @@ def _measure(
 ) -> None:
     """All measures of a list whose rows stand there so many times."""
     total, positives = times.sum(), 0.0
-    for place in range(positive.size):
-        if positive[place]:
-            positives += times[place]
+    for position in range(positive.size):
+        if positive[position]:
+            positives += times[position]
     negatives = total - positives
     for number in range(kinds.size):
         if kinds[number] == 0:
@@ -333,10 +333,10 @@ def _measure(
 @njit(cache=True, nogil=True)
 def _above_first_negative(positive: Flags, times: Floats) -> float:
     found = 0.0
-    for place in range(positive.size):
-        if positive[place]:
-            found += times[place]
-        elif times[place] > 0:
+    for position in range(positive.size):
+        if positive[position]:
+            found += times[position]
+        elif times[position] > 0:
             break
     return found
 
@@ -344,9 +344,9 @@ def _above_first_negative(positive: Flags, times: Floats) -> float:
 @njit(cache=True, nogil=True)
 def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
     seen, found = 0.0, 0.0
-    for place in range(positive.size):
-        taken = min(times[place], cut - seen)
-        if positive[place]:
+    for position in range(positive.size):
+        taken = min(times[position], cut - seen)
+        if positive[position]:
             found += taken
         seen += taken
         if seen >= cut:
@@ -358,11 +358,11 @@ def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
 def _area(positive: Flags, times: Floats, most: float, positives: float) -> float:
     """Mean share of the positives above each of the first `most` negatives, the last in part."""
     area, above, passed = 0.0, 0.0, 0.0
-    for place in range(positive.size):
-        if positive[place]:
-            above += times[place]
+    for position in range(positive.size):
+        if positive[position]:
+            above += times[position]
         else:
-            part = min(times[place], most - passed)
+            part = min(times[position], most - passed)
             area += part * above
             passed += part
             if passed >= most:
@@ -375,9 +375,9 @@ def _push_risk(
     positive: Flags, times: Floats, power: float, positives: float, negatives: float
 ) -> float:
     above, total = 0.0, 0.0
-    for place in range(positive.size):
-        if positive[place]:
-            above += times[place]
+    for position in range(positive.size):
+        if positive[position]:
+            above += times[position]
         else:
-            total += times[place] * ((positives - above) / positives) ** power
+            total += times[position] * ((positives - above) / positives) ** power
     return (total / negatives) ** (1.0 / power)

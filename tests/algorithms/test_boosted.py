@@ -226,8 +226,8 @@ def test_theorem_1_bounds_the_risk(model, risk):
     x, judgments = small_problem()
     with_labels = isinstance(model, QBRank)
     bound = risk.bind(judgments.arrange("pairs", labelled=with_labels))
-    order, n = bound.arrangement.order, bound.arrangement.n_places
-    at, zero = x[order, 0], bound.state(np.zeros(bound.arrangement.n_places))
+    order, n = bound.arrangement.order, bound.arrangement.n_arranged
+    at, zero = x[order, 0], bound.state(np.zeros(bound.arrangement.n_arranged))
     weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
 
     def value(scores):
@@ -269,7 +269,7 @@ def test_normalised_steps_have_their_length_or_are_left_out():
         **SMALL_STEPS | {"step_length": 0.3},
     ).fit(x, judgments)  # fmt: skip
     bound = PairRisk(SquaredHinge("gap")).bind(judgments.arrange("pairs"))
-    zero = bound.state(np.zeros(bound.arrangement.n_places))
+    zero = bound.state(np.zeros(bound.arrangement.n_arranged))
     weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
     lengths = [
         np.sqrt(np.mean(weight * (step * tree(x)[bound.arrangement.order]) ** 2))
@@ -293,7 +293,7 @@ def test_the_search_by_secants_stays_near_the_least_point():
     judgments = Judgments(SAMPLE.y, SAMPLE.qid)
     risk = PairRisk("logistic").bind(judgments)
     rng = np.random.default_rng(0)
-    zero = risk.state(np.zeros(risk.arrangement.n_places))
+    zero = risk.state(np.zeros(risk.arrangement.n_arranged))
     for scale in (0.01, 1.0, 30.0):
         values = scale * (SAMPLE.truth[risk.arrangement.order] + rng.normal(0, 1, zero.pull.size))
         edge = risk.edge(zero, values)
@@ -445,9 +445,9 @@ def test_early_stopping_keeps_the_best_rounds(learner, tmp_path):
         SAMPLE.X[train], SAMPLE.y[train], qid=SAMPLE.qid[train],
         eval_set=(SAMPLE.X[valid], SAMPLE.y[valid]), eval_qid=SAMPLE.qid[valid],
     )  # fmt: skip
-    watched = model.evals_result_["valid_0"]["ndcg@5"]
-    assert len(watched) < 200
-    assert model.best_iteration_ == int(np.argmax(watched)) + 1 == model.n_estimators_
+    monitored = model.evals_result_["valid_0"]["ndcg@5"]
+    assert len(monitored) < 200
+    assert model.best_iteration_ == int(np.argmax(monitored)) + 1 == model.n_estimators_
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     np.testing.assert_array_equal(again.predict(SAMPLE.X), model.predict(SAMPLE.X))

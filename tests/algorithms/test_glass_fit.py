@@ -54,7 +54,7 @@ def test_rows_are_held_out_where_there_is_one_list():
     X, judgments = queries()
     fit = fit_of(Judgments(judgments.grade), X)
     assert len(fit._parted()) == 5
-    assert sum(part.table.n_places for _, part in fit._parted()) == len(X)
+    assert sum(part.table.n_arranged for _, part in fit._parted()) == len(X)
     assert replace(fit, held_out=0.0)._parted() == []
 
 
@@ -65,7 +65,7 @@ def test_a_bootstrap_sample_has_queries_more_than_once():
     weight = sample.arrangement.weight
     assert set(weight) <= set(range(1, 10))
     assert weight.max() > 1
-    assert sample.table.n_places < fit.training.table.n_places
+    assert sample.table.n_arranged < fit.training.table.n_arranged
 
 
 def test_the_trial_finds_the_pair_and_the_fit_uses_it():

@@ -147,10 +147,10 @@ def test_labels_are_ranked_and_told_apart():
         mixed = (Y[300:].min(axis=1) == 0) & (Y[300:].max(axis=1) == 1)
         assert model.score(X[300:], Y[300:]) > 0.8
         assert label_ranking_loss(Y[300:][mixed], scores[mixed]) < 0.25
-        places = model.rank(X[300:])
-        assert np.array_equal(np.sort(places, axis=1), np.tile(np.arange(1, 5), (100, 1)))
+        ranks = model.rank(X[300:])
+        assert np.array_equal(np.sort(ranks, axis=1), np.tile(np.arange(1, 5), (100, 1)))
         assert np.all(
-            np.take_along_axis(scores, np.argsort(places, axis=1), 1)[:, 0] == scores.max(1)
+            np.take_along_axis(scores, np.argsort(ranks, axis=1), 1)[:, 0] == scores.max(1)
         )
         if variant["method"] == "MH" or variant.get("across"):
             assert (model.classify(X[300:]) == Y[300:]).mean() > 0.7

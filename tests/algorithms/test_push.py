@@ -20,11 +20,11 @@ from precede.metrics import evaluate
 
 
 class Quadratic(Price):
-    def value(self, paid):
-        return paid + paid**2
+    def value(self, loss_sum):
+        return loss_sum + loss_sum**2
 
-    def slope(self, paid):
-        return 1 + 2 * paid
+    def slope(self, loss_sum):
+        return 1 + 2 * loss_sum
 
 
 def wdbc():
@@ -160,8 +160,8 @@ def test_the_recorded_risk_is_that_of_the_paper(p):
     X, y = X[::4], y[::4]
     model = fit(PushRanker(price=p, n_estimators=7, learning_rate=0.5), X, y)
     scores = model.predict(X)
-    paid = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
-    expected = np.mean(paid**p) ** (1 / p) / (y == 1).sum()
+    loss_sum = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
+    expected = np.mean(loss_sum**p) ** (1 / p) / (y == 1).sum()
     assert model.history_["risk"][-1] == pytest.approx(expected, rel=1e-10)
 
 
@@ -171,11 +171,11 @@ def test_the_recorded_risk_of_other_prices_is_their_mean_payment(price):
     X, y = X[::8], y[::8]
     model = fit(PushRanker(price=price, n_estimators=4, learning_rate=0.5), X, y)
     scores = model.predict(X)
-    paid = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
+    loss_sum = np.exp(scores[y == 0]) * np.exp(-scores[y == 1]).sum()
     if price == "exp":
-        mean = np.log(np.mean(np.exp(paid)))
+        mean = np.log(np.mean(np.exp(loss_sum)))
     else:
-        mean = -0.5 + np.sqrt(0.25 + np.mean(paid + paid**2))
+        mean = -0.5 + np.sqrt(0.25 + np.mean(loss_sum + loss_sum**2))
     assert model.history_["risk"][-1] == pytest.approx(mean / (y == 1).sum(), rel=1e-9)
 
 

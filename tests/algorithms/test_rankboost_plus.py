@@ -443,7 +443,7 @@ def test_a_perfect_ranker_ends_the_fit(search):
 
 
 def test_no_mistake_but_ties_has_a_finite_step_without_a_warning():
-    """C19 lemma 2: h1 ties 5 n² pairs, reverses none; here the step needs no ghost."""
+    """C19 lemma 2: h1 ties 5 n² pairs, reverses none; here the step needs no smoothing."""
     n = 3
     grade = np.repeat([1.0, 0.0], 5 * n)
     h1 = (np.arange(10 * n) < 4 * n).astype(float)

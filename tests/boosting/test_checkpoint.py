@@ -40,13 +40,13 @@ def stop_after(rounds):
 @pytest.mark.parametrize("settings", [{}, {"max_features": 0.4, "random_state": 3}])
 def test_a_fit_stopped_anywhere_goes_on_to_an_equal_model(tmp_path, rounds, settings):
     settings = {"n_estimators": 20, "eval_metric": "ndcg@5", **settings}
-    watched = {"eval_set": (SAMPLE.X[:99], SAMPLE.y[:99]), "eval_qid": SAMPLE.qid[:99]}
-    whole = RankBoost(**settings).fit(**DATA, **watched)
+    monitored = {"eval_set": (SAMPLE.X[:99], SAMPLE.y[:99]), "eval_qid": SAMPLE.qid[:99]}
+    whole = RankBoost(**settings).fit(**DATA, **monitored)
     path = tmp_path / "fit.json"
     part = RankBoost(**settings, callbacks=[stop_after(rounds)])
-    part.fit(**DATA, **watched, checkpoint=path)
+    part.fit(**DATA, **monitored, checkpoint=path)
     assert len(part.history_) == rounds
-    resumed = RankBoost(**settings).fit(**DATA, **watched, checkpoint=path)
+    resumed = RankBoost(**settings).fit(**DATA, **monitored, checkpoint=path)
     same(whole, resumed)
     assert whole.evals_result_ == resumed.evals_result_
     assert whole.stop_reason_ == resumed.stop_reason_
@@ -54,13 +54,13 @@ def test_a_fit_stopped_anywhere_goes_on_to_an_equal_model(tmp_path, rounds, sett
 
 def test_early_stopping_remembers_the_rounds_before(tmp_path):
     settings = {"n_estimators": 400, "early_stopping_rounds": 5}
-    watched = {"eval_set": (SAMPLE.X[:60], SAMPLE.y[:60] * 0 + SAMPLE.y[:60][::-1])}
-    watched["eval_qid"] = SAMPLE.qid[:60]
-    whole = RankBoost(**settings).fit(**DATA, **watched)
+    monitored = {"eval_set": (SAMPLE.X[:60], SAMPLE.y[:60] * 0 + SAMPLE.y[:60][::-1])}
+    monitored["eval_qid"] = SAMPLE.qid[:60]
+    whole = RankBoost(**settings).fit(**DATA, **monitored)
     path = tmp_path / "fit.json"
     few = {**settings, "n_estimators": len(whole.history_) - 2}
-    RankBoost(**few).fit(**DATA, **watched, checkpoint=path)
-    resumed = RankBoost(**settings).fit(**DATA, **watched, checkpoint=path)
+    RankBoost(**few).fit(**DATA, **monitored, checkpoint=path)
+    resumed = RankBoost(**settings).fit(**DATA, **monitored, checkpoint=path)
     same(whole, resumed)
     assert (whole.best_iteration_, whole.stop_reason_) == (
         resumed.best_iteration_,
@@ -71,9 +71,9 @@ def test_early_stopping_remembers_the_rounds_before(tmp_path):
 def test_an_evaluation_set_that_comes_when_all_rounds_are_done(tmp_path):
     """No round of the checkpoint has seen it, and there is none to come."""
     first = RankBoost(n_estimators=3).fit(**DATA, checkpoint=tmp_path / "c")
-    watched = {"eval_set": (SAMPLE.X, SAMPLE.y), "eval_qid": SAMPLE.qid}
-    again = RankBoost(n_estimators=3).fit(**DATA, **watched, checkpoint=tmp_path / "c")
-    warm = RankBoost(n_estimators=3, warm_start=True).fit(**DATA).fit(**DATA, **watched)
+    monitored = {"eval_set": (SAMPLE.X, SAMPLE.y), "eval_qid": SAMPLE.qid}
+    again = RankBoost(n_estimators=3).fit(**DATA, **monitored, checkpoint=tmp_path / "c")
+    warm = RankBoost(n_estimators=3, warm_start=True).fit(**DATA).fit(**DATA, **monitored)
     for model in (again, warm):
         assert model.ensemble_.weights == first.ensemble_.weights
         assert (model.best_iteration_, model.best_score_) == (3, None)

@@ -39,7 +39,7 @@ GRADES = Judgments([0, 1, 0, 1, 0, 1])
 
 def step_of(rule, made, values, loss="exponential", price=1):
     bound = PairRisk(loss, price).bind(made)
-    state = bound.state(np.zeros(bound.arrangement.n_places))
+    state = bound.state(np.zeros(bound.arrangement.n_arranged))
     placed = np.asarray(values)[bound.arrangement.order]
     return rule.step(bound, state, Found(Stump(0, 0.5), bound.edge(state, placed)), placed)
 

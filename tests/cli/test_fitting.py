@@ -64,7 +64,7 @@ def pressed(monkeypatch):
             raise KeyboardInterrupt
         return False
 
-    monkeypatch.setattr("precede.boosting.loop.told_to_stop", press)
+    monkeypatch.setattr("precede.boosting.loop.asked_to_stop", press)
 
 
 @pytest.mark.parametrize("out_of_core", [False, True])

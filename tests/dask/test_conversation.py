@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from precede import Judgments, PairRisk, Trees
-from precede.dask.conversation import Conversation, Here, Peers, Station
+from precede.dask.conversation import ClusterWorkers, Conversation, Here, Station
 from precede.engine.exact import added, exact_sum, exact_sums, greatest
 from precede.engine.table import Table
 from precede.engine.workers import Workers
@@ -21,18 +21,18 @@ from precede.risks.mixture import QuadraticMixture
 PATIENCE = 60.0  # seconds for a thread that ends at once, on a machine that has much else to do
 
 
-def place_of(work, blocks, spec=None):
-    return lambda rank: Here(Station(work, blocks[rank], spec, Peers(rank, 1)))
+def launcher(work, blocks, spec=None):
+    return lambda rank: Here(Station(work, blocks[rank], spec, ClusterWorkers(rank, 1)))
 
 
 def talk(work, blocks, services=None):
-    return Conversation(place_of(work, blocks), len(blocks), services or {}).run()
+    return Conversation(launcher(work, blocks), len(blocks), services or {}).run()
 
 
 def test_everybody_gets_the_same_answer():
-    def work(block, spec, peers):
-        total = peers.together(lambda: block, added)
-        most = peers.together(lambda: block * total, greatest)
+    def work(block, spec, workers):
+        total = workers.together(lambda: block, added)
+        most = workers.together(lambda: block * total, greatest)
         return total.tolist(), most.tolist()
 
     blocks = [np.array([1, 2]), np.array([10, 20]), np.array([100, 200])]
@@ -40,10 +40,10 @@ def test_everybody_gets_the_same_answer():
 
 
 def test_an_error_of_one_is_the_error_of_all():
-    def work(block, spec, peers):
+    def work(block, spec, workers):
         if block == 2:
             raise ValueError("row 7 is odd")
-        peers.together(lambda: block, sum)
+        workers.together(lambda: block, sum)
 
     before = set(threading.enumerate())
     with pytest.raises(ValueError, match="row 7 is odd"):
@@ -59,7 +59,7 @@ def test_an_error_that_cannot_travel_is_told():
         def __reduce__(self):
             raise TypeError("no")
 
-    def work(block, spec, peers):
+    def work(block, spec, workers):
         raise StrangeError("of a kind")
 
     with pytest.raises(RuntimeError, match="StrangeError: of a kind"):
@@ -67,23 +67,23 @@ def test_an_error_that_cannot_travel_is_told():
 
 
 def test_machines_out_of_step_are_noticed():
-    def work(block, spec, peers):
-        return peers.together(lambda: 1, sum) if block else 0
+    def work(block, spec, workers):
+        return workers.together(lambda: 1, sum) if block else 0
 
     with pytest.raises(RuntimeError, match="not in step"):
         talk(work, [0, 1])
 
 
 def test_services_are_given_what_the_first_gives():
-    def work(block, spec, peers):
-        return peers.serve("double", block)
+    def work(block, spec, workers):
+        return workers.serve("double", block)
 
     assert talk(work, [5, 6], {"double": lambda given: 2 * given}) == 10
 
 
 def test_a_warning_is_given_once():
-    def work(block, spec, peers):
-        peers.warn("mind the gap", RuntimeWarning)
+    def work(block, spec, workers):
+        workers.warn("mind the gap", RuntimeWarning)
 
     with pytest.warns(RuntimeWarning, match="mind the gap") as told:
         talk(work, [1, 2, 3])
@@ -119,31 +119,31 @@ class Breaking:
 def test_a_lost_machine_is_replaced_and_lives_through_the_answers(rank, step):
     counted = []
 
-    def work(block, spec, peers):
+    def work(block, spec, workers):
         state = block
         for _ in range(3):
 
             def part(state=state):
-                counted.append(peers.rank)
+                counted.append(workers.rank)
                 return state
 
-            state = state + peers.together(part, sum)
+            state = state + workers.together(part, sum)
         return state
 
     blocks = [1, 10, 100]
     expected = talk(work, blocks)
     counted.clear()
-    healthy = place_of(work, blocks)
+    healthy = launcher(work, blocks)
     broken = [True]
 
-    def place(number):
+    def launch(number):
         here = healthy(number)
         if number == rank and broken[0]:
             broken[0] = False
             return Breaking(here, step)
         return here
 
-    conversation = Conversation(place, 3, {})
+    conversation = Conversation(launch, 3, {})
     assert conversation.run() == expected
     assert conversation.lost == 1
     # Parts whose answer is known are not made again: one more at most, the one that was lost.
@@ -151,31 +151,31 @@ def test_a_lost_machine_is_replaced_and_lives_through_the_answers(rank, step):
 
 
 def test_a_machine_lost_again_and_again_ends_the_conversation():
-    def place(rank):
+    def launch(rank):
         raise OSError("no machine left")
 
     with pytest.raises(OSError, match="no machine left"):
-        Conversation(place, 1, {}).run()
+        Conversation(launch, 1, {}).run()
 
-    def work(block, spec, peers):
-        return peers.together(lambda: block, sum)
+    def work(block, spec, workers):
+        return workers.together(lambda: block, sum)
 
     def breaking(rank):
-        return Breaking(Here(Station(work, 1, None, Peers(rank, 1))), 1)
+        return Breaking(Here(Station(work, 1, None, ClusterWorkers(rank, 1))), 1)
 
     with pytest.raises(RuntimeError, match="lost 5 times in a row"):
         Conversation(breaking, 1, {}).run()
 
 
 def test_control_c_reaches_the_machines_as_an_answer():
-    def work(block, spec, peers):
+    def work(block, spec, workers):
         done = 0
         try:
             while True:
-                peers.serve("round", done)
+                workers.serve("round", done)
                 done += 1
         except KeyboardInterrupt:
-            return peers.together(lambda: done, sum)
+            return workers.together(lambda: done, sum)
 
     def round_(done):
         if done == 4:
@@ -195,24 +195,24 @@ def test_a_signal_in_the_middle_of_messages_waits_until_all_have_come_to_a_quest
                 signal.raise_signal(signal.SIGINT)
             return super().resume(answer)
 
-    def work(block, spec, peers):
+    def work(block, spec, workers):
         total = 0
         try:
             while True:
-                total += peers.together(lambda: block, sum)
+                total += workers.together(lambda: block, sum)
         except KeyboardInterrupt:
             return total
 
-    def place(rank):
-        return Signalling(Station(work, 10**rank, None, Peers(rank, 1)))
+    def launch(rank):
+        return Signalling(Station(work, 10**rank, None, ClusterWorkers(rank, 1)))
 
-    assert Conversation(place, 2, {}).run() == 33
+    assert Conversation(launch, 2, {}).run() == 33
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_second_signal_does_not_wait():
-    def work(block, spec, peers):
-        peers.serve("wait", None)
+    def work(block, spec, workers):
+        workers.serve("wait", None)
 
     def wait(_):
         signal.raise_signal(signal.SIGINT)
@@ -228,10 +228,10 @@ def test_a_second_signal_does_not_wait():
 def test_a_station_that_nobody_holds_ends():
     """Whoever led the conversation may be gone without a word."""
 
-    def work(block, spec, peers):
-        peers.together(lambda: block, sum)
+    def work(block, spec, workers):
+        workers.together(lambda: block, sum)
 
-    station = Station(work, 1, None, Peers(7, 1))
+    station = Station(work, 1, None, ClusterWorkers(7, 1))
     assert station.start().kind == "ask"
     (thread,) = [each for each in threading.enumerate() if each.name == "precede 7"]
     del station
@@ -256,10 +256,10 @@ def test_few_values_are_summed_in_one_meeting(scales, meetings):
     blocks = [scale * rng.uniform(0.5, 1.0, (2, 30)) for scale in scales]
     blocks.append(np.zeros((2, 0)))
 
-    def work(block, spec, peers):
-        return exact_sums([block[0], -block[1]], peers, few=True)
+    def work(block, spec, workers):
+        return exact_sums([block[0], -block[1]], workers, few=True)
 
-    conversation = Conversation(place_of(work, blocks), len(blocks), {})
+    conversation = Conversation(launcher(work, blocks), len(blocks), {})
     whole = np.concatenate(blocks, axis=1)
     assert conversation.run() == [exact_sum(whole[0]), exact_sum(-whole[1])]
     assert len(conversation.answers) == meetings
@@ -281,16 +281,16 @@ def test_a_search_meets_once_a_round_unless_the_pull_jumps():
     expected = [alone.best(*each) for each in zip(pulls, drawn, strict=True)]
     met = []
 
-    def work(places, spec, peers):
-        search, found = StumpSearch(table.block(places), peers), []
+    def work(places, spec, workers):
+        search, found = StumpSearch(table.block(places), workers), []
         for pull, those in zip(pulls, drawn, strict=True):
             found.append(search.best(pull[places], those))
-            if peers.rank == 0:
+            if workers.rank == 0:
                 met.append(len(conversation.answers))
         return found, search.evaluated
 
     blocks = np.array_split(rng.permutation(120), 3)
-    conversation = Conversation(place_of(work, blocks), 3, {})
+    conversation = Conversation(launcher(work, blocks), 3, {})
     found, evaluated = conversation.run()
     assert found == expected
     # Where the pull jumps, the first look is not enough; else one meeting for each search.
@@ -309,11 +309,11 @@ def test_how_finely_scores_are_cut_is_the_same_for_all(monkeypatch):
     bound = PairRisk("logistic", 2).bind(here)
     expected = bound.to_rows(bound.state(scores[here.order]).pull)
 
-    def work(rows, spec, peers):
+    def work(rows, spec, workers):
         block = Judgments(grade[rows], qid[rows]).arrange()
-        bound = PairRisk("logistic", 2).bind(block, peers)
+        bound = PairRisk("logistic", 2).bind(block, workers)
         pull = bound.to_rows(bound.state(scores[rows][block.order]).pull)
-        return peers.together(lambda: pull, np.concatenate)
+        return workers.together(lambda: pull, np.concatenate)
 
     assert np.array_equal(talk(work, np.split(np.arange(180), [90])), expected)
 
@@ -325,11 +325,11 @@ def test_histograms_of_trees_stay_with_the_leader():
     table = Table.build(X)
     alone = Trees(num_leaves=9).search(table, pull)
 
-    def work(rows, spec, peers):
-        return Trees(num_leaves=9).start(table.block(rows), peers).best(pull[rows])
+    def work(rows, spec, workers):
+        return Trees(num_leaves=9).start(table.block(rows), workers).best(pull[rows])
 
     blocks = np.split(np.arange(400), [10, 250])
-    conversation = Conversation(place_of(work, blocks), len(blocks), {})
+    conversation = Conversation(launcher(work, blocks), len(blocks), {})
     found = conversation.run()
     assert found.ranker == alone.ranker
     assert found.edge == alone.edge
@@ -345,8 +345,8 @@ def test_machines_without_rows_grow_the_same_tree():
     table = Table.build(X)
     alone = Trees(num_leaves=5).search(table, pull)
 
-    def work(rows, spec, peers):
-        return Trees(num_leaves=5).start(table.block(rows), peers).best(pull[rows])
+    def work(rows, spec, workers):
+        return Trees(num_leaves=5).start(table.block(rows), workers).best(pull[rows])
 
     blocks = np.split(np.arange(60), [0, 1, 60])  # some have none, and one has a single row
     assert talk(work, blocks).ranker == alone.ranker
@@ -369,9 +369,9 @@ def test_labels_on_several_machines_are_one_mixture():
         rest = [at[1].log_value, at[1].log_mass, bound.offset(at[0]), pull.rows]
         return bound.to_rows(pull.hessian("newton")), rest
 
-    def work(rows, spec, peers):
-        weight, rest = numbers(rows, peers)
-        return peers.together(lambda: weight, np.concatenate), rest
+    def work(rows, spec, workers):
+        weight, rest = numbers(rows, workers)
+        return workers.together(lambda: weight, np.concatenate), rest
 
     found, expected = talk(work, np.split(np.arange(60), [20, 40])), numbers(np.arange(60), None)
     assert np.array_equal(found[0], expected[0])

@@ -353,17 +353,17 @@ def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers
 def test_trees_with_frames_evaluation_sets_early_stopping_and_callbacks(clients):
     names = list("abcdefg")
     frame = pd.DataFrame(GRADED.X, columns=names).assign(y=GRADED.y, q=GRADED.qid)
-    watched = {"eval_set": (frame[names][:80], frame.y[:80]), "eval_qid": frame.q[:80]}
+    monitored = {"eval_set": (frame[names][:80], frame.y[:80]), "eval_qid": frame.q[:80]}
     settings = {"n_estimators": 40, "early_stopping_rounds": 2, "learning_rate": 0.6, **SMALL}
     settings |= {"monotone_constraints": {"b": 1}, "interaction_constraints": [["a", "b"], ["c"]]}
-    local = BoostedRanker(**settings).fit(frame[names], frame.y, qid=frame.q, **watched)
+    local = BoostedRanker(**settings).fit(frame[names], frame.y, qid=frame.q, **monitored)
     assert len(local.ensemble_) < 40
     table = dd.from_pandas(frame, npartitions=3)
     shown = []
     cluster = DaskBoostedRanker(
         **settings, callbacks=[lambda p: shown.append(p.ensemble.rankers[-1].n_leaves)]
     )
-    cluster.fit(table[names], table.y, qid=table.q, **watched, client=clients[2])
+    cluster.fit(table[names], table.y, qid=table.q, **monitored, client=clients[2])
     same(cluster, local)
     assert cluster.evals_result_ == local.evals_result_
     assert len(shown) == len(local.history_)
@@ -555,15 +555,15 @@ def test_frames_evaluation_sets_early_stopping_and_callbacks(clients):
     frame = pd.DataFrame(GRADED.X, columns=names).assign(
         y=GRADED.y, q=[f"q{q}" for q in GRADED.qid]
     )
-    watched = {"eval_set": (frame[names][:80], frame.y[:80]), "eval_qid": frame.q[:80]}
+    monitored = {"eval_set": (frame[names][:80], frame.y[:80]), "eval_qid": frame.q[:80]}
     settings = {"n_estimators": 60, "early_stopping_rounds": 3, "eval_metric": ["ndcg@5", "map"]}
     shown = []
-    local = RankBoost(**settings).fit(frame[names], frame.y, qid=frame.q, **watched)
+    local = RankBoost(**settings).fit(frame[names], frame.y, qid=frame.q, **monitored)
     table = dd.from_pandas(frame, npartitions=3)
     cluster = DaskRankBoost(
         **settings, callbacks=[lambda p: shown.append((p.round, len(p.ensemble)))]
     )
-    cluster.fit(table[names], table.y, qid=table.q, **watched, client=clients[2])
+    cluster.fit(table[names], table.y, qid=table.q, **monitored, client=clients[2])
     same(cluster, local)
     assert cluster.evals_result_ == local.evals_result_
     assert cluster.best_iteration_ == local.best_iteration_

@@ -27,12 +27,12 @@ def test_blocks_part_nothing_that_is_compared(rows):
     judgments = graded_and_paired()
     arrangement = judgments.arrange()
     blocks = arrangement.blocks(rows)
-    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(arrangement.n_places))
-    number = np.empty(arrangement.n_places, int)
+    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(arrangement.n_arranged))
+    number = np.empty(arrangement.n_arranged, int)
     for b, block in enumerate(blocks):
         number[block] = b
     query = judgments.qid[arrangement.order]
-    graded = np.arange(arrangement.n_places) < arrangement.n_graded
+    graded = np.arange(arrangement.n_arranged) < arrangement.n_graded
     for q in np.unique(query[graded]):
         assert np.unique(number[graded & (query == q)]).size == 1
     assert np.array_equal(number[arrangement.winner], number[arrangement.loser])

@@ -35,7 +35,7 @@ def naive_sums(codes, integers):
 def test_sums_are_those_of_one_cell_at_a_time(X, seed):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    rows, features = table.n_places, rng.permutation(table.n_features)
+    rows, features = table.n_arranged, rng.permutation(table.n_features)
     some_rows = np.flatnonzero(rng.random(rows) < 0.5)
     for shape in ((rows,), (rows, 3)):
         integers = rng.integers(-(2**55), 2**55, shape)
@@ -81,7 +81,7 @@ def test_sums_from_each_code_up_leave_the_missing_out():
 def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    integers = rng.integers(-(2**40), 2**40, table.n_places)
+    integers = rng.integers(-(2**40), 2**40, table.n_arranged)
     bins, missing = table.bins.n_bins, table.bins.has_missing
     expected = best_cuts(Histograms(table).sums(integers), bins, missing, rising, -1)
     best = np.zeros((table.n_features, 3), np.int64)
@@ -133,7 +133,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     wide = form == "wide"
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    n = table.n_places
+    n = table.n_arranged
     features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
     numbers = pack_rows(
         rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Workers(1), wide=wide

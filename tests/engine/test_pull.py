@@ -13,7 +13,7 @@ from rankers.test_trees import SAMPLE
 def test_terms_are_half_of_the_bound():
     for loss in ("logistic", "squared_hinge", "exponential"):
         risk = PairRisk(loss).bind(Judgments(SAMPLE.y, SAMPLE.qid))
-        state = risk.state(np.linspace(0, 1, risk.arrangement.n_places))
+        state = risk.state(np.linspace(0, 1, risk.arrangement.n_arranged))
         bound, terms = (risk.pull_of(state).hessian(hessian) for hessian in ("bound", "terms"))
         np.testing.assert_array_equal(terms, bound / 2)
 
@@ -24,13 +24,13 @@ def test_the_bound_lies_above_the_second_derivative(data, loss):
     """``R(s + g) <= R(s) - pull·g + sum W g² / 2`` for any g, with the global bound."""
     judgments = data.draw(strategies.judgments(most=8))
     arrangement = judgments.arrange()
-    if not arrangement.n_places:
+    if not arrangement.n_arranged:
         return
     risk = PairRisk(loss).bind(arrangement)
-    state = risk.state(data.draw(strategies.scores(arrangement.n_places, spread=3.0)))
+    state = risk.state(data.draw(strategies.scores(arrangement.n_arranged, spread=3.0)))
     if state.log_mass == -np.inf:
         return
-    move = data.draw(strategies.scores(arrangement.n_places, spread=3.0))
+    move = data.draw(strategies.scores(arrangement.n_arranged, spread=3.0))
     weight = risk.pull_of(state).hessian("bound")
     after = np.exp(risk.log_value(state.scores + move) - state.log_mass)
     before = np.exp(state.log_value - state.log_mass)

@@ -150,10 +150,10 @@ def test_other_algorithms_and_evaluation_sets(tmp_path):
     assert same_model(
         PushRanker(n_estimators=9).fit(X, y, qid=qid), PushRanker(n_estimators=9).fit(table)
     )
-    watched = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
+    monitored = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
     settings = {"n_estimators": 40, "early_stopping_rounds": 3}
-    local = RankBoost(**settings).fit(X, y, qid=qid, **watched)
-    stored = RankBoost(**settings).fit(table, **watched)
+    local = RankBoost(**settings).fit(X, y, qid=qid, **monitored)
+    stored = RankBoost(**settings).fit(table, **monitored)
     assert same_model(local, stored)
     assert local.evals_result_ == stored.evals_result_
     going_on = RankBoost(n_estimators=4, warm_start=True).fit(table)
@@ -228,10 +228,10 @@ def test_trees_from_disk_go_on_from_models_and_checkpoints(tmp_path, monkeypatch
 def test_trees_from_disk_with_evaluation_sets(tmp_path):
     X, y, qid, _ = sample(weighted=False)
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
-    watched = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
+    monitored = {"eval_set": (X[::2], y[::2]), "eval_qid": qid[::2]}
     model = BoostedRanker(n_estimators=40, early_stopping_rounds=3, learning_rate=0.5, **SMALL)
-    local = clone(model).fit(X, y, qid=qid, **watched)
-    stored = clone(model).fit(table, **watched)
+    local = clone(model).fit(X, y, qid=qid, **monitored)
+    stored = clone(model).fit(table, **monitored)
     assert same_model(local, stored)
     assert local.evals_result_ == stored.evals_result_
 

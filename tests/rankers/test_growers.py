@@ -342,13 +342,13 @@ def test_whole_queries_are_drawn():
     table = Table.build(rng.normal(size=(start[-1] + 5, 3)))  # five rows are in no query
     search = Trees(subsample=0.4, subsample_by="query").start(table)
     with pytest.raises(ValueError, match="subsample_by='query': a pull by itself"):
-        search.best(rng.normal(size=table.n_places))
+        search.best(rng.normal(size=table.n_arranged))
     pull = Pull(np.zeros(0), np.zeros(0), lambda _: None, lambda: np.zeros(0), start, Workers(1))
     search._prepare_draws(pull)
     counts = []
     for rounds in range(20):
         search.begin(rounds)
-        inside = np.zeros(table.n_places, bool)
+        inside = np.zeros(table.n_arranged, bool)
         inside[search._draw_rows(0)] = True
         assert all(len(set(inside[a:b])) == 1 for a, b in pairwise(start))
         counts.append(inside[start[:-1]].mean())

@@ -72,9 +72,9 @@ def test_values_and_derivatives(data, kind, balance):
         slope = (naive_value(moved[0]) - naive_value(moved[1])) / (2 * small)
         np.testing.assert_allclose(-slope, mass * state.pull[place], rtol=1e-5, atol=1e-6 * value)
         up, down = (bound.state(each[bound.arrangement.order]) for each in moved)
-        bend = np.exp(up.log_mass) * up.pull[place] - np.exp(down.log_mass) * down.pull[place]
+        curve = np.exp(up.log_mass) * up.pull[place] - np.exp(down.log_mass) * down.pull[place]
         np.testing.assert_allclose(
-            -bend / (2 * small), mass * curvature[place], rtol=1e-5, atol=1e-6 * (value + mass)
+            -curve / (2 * small), mass * curvature[place], rtol=1e-5, atol=1e-6 * (value + mass)
         )
 
 

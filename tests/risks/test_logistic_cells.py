@@ -28,8 +28,10 @@ def state_of(made, scores, *, jobs=1, balance="pairs"):
         assert isinstance(bound, LogisticRisk)
         state = bound.state(scores[bound.arrangement.order])
         value, mass = np.exp([state.log_value, state.log_mass])
-        pull, bend = (bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state)))
-    return value, mass, pull, bend
+        pull, hessian = (
+            bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state))
+        )
+    return value, mass, pull, hessian
 
 
 def all_pairs(grade, weight, scores):
@@ -38,9 +40,9 @@ def all_pairs(grade, weight, scores):
     pairs = (grade[:, None] > grade[None, :]) * weight[:, None] * weight[None, :]
     with np.errstate(under="ignore"):
         slope = pairs * np.exp(-np.logaddexp(0, margin))
-        bend = pairs * np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
+        hessian = pairs * np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
         value = (pairs * np.logaddexp(0, -margin)).sum()
-    return value, slope.sum(axis=1), slope.sum(axis=0), bend.sum(axis=0) + bend.sum(axis=1)
+    return value, slope.sum(axis=1), slope.sum(axis=0), hessian.sum(axis=0) + hessian.sum(axis=1)
 
 
 @pytest.mark.parametrize("groups", ["two", "many"])
@@ -60,11 +62,11 @@ def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, m
         expected = naive.risk(made, scores, twin, price, balance=balance)
         if expected.mass < naive.Decimal("1e-290"):
             return
-        value, mass, pull, bend = state_of(made, scores, jobs=2, balance=balance)
+        value, mass, pull, hessian = state_of(made, scores, jobs=2, balance=balance)
         assert_allclose([value, mass], [float(expected.value), float(expected.mass)], rtol=1e-12)
         assert_allclose(pull, [float(p) for p in expected.pull], rtol=0, atol=1e-12 * mass)
         wanted = [float(c) for c in expected.curvature]
-        assert_allclose(bend, wanted, rtol=1e-12, atol=1e-13 * mass)
+        assert_allclose(hessian, wanted, rtol=1e-12, atol=1e-13 * mass)
 
     check()
 
@@ -78,16 +80,16 @@ def test_every_row_of_a_long_list_keeps_its_digits(levels, spread, all_by_cells)
     grade = rng.integers(0, levels, n).astype(float)
     weight = rng.choice([1e-3, 0.5, 1.0, 3.0], n)
     scores = spread * rng.standard_normal(n)
-    value, mass, pull, bend = state_of(Judgments(grade, weight=weight), scores)
-    expected, won, lost, bends = all_pairs(grade, weight, scores)
+    value, mass, pull, hessian = state_of(Judgments(grade, weight=weight), scores)
+    expected, won, lost, hessians = all_pairs(grade, weight, scores)
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(mass, won.sum(), rtol=1e-12)
     larger = np.maximum(won, lost)
     usual = larger > 1e-280
     short = (pull - (won - lost))[usual] / larger[usual]
     assert_allclose(short, 0.0, atol=2e-13)
-    usual = bends > 1e-280
-    assert_allclose(bend[usual], bends[usual], rtol=2e-13)
+    usual = hessians > 1e-280
+    assert_allclose(hessian[usual], hessians[usual], rtol=2e-13)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -98,8 +100,8 @@ def test_classes_far_apart_keep_the_digits_of_their_losses(apart, sign, all_by_c
     grade = np.repeat([0.0, 1.0], 300)
     scores = sign * apart * grade + 0.3 * rng.standard_normal(600)
     found = state_of(Judgments(grade), scores)
-    value, won, lost, bends = all_pairs(grade, np.ones(600), scores)
-    for ours, theirs in zip(found, (value, won.sum(), won - lost, bends), strict=True):
+    value, won, lost, hessians = all_pairs(grade, np.ones(600), scores)
+    for ours, theirs in zip(found, (value, won.sum(), won - lost, hessians), strict=True):
         assert_allclose(ours, theirs, rtol=1e-13)
 
 
@@ -114,12 +116,12 @@ def test_lists_long_and_short_are_summed_together():
     runs, depths = _plan(made.arrange())
     assert len(runs) >= 2
     assert len(depths) >= 1
-    value, _, pull, bend = state_of(made, scores)
+    value, _, pull, hessian = state_of(made, scores)
     parts = [all_pairs(*(a[qid == q] for a in (grade, weight, scores))) for q in range(4)]
     assert_allclose(value, sum(part[0] for part in parts), rtol=1e-12)
     wanted = np.concatenate([won - lost for _, won, lost, _ in parts])
     assert_allclose(pull, wanted, rtol=0, atol=1e-13 * np.abs(wanted).sum())
-    assert_allclose(bend, np.concatenate([part[3] for part in parts]), rtol=1e-12)
+    assert_allclose(hessian, np.concatenate([part[3] for part in parts]), rtol=1e-12)
 
 
 @given(st.data())
@@ -195,7 +197,7 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
     grade = rng.integers(0, 19, n).astype(float)
     scores = 1e6 * rng.random(n)
     monkeypatch.setattr(logistic_cells, "LARGE", 1 if jobs == 2 else 1 << 16)
-    _, _, pull, bend = state_of(Judgments(grade), scores, jobs=jobs)
+    _, _, pull, hessian = state_of(Judgments(grade), scores, jobs=jobs)
     some_rows = np.arange(0, n, 400)
     margin = scores[some_rows][:, None] - scores[None, :]
     above = grade[some_rows][:, None] > grade[None, :]
@@ -204,7 +206,9 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
     lost = (below * np.exp(-np.logaddexp(0, -margin))).sum(axis=1)
     curve = np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
     assert_allclose(pull[some_rows], won - lost, rtol=0, atol=1e-13 * n)
-    assert_allclose(bend[some_rows], ((above | below) * curve).sum(axis=1), rtol=1e-12, atol=1e-280)
+    assert_allclose(
+        hessian[some_rows], ((above | below) * curve).sum(axis=1), rtol=1e-12, atol=1e-280
+    )
 
 
 def test_equal_scores_and_one_class():
@@ -212,10 +216,10 @@ def test_equal_scores_and_one_class():
     n = 3000
     grade = np.arange(n) % 3 == 0
     pairs = 1000 * 2000
-    value, mass, pull, bend = state_of(Judgments(grade.astype(float)), np.full(n, -7.3))
+    value, mass, pull, hessian = state_of(Judgments(grade.astype(float)), np.full(n, -7.3))
     assert_allclose([value, mass], [pairs * np.log(2), pairs / 2], rtol=1e-13)
     assert_allclose(pull, np.where(grade, 1000.0, -500.0), rtol=1e-13)
-    assert_allclose(bend, np.where(grade, 500.0, 250.0), rtol=1e-13)
+    assert_allclose(hessian, np.where(grade, 500.0, 250.0), rtol=1e-13)
     bound = PairRisk("logistic").bind(Judgments(np.ones(n)))
     assert bound.state(np.zeros(0)).log_mass == -np.inf
 

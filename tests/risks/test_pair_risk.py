@@ -284,7 +284,7 @@ def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
     state = bound.state(scores[bound.arrangement.order])
     if np.ptp(values) == 0 or state.log_mass == -np.inf or abs(bound.edge(state, values)) < 1e-9:
         return
-    step, smoothed = bound.line_search(state, values, ghost=0.01)
+    step, smoothed = bound.line_search(state, values, smoothing=0.01)
     after = bound.state(state.scores + step * values)
     assert after.log_value <= state.log_value
     assert np.sign(step) == np.sign(bound.edge(state, values))
@@ -294,7 +294,7 @@ def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
 
 @given(some.judgments(), st.data())
 def test_line_search_over_binary_values_is_the_closed_form(made, data):
-    """log(d+ / d-) / 2, and with ghosts of mass e log((d+ + e) / (d- + e)) / 2."""
+    """log(d+ / d-) / 2, and with smoothing e log((d+ + e) / (d- + e)) / 2."""
     size = len(made)
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     bound = PairRisk("exponential").bind(made)
@@ -303,10 +303,10 @@ def test_line_search_over_binary_values_is_the_closed_form(made, data):
     masses = bound.masses(state, values)
     if abs(masses.edge) < 1e-9:
         return
-    ghost = 0.0 if min(masses.right, masses.wrong) > 0 else 0.02
-    step, smoothed = bound.line_search(state, values.astype(float), ghost=0.02)
-    assert smoothed == (ghost > 0)
-    wanted = 0.5 * math.log((masses.right + ghost) / (masses.wrong + ghost))
+    smoothing = 0.0 if min(masses.right, masses.wrong) > 0 else 0.02
+    step, smoothed = bound.line_search(state, values.astype(float), smoothing=0.02)
+    assert smoothed == (smoothing > 0)
+    wanted = 0.5 * math.log((masses.right + smoothing) / (masses.wrong + smoothing))
     assert step == pytest.approx(wanted, rel=1e-9)
 
 
@@ -315,7 +315,7 @@ def test_line_search_goes_as_far_as_the_least_risk():
     made = Judgments.preferences([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
     bound = PairRisk("exponential").bind(made)
     values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.arrangement.order]
-    step, smoothed = bound.line_search(bound.state(np.zeros(10)), values, ghost=0.1)
+    step, smoothed = bound.line_search(bound.state(np.zeros(10)), values, smoothing=0.1)
     assert step == pytest.approx(50 * math.log(3), rel=1e-9)
     assert not smoothed
 
@@ -332,7 +332,7 @@ def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
         state = bound.state(scores)
         if state.log_mass == -np.inf or bound.edge(state, values) == 0:
             continue
-        step, _ = bound.line_search(state, values, ghost=0.01)
+        step, _ = bound.line_search(state, values, smoothing=0.01)
         scores = scores + step * values
         assert bound.log_value(scores) <= state.log_value + 1e-12
 

@@ -20,11 +20,13 @@ def test_logistic_risk_of_a_large_query(price, levels, width):
     made = Judgments(grade, weight=weight)
     margin = scores[:, None] - scores[None, :]
     above = (grade[:, None] > grade[None, :]) * weight[:, None]
-    paid = (above * np.logaddexp(0, -margin)).sum(axis=0, where=above > 0)
-    tax = weight * price * np.where(paid > 0, paid, 1) ** (price - 1) * (paid > 0)
-    force = above * np.exp(-np.logaddexp(0, margin)) * tax[None, :]
+    loss_sum = (above * np.logaddexp(0, -margin)).sum(axis=0, where=above > 0)
+    price_slope = (
+        weight * price * np.where(loss_sum > 0, loss_sum, 1) ** (price - 1) * (loss_sum > 0)
+    )
+    force = above * np.exp(-np.logaddexp(0, margin)) * price_slope[None, :]
     risk = PairRisk("logistic", price)
-    assert_allclose(risk.value(made, scores), (weight * paid**price).sum(), rtol=1e-12)
+    assert_allclose(risk.value(made, scores), (weight * loss_sum**price).sum(), rtol=1e-12)
     expected = force.sum(axis=1) - force.sum(axis=0)
     assert_allclose(risk.pull(made, scores), expected, atol=1e-12 * force.sum())
 

@@ -134,8 +134,8 @@ def test_pull_and_curvature_are_derivatives(rule, name):
         slope = -(up - down) / (2 * small)
         np.testing.assert_allclose(slope, mass * state.pull[place], 1e-6, 1e-6)
         if name in ("exponential", "logistic"):
-            bend = -(pull_up - pull_down) / (2 * small)
-            np.testing.assert_allclose(bend, mass * bound.curvature(state)[place], 1e-6, 1e-6)
+            curve = -(pull_up - pull_down) / (2 * small)
+            np.testing.assert_allclose(curve, mass * bound.curvature(state)[place], 1e-6, 1e-6)
 
 
 def value_and_pull(bound, scores, place, step):

@@ -26,8 +26,8 @@ class ByHand(ScoreRisk):
 
     def curvature(self, judgments, scores):
         pair, margin = self._margins(judgments, scores)
-        bend = np.where(pair, Logistic().curvature(margin), 0.0)
-        return bend.sum(1) + bend.sum(0)
+        second = np.where(pair, Logistic().curvature(margin), 0.0)
+        return second.sum(1) + second.sum(0)
 
 
 @pytest.mark.parametrize("line_search", [True, False])

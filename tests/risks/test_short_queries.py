@@ -23,9 +23,9 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
     loss = SquaredHinge("gap") if name == "gap" else name
     spread = data.draw(st.sampled_from([1.0, 8.0, 150.0]))
     arrangement = judgments.arrange(balance)
-    if not arrangement.n_places:
+    if not arrangement.n_arranged:
         return
-    scores = data.draw(strategies.scores(arrangement.n_places, spread=spread))
+    scores = data.draw(strategies.scores(arrangement.n_arranged, spread=spread))
     quick = PairRisk(loss).bind(arrangement)
     plain_ = GeneralRisk(arrangement, pair_loss(loss), Linear())
     assert isinstance(quick, EnumeratedRisk)

@@ -75,9 +75,9 @@ def test_places_are_sorted_by_digits_as_by_comparison(values):
     order = _order_of(values)
     assert sorted(order) == list(range(values.size))
     assert_array_equal(values[order], np.sort(values))
-    for place, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0
-        if values[place] == values[after] != 0:
-            assert place < after
+    for before, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0
+        if values[before] == values[after] != 0:
+            assert before < after
 
 
 def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(monkeypatch):

@@ -192,7 +192,7 @@ def _as_stumps(votes: Ensemble) -> Ensemble:
 def _skew(task: Task) -> float:
     """F-skew of a model without a round."""
     risk = PointRisk().bind(task.training.arrangement)
-    return risk.skew(risk.state(np.zeros(task.training.table.n_places)))
+    return risk.skew(risk.state(np.zeros(task.training.table.n_arranged)))
 
 
 class VoteStep(StepRule):
@@ -208,8 +208,8 @@ class VoteStep(StepRule):
             return LineSearch().step(risk, state, found, values)
         voted = state.pull * values
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
-        ghost = risk.ghost if min(right, wrong) == 0 else 0.0
-        size = 0.5 * math.log((right + ghost) / (wrong + ghost))
+        smoothing = risk.smoothing if min(right, wrong) == 0 else 0.0
+        size = 0.5 * math.log((right + smoothing) / (wrong + smoothing))
         # A row that is wrong may weigh too little to be seen.
-        perfect = ghost > 0 and risk.least_margin(np.sign(size) * values) > 0
-        return Step(size, ghost > 0 and not perfect, perfect)
+        perfect = smoothing > 0 and risk.least_margin(np.sign(size) * values) > 0
+        return Step(size, smoothing > 0 and not perfect, perfect)

@@ -344,7 +344,7 @@ class _ConditionalGradient(Method):
         self._unit = 1.0 / (value_at_zero(self._loss) * training.arrangement.total)
         self._weights: dict[Ranker, float] = {}
         self._whole: dict[Ranker, float] = {}  # the weights after the last whole round
-        self._scores = np.zeros(training.table.n_places)
+        self._scores = np.zeros(training.table.n_arranged)
         self._exchanges = 0
         self._full = full
         self.gap = np.inf
@@ -623,8 +623,8 @@ def _combined(values: Bytes, weights: Floats) -> Floats:
     total = np.zeros(values.shape[1])
     for row in range(values.shape[0]):
         weight = weights[row]
-        for place in range(values.shape[1]):
-            total[place] += weight * values[row, place]
+        for item in range(values.shape[1]):
+            total[item] += weight * values[row, item]
     return total
 
 
@@ -634,7 +634,7 @@ def _products(values: Bytes, pull: Floats, unit: Floats) -> Integers:
     result = np.zeros(values.shape[0], np.int64)
     for row in range(values.shape[0]):
         total = np.int64(0)
-        for place in range(values.shape[1]):
-            total += np.int64(np.rint(values[row, place] * unit[row] * pull[place]))
+        for item in range(values.shape[1]):
+            total += np.int64(np.rint(values[row, item] * unit[row] * pull[item]))
         result[row] = total
     return result

@@ -222,7 +222,7 @@ def _binary(ranker: Ranker, rows: Array) -> Bytes:
 
 
 def _keys(values: Iterable[Bytes], arrangement: Arrangement) -> NDArray[np.uint64]:
-    """Numbers by which places are sorted, so that the order of the rows leaves no trace."""
+    """Numbers by which arranged rows are sorted, so that the order of the rows leaves no trace."""
     generator = np.random.default_rng(0)
     keys = arrangement.weight.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for each in values:
@@ -234,7 +234,7 @@ class _IndependentParts:
     """Rankers written as combinations of those that are linearly independent over pairs."""
 
     def __init__(self, arrangement: Arrangement, values: dict[Ranker, Bytes]):
-        self._span = Span(arrangement, min(len(values), arrangement.n_places))
+        self._span = Span(arrangement, min(len(values), arrangement.n_arranged))
         self._values = values
         self._kept: list[Ranker] = []
         self._parts: dict[Ranker, list[tuple[Ranker, float]]] = {}

@@ -57,7 +57,7 @@ class RiskMinimiser:
         return self.sign * np.asarray(self.ranker(to_numbers(X, "X")), np.float64)
 
     def rule(self, X: ArrayLike, other: ArrayLike) -> Integers:
-        """Rank row by row: 1 where X is placed at least as high as the other row, else -1."""
+        """Rank row by row: 1 where X ranks at least as high as the other row, else -1."""
         return np.where(self.predict(X) >= self.predict(other), 1, -1)
 
 
@@ -94,7 +94,7 @@ def minimise_ranking_risk(
     Returns
     -------
     RiskMinimiser
-        Among equals the first: lowest column (or place in the sequence), then lowest threshold,
+        Among equals the first: lowest column (or position in the sequence), then lowest threshold,
         missing values below, sign +1 before −1. `n_minimisers` says how many are equal.
 
     Notes
@@ -183,14 +183,14 @@ class _Pairs:
 
 
 def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
-    """First place of the run of every place, and the first place after it."""
+    """First position of the run of every position, and the first one after it."""
     starts = np.append(np.flatnonzero(new), size)
     run = np.cumsum(new) - 1
     return starts[run], starts[run + 1]
 
 
 def _stumps(table: Array, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
-    """For each feature: errors of all its stumps, and the stump of a place in that array.
+    """For each feature: errors of all its stumps, and the stump of a position in that array.
 
     A stump h has ``2·errors = pairs - Σ net_i h(x_i)``, because a pair adds 1 to the sum if it
     is in order, -1 if it is reversed and 0 if it is tied.
@@ -212,16 +212,18 @@ def _stumps(table: Array, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[
         # -inf with missing values above is the constant, which is no stump.
         keep = np.ones(edges.size, bool)
         keep[1:2] = sides == 1
-        places = np.flatnonzero(keep)
+        positions = np.flatnonzero(keep)
 
         def stump(
-            place: int,
+            position: int,
             feature: int = feature,
             cuts: Any = cuts,
-            places: Any = places,
+            positions: Any = positions,
             n: int = sides,
         ) -> Stump:
-            return Stump(feature, float(cuts[places[place] // n]), int(places[place] % n))
+            return Stump(
+                feature, float(cuts[positions[position] // n]), int(positions[position] % n)
+            )
 
         yield sample.n_crucial - edges[keep], stump
 
@@ -256,11 +258,11 @@ def _least(
         if not errors.size:
             continue
         both = np.stack([errors, 2 * sample.n_crucial - errors][: 1 + reverse], axis=1).ravel()
-        place, total = int(np.argmin(both)), total + both.size
-        least = int(both[place])
+        position, total = int(np.argmin(both)), total + both.size
+        least = int(both[position])
         counts.append((least, int((both == least).sum())))
         if best is None or least < best[0]:
-            step, turned = divmod(place, 1 + reverse)
+            step, turned = divmod(position, 1 + reverse)
             best = (least, member(step), -1 if turned else 1)
     if best is None:  # no feature has two values: nothing but the constant is left
         best, total = (sample.n_crucial, Constant(), 1), 1

@@ -278,7 +278,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _boost(self, task: Task) -> Result:
         fit = self._glass_fit(task)
-        watch = self._worsening(task) if self.early_stopping_rounds is not None else None
+        worsening = self._worsening(task) if self.early_stopping_rounds is not None else None
         monitors = [monitor for monitor, _ in task.monitors]
 
         def driver(method: CoordinateDescent, history: History) -> Result:
@@ -286,7 +286,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 return drive(method, history, list(self.callbacks or ()))
             return self._drive(method, task, history)
 
-        found = fit.run(self._pairs(), driver, watch, monitors)
+        found = fit.run(self._pairs(), driver, worsening, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
         self.dropped_pairs_ = found.dropped
         self.sparsity_cost_: dict[str, Any] | None = None
@@ -401,27 +401,27 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if isinstance(feature, str) and feature not in names:
             pair = feature in [term.name for term in self.terms_]
         if pair:
-            return pair_function(_terms(self.ensemble_)[self._place(feature)], names)
+            return pair_function(_terms(self.ensemble_)[self._index(feature)], names)
         return super().shape_function(feature)
 
     def _name(self, features: tuple[int, ...]) -> str:
         names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
         return PAIR.join(names[feature] for feature in features)
 
-    def _place(self, term: Any) -> int:
-        """Place of a term among the rankers, given by its name, a column, or a pair of columns."""
-        places = {each.features: place for place, each in enumerate(_terms(self.ensemble_))}
-        known = {self._name(features): place for features, place in places.items()}
+    def _index(self, term: Any) -> int:
+        """Index of a term among the rankers, given by its name, a column, or a pair of columns."""
+        indices = {each.features: index for index, each in enumerate(_terms(self.ensemble_))}
+        known = {self._name(features): index for features, index in indices.items()}
         if isinstance(term, str) and term in known:
             return known[term]
         names = getattr(self, "feature_names_in_", None)
         wanted = term if isinstance(term, tuple | list) else (term,)
         found = tuple(sorted(feature_index(each, names, self.n_features_in_) for each in wanted))
-        if found not in places:
+        if found not in indices:
             raise ValueError(
                 f"there is no term of {self._name(found)}; there are {', '.join([*known][:10])}"
             )
-        return places[found]
+        return indices[found]
 
     # -- editing ---------------------------------------------------------------------------
 
@@ -443,8 +443,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         check_is_fitted(self)
         if monotone not in ("increasing", "decreasing"):
             raise ValueError(f"monotone={monotone!r} is unknown; use 'increasing' or 'decreasing'")
-        place = self._place(feature)
-        term = _terms(self.ensemble_)[place]
+        index = self._index(feature)
+        term = _terms(self.ensemble_)[index]
         if len(term.features) == 2:
             raise ValueError(f"{self._name(term.features)} is a pair; edit one feature's curve")
         if term.categorical[0]:
@@ -454,7 +454,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         table[:-1] = IsotonicRegression(increasing=monotone == "increasing").fit_transform(
             np.arange(table.size - 1), table[:-1], sample_weight=weight
         )
-        told: dict[str, Any] = {"edit": "monotone", "direction": monotone}
+        change: dict[str, Any] = {"edit": "monotone", "direction": monotone}
         shared = [each.name for each in self.terms_
                   if len(each.features) == 2 and term.features[0] in each.features]  # fmt: skip
         if shared:
@@ -463,7 +463,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 f"the feature may not be: {', '.join(shared)}; drop() takes them out",
                 stacklevel=2,
             )
-        return self._changed(place, term.with_values(table), told, X, y, qid)
+        return self._changed(index, term.with_values(table), change, X, y, qid)
 
     def set_value(
         self, term: Any, bin: Any, value: float, *, X: Any = None, y: Any = None, qid: Any = None
@@ -474,8 +474,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         numbers. The last bin of a feature, -1, is that of missing values. See `edit` for the rest.
         """
         check_is_fitted(self)
-        place = self._place(term)
-        old = _terms(self.ensemble_)[place]
+        index = self._index(term)
+        old = _terms(self.ensemble_)[index]
         cell = tuple(bin) if isinstance(bin, tuple | list) else (bin,)
         good = len(cell) == len(old.shape) and all(
             isinstance(b, int | np.integer) and -size <= b < size
@@ -488,33 +488,33 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             raise ValueError(f"value={value!r} is not finite")
         cell = tuple(int(b) % size for b, size in zip(cell, old.shape, strict=True))
         table = old.table.copy()
-        told = {"edit": "set_value", "bin": list(cell), "old": float(table[cell]),
+        edit = {"edit": "set_value", "bin": list(cell), "old": float(table[cell]),
                 "new": float(value)}  # fmt: skip
         table[cell] = value
-        return self._changed(place, old.with_values(table), told, X, y, qid)
+        return self._changed(index, old.with_values(table), edit, X, y, qid)
 
     def drop(self, term: Any, *, X: Any = None, y: Any = None, qid: Any = None) -> Self:
         """Take a term out of the model; see `edit`."""
         check_is_fitted(self)
-        return self._changed(self._place(term), None, {"edit": "drop"}, X, y, qid)
+        return self._changed(self._index(term), None, {"edit": "drop"}, X, y, qid)
 
     def _changed(
-        self, place: int, new: Term | None, told: dict[str, Any], X: Any, y: Any, qid: Any
+        self, index: int, new: Term | None, edit: dict[str, Any], X: Any, y: Any, qid: Any
     ) -> Self:
-        """Put another term in the place of one, and record it."""
+        """Replace a term, and record it."""
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together")
         before = None if X is None else self.score(X, y, qid)
         rankers, weights = list(self.ensemble_.rankers), list(self.ensemble_.weights)
-        told = {"term": self._name(_terms(self.ensemble_)[place].features), **told}
+        edit = {"term": self._name(_terms(self.ensemble_)[index].features), **edit}
         if new is None:
-            del rankers[place], weights[place]
+            del rankers[index], weights[index]
         else:
-            rankers[place] = new
+            rankers[index] = new
         self.ensemble_ = Ensemble(rankers, weights, self.ensemble_.n_features)
         after = None if X is None else self.score(X, y, qid)
         rows = None if X is None else int(np.shape(X)[0])
-        record = {**told, "rows": rows, "score_before": before, "score_after": after}
+        record = {**edit, "rows": rows, "score_before": before, "score_after": after}
         self.edits_ = [*self.edits_, record]
         return self
 
@@ -537,15 +537,15 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if any(not ranker.is_constant and ranker.name != Term.name for ranker in parts):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
-        told = fields.get("glass_box")
-        if not isinstance(told, dict):
+        saved = fields.get("glass_box")
+        if not isinstance(saved, dict):
             raise ValueError("the model file has no 'glass_box', or it is not a dict")
-        strengths, dropped = _rows_of(told, "strengths", 3), _rows_of(told, "dropped", 2)
+        strengths, dropped = _rows_of(saved, "strengths", 3), _rows_of(saved, "dropped", 2)
         self.pair_strengths_ = {
             (int(a), int(b)): number(value, "strength") for a, b, value in strengths
         }
         self.dropped_pairs_ = [(int(a), int(b)) for a, b in dropped]
-        cost, edits = told.get("sparsity_cost"), told.get("edits")
+        cost, edits = saved.get("sparsity_cost"), saved.get("edits")
         if cost is not None and not isinstance(cost, dict):
             raise ValueError("the sparsity cost of the model is no object")
         if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
@@ -553,9 +553,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.sparsity_cost_, self.edits_ = cost, edits
 
 
-def _rows_of(told: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+def _rows_of(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:
     """Rows of pairs of columns from a model file."""
-    rows = told.get(name)
+    rows = saved.get(name)
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and len(row) == width
         and all(isinstance(each, int) and not isinstance(each, bool) for each in row[:2])

@@ -27,7 +27,7 @@ from precede.rankers.growers import Trees
 from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
 from precede.risks.base import Risk
-from precede.risks.score_risk import places_of
+from precede.risks.score_risk import arranged_judgments
 
 __all__ = ["Fitted", "GlassFit", "Pair"]
 
@@ -120,7 +120,7 @@ class GlassFit:
         self,
         pairs: int | list[Pair],
         driver: Driver,
-        watch: Worsening | None,
+        worsening: Worsening | None,
         monitors: Sequence[Monitor] = (),
         *,
         curves: frozenset[int] | None = None,
@@ -130,15 +130,17 @@ class GlassFit:
 
         `pairs` are the pairs, or how many of the strongest to take; `curves` the features that
         may have a curve, all by default; `checked` says whether pairs are tried on held-out rows.
-        `driver` runs a method in sight of the user, `watch` ends it early.
+        `driver` runs a method in sight of the user, `worsening` ends it early.
         """
         plan = self._trial(pairs) if checked else None
         if plan is None:
             plan = _Plan(self.pair_rounds, {}, [], [])
         stop: Stop = Rounds(self.rounds)
-        method = self._method(self.trees, stop if watch is None else stop | watch, None, curves)
+        method = self._method(
+            self.trees, stop if worsening is None else stop | worsening, None, curves
+        )
         method.monitors = monitors
-        result = _best(driver(method, History()), watch, 0)
+        result = _best(driver(method, History()), worsening, 0)
         model = self._tables(result, self.training)
         if not plan.tried:
             plan = self._chosen(plan, pairs, model, self.training)
@@ -147,7 +149,7 @@ class GlassFit:
             for monitor in monitors:  # an early stop has taken rounds back
                 monitor.scores = model.on(monitor.table)
             result, model = self._add_pairs(
-                result, model, family, driver, watch, monitors, rounds=plan.pair_rounds
+                result, model, family, driver, worsening, monitors, rounds=plan.pair_rounds
             )
         rounds = len(result.history) - main
         model = (
@@ -188,17 +190,17 @@ class GlassFit:
 
     def _add_pairs(
         self, before: Result, model: Additive, family: PairTerms, driver: Driver,
-        watch: Worsening | None, monitors: Sequence[Monitor], *, rounds: int,
+        worsening: Worsening | None, monitors: Sequence[Monitor], *, rounds: int,
     ) -> tuple[Result, Additive]:  # fmt: skip
         """Boost pairs on top of a model."""
         done = len(before.history)
         stop: Stop = Rounds(done + rounds)
         method = self._method(
-            family, stop if watch is None else stop | watch,
+            family, stop if worsening is None else stop | worsening,
             model.on(self.training.table), None,
         )  # fmt: skip
         method.monitors, method.before = monitors, done
-        result = _best(driver(method, before.history), watch, done)
+        result = _best(driver(method, before.history), worsening, done)
         return result, _sum(model, self._tables(result, self.training))
 
     def _pure(self, model: Additive, curves: frozenset[int] | None) -> Additive:
@@ -235,7 +237,7 @@ class GlassFit:
             return None
         plan = _Plan(0, {}, [], [])
         for trial in trials:
-            trial.stage(self.trees, Rounds(self.rounds), watched=False)
+            trial.stage(self.trees, Rounds(self.rounds), monitored=False)
             trial.keep(self.rounds)
         chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
         tried = sorted({pair for each in chosen for pair in each.pairs})
@@ -307,13 +309,13 @@ class GlassFit:
             return []
         arrangement = self.training.arrangement
         generator = np.random.default_rng(self.seed)
-        group = np.arange(arrangement.n_places)
+        group = np.arange(arrangement.n_arranged)
         if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
             group = _queries_of(self.training)
         count = int(group.max()) + 1
         size = max(1, round(self.held_out * count))
         drawn = generator.permutation(count) // size
-        turns = count // size if arrangement.n_places < MANY_ROWS else 1
+        turns = count // size if arrangement.n_arranged < MANY_ROWS else 1
         parts = []
         for turn in range(turns):
             held = drawn[group] == turn
@@ -322,29 +324,29 @@ class GlassFit:
                 parts.append((one, other))
         return parts
 
-    def _part(self, places: Integers, weight: Floats | None = None) -> Training | None:
-        """Some places, perhaps with other weights, as a training set; None without a pair."""
+    def _part(self, rows: Integers, weight: Floats | None = None) -> Training | None:
+        """Some rows, perhaps with other weights, as a training set; None without a pair."""
         training = self.training
-        judgments = places_of(training.arrangement)
+        judgments = arranged_judgments(training.arrangement)
         if weight is not None:
             judgments = judgments._with(weight=weight)
-        judgments = judgments[places]
+        judgments = judgments[rows]
         arrangement = judgments.arrange(self.balance)
         if arrangement.total <= 0:
             return None
-        table = training.table.block(places[arrangement.order])
+        table = training.table.block(rows[arrangement.order])
         return Training.ordered(table, arrangement, training.workers)
 
     def _resampled(self, generator: np.random.Generator) -> Training:
         """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law."""
         arrangement = self.training.arrangement
-        places = np.arange(arrangement.n_places)
-        group = places
+        rows = np.arange(arrangement.n_arranged)
+        group = rows
         if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
             group = _queries_of(self.training)
         while True:  # a sample without any pair is possible, but rare
             times = generator.poisson(1.0, int(group.max()) + 1)[group]
-            found = self._part(places[times > 0], arrangement.weight * times)
+            found = self._part(rows[times > 0], arrangement.weight * times)
             if found is not None:
                 return found
 
@@ -361,7 +363,7 @@ class _Trial:
     def __init__(self, fit: GlassFit, part: Training, held: Training):
         self._fit, self.part, self.held = fit, part, held
         self._risk = fit.risk.bind(held.arrangement, held.workers)
-        self._unit = self._risk.log_value(np.zeros(held.table.n_places))
+        self._unit = self._risk.log_value(np.zeros(held.table.n_arranged))
         self.model = self.found = Additive()
         self._result: Result | None = None
 
@@ -369,16 +371,16 @@ class _Trial:
         """The risk of the held-out rows, as a share of that of equal scores."""
         return float(np.exp(self._risk.log_value(scores) - self._unit))
 
-    def stage(self, family: Family, stop: Stop, *, watched: bool = True) -> Floats:
+    def stage(self, family: Family, stop: Stop, *, monitored: bool = True) -> Floats:
         """Boost a family on top of the model; the risk of held-out rows before and by round."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
         monitor.scores = self.model.on(self.held.table)
         before = self.risk(monitor.scores)
         method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
-        method.monitors = [monitor] if watched else []
+        method.monitors = [monitor] if monitored else []
         self._result = drive(method)
         history = self._result.history
-        return np.array([before, *(history[HELD_OUT] if watched and len(history) else ())])
+        return np.array([before, *(history[HELD_OUT] if monitored and len(history) else ())])
 
     def keep(self, rounds: int) -> None:
         """Add the first rounds of the last stage to the model."""
@@ -482,11 +484,11 @@ def _turns(count: int, allowed: Flags | None) -> Callable[[], Flags]:
     return draw
 
 
-def _best(result: Result, watch: Worsening | None, before: int) -> Result:
-    """The rounds up to the best one, if a metric is watched; `before` are of earlier stages."""
-    if watch is None or len(result.history) == before:
+def _best(result: Result, worsening: Worsening | None, before: int) -> Result:
+    """The rounds up to the best one, if a metric is monitored; `before` are of earlier stages."""
+    if worsening is None or len(result.history) == before:
         return result
-    best = max(watch.best_round(result.history), before)
+    best = max(worsening.best_round(result.history), before)
     return replace(
         result, ensemble=result.ensemble.first(best - before), history=result.history[:best]
     )
@@ -498,9 +500,9 @@ def _sum(one: Additive, other: Additive) -> Additive:
 
 
 def _queries_of(training: Training) -> Integers:
-    """Number of the query of each place; places that only listed pairs know are one each."""
+    """Number of the query of each row; rows that only listed pairs know are one each."""
     arrangement = training.arrangement
     first = arrangement.level_start[arrangement.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    alone = np.arange(arrangement.n_places - query.size) + first.size - 1
+    alone = np.arange(arrangement.n_arranged - query.size) + first.size - 1
     return np.concatenate([query, alone]).astype(np.int64)

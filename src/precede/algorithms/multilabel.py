@@ -81,7 +81,7 @@ class MultilabelBoost(BaseRanker):
     Notes
     -----
     `predict` gives a matrix of scores, one row for each item and one column for each label;
-    `rank` the place of each label of an item, 1 standing first; `score` the share of pairs of
+    `rank` the rank of each label of an item, 1 standing first; `score` the share of pairs of
     present and absent labels in order; `classify` a 0/1 matrix.
 
     A round costs O(items · labels) for each feature: the votes of all labels are best label by
@@ -100,7 +100,7 @@ class MultilabelBoost(BaseRanker):
     >>> model = MultilabelBoost(method="MR", n_estimators=100).fit(X[:150], Y[:150])
     >>> model.predict(X[150:]).shape
     (50, 4)
-    >>> model.rank(X[150:152]).tolist()                # place of each label; 1 ranks first
+    >>> model.rank(X[150:152]).tolist()                # rank of each label; 1 ranks first
     [[4, 2, 1, 3], [2, 1, 3, 4]]
     """
 
@@ -249,14 +249,14 @@ class MultilabelBoost(BaseRanker):
             yield scores
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> Integers:
-        """Place of every label of an item: 1 ranks first; equal scores in the order of labels."""
+        """Rank of every label of an item: 1 ranks first; equal scores in the order of labels."""
         if qid is not None:
             raise ValueError("MultilabelBoost ranks the labels of each item; leave qid out")
         scores = self.predict(X)
         order = np.argsort(-scores, axis=1, kind="stable")
-        places = np.empty(scores.shape, np.int64)
-        np.put_along_axis(places, order, np.arange(1, scores.shape[1] + 1)[None, :], axis=1)
-        return places
+        ranks = np.empty(scores.shape, np.int64)
+        np.put_along_axis(ranks, order, np.arange(1, scores.shape[1] + 1)[None, :], axis=1)
+        return ranks
 
     def score(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
@@ -376,14 +376,14 @@ def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats
 
 
 class _LabelTable:
-    """Items as a table with weights, and for every place its item and its label."""
+    """Items as a table with weights, and for every row its item and its label."""
 
     def __init__(self, items: Table, item: Integers, label: Integers, weight: Floats, labels: int):
         self.items, self.item, self.label, self.weight = items, item, label, weight
         self.labels = labels
 
     @property
-    def n_places(self) -> int:
+    def n_arranged(self) -> int:
         return int(self.item.size)
 
     @property
@@ -396,7 +396,7 @@ class _LabelTable:
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
 
     def reorder(self, old: Integers) -> _LabelTable:
-        """The same table with its places in another order."""
+        """The same table with its rows in another order."""
         return _LabelTable(self.items, self.item[old], self.label[old], self.weight, self.labels)
 
 
@@ -447,7 +447,7 @@ class _Voting(Ranker):
         return 2 * self.stump(X).astype(np.int8) - 1
 
     def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
-        """h(x, l) for every place of a table of items and labels."""
+        """h(x, l) for every row of a table of items and labels."""
         if not isinstance(table, _LabelTable):
             raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelBoost alone")
         voted = 2 * self.stump.on(table.items).astype(np.int8) - 1
@@ -506,7 +506,7 @@ class _LabelSearch(Search):
     def __init__(self, table: _LabelTable, workers: Workers):
         self._table, self._workers = table, workers
         items = table.items
-        self._cells = np.zeros((items.n_places, table.labels), np.int64)
+        self._cells = np.zeros((items.n_arranged, table.labels), np.int64)
         self._n_bins = items.bins.n_bins
         self._missing = items.bins.has_missing & ~np.isnan(items.bins.low)
         self._histograms = Histograms(items, workers)
@@ -590,10 +590,10 @@ def _best_label_votes(
                 edges[first, 1] = _edge(above + sums[255], total)
             above -= sums[first]
         least = edges.max() - (edges.max() >> 40) - 256  # see `least_tied`
-        for place in range(edges.size):
-            if edges.flat[place] >= max(least, 1):
-                best[feature, 0] = edges.flat[place]
-                best[feature, 1], best[feature, 2] = place // 2, place % 2
+        for cell in range(edges.size):
+            if edges.flat[cell] >= max(least, 1):
+                best[feature, 0] = edges.flat[cell]
+                best[feature, 1], best[feature, 2] = cell // 2, cell % 2
                 break
 
 

@@ -365,8 +365,8 @@ early_stopping_rounds,
         bound = PairRisk(self.loss, cost, balance=self.balance).bind(
             training.arrangement, training.workers
         )
-        paid = np.array([result.history[-1]["log_risk"] + bound.payment_scale()[1]])
-        return float(np.exp(paid + cost.log_slope(paid) - cost.log_value(paid))[0])
+        risk = np.array([result.history[-1]["log_risk"] + bound.payment_scale()[1]])
+        return float(np.exp(risk + cost.log_slope(risk) - cost.log_value(risk))[0])
 
     # -- saving ----------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble
 from precede.rankers.base import Family, family
 from precede.rankers.candidates import PRIME, Candidates, Span
-from precede.risks.base import ghost_mass
+from precede.risks.base import smoothing_mass
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
 
@@ -213,9 +213,11 @@ class RankBoostPlus(BaseRanker):
     def _keep(self, result: Result, task: Task) -> None:
         super()._keep(result, task)
         # A round along a combination adds several rankers: rounds and rankers differ.
-        history, watch = result.history, self._worsening(task)
-        self.best_iteration_ = watch.best_round(history) if watch and len(history) else len(history)
-        stopped_early = watch is not None and self.early_stopping_rounds is not None
+        history, worsening = result.history, self._worsening(task)
+        self.best_iteration_ = (
+            worsening.best_round(history) if worsening and len(history) else len(history)
+        )
+        stopped_early = worsening is not None and self.early_stopping_rounds is not None
         self.n_estimators_ = self.best_iteration_ if stopped_early else len(history)
         parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
         self.ensemble_ = result.ensemble.first(parts)
@@ -273,11 +275,11 @@ class RankBoostPlus(BaseRanker):
 
     def _predict_memory(self, task: Task, candidates: int) -> int:
         """Bytes that the fit will need; too many are refused before any is taken."""
-        arrangement, places = task.training.arrangement, task.training.arrangement.n_places
+        arrangement, rows = task.training.arrangement, task.training.arrangement.n_arranged
         most = min(self.n_estimators, candidates)
-        needed = Span.bytes_needed(places, most)
+        needed = Span.bytes_needed(rows, most)
         if self.search == "optimal":
-            needed += 8 * candidates * Span.width_needed(places, most) + 8 * places * (most + 8)
+            needed += 8 * candidates * Span.width_needed(rows, most) + 8 * rows * (most + 8)
         if self.memory_limit == "estimate":
             features = task.training.table.n_features
             return needed + DroppedWeights.bytes_needed(arrangement, self.masks, features)
@@ -319,7 +321,7 @@ class _Used:
 class _Move:
     """What a round does: the slope of log E2 along it, and the weights that it changes.
 
-    A ranker of the model by its place; or a new candidate, and what the span of the model
+    A ranker of the model by its index; or a new candidate, and what the span of the model
     leaves of it; or the coefficients of a candidate that is a combination of the rankers.
     """
 
@@ -361,10 +363,10 @@ class _Descent(Method):
         most = min(settings.n_estimators, len(self._candidates))
         self._span = Span(arrangement, most)
         self._used = _Used()
-        self._place: dict[int, int] = {}
+        self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
-        self._scores = np.zeros(table.n_places)
+        self._scores = np.zeros(table.n_arranged)
         self.ensemble = Ensemble([], [], table.n_features)
         self._bound = float(history[-1]["bound"]) if len(history) else 1.0
         self._combinations = None
@@ -397,9 +399,9 @@ class _Descent(Method):
                     f"the model to go on with has {ranker}, which these data do not offer; go on "
                     "with the same data, or set warm_start=False"
                 )
-            if number not in self._place:
+            if number not in self._index:
                 self._enter(number, self._rest(number))
-            self._add(self._place[number], weight)
+            self._add(self._index[number], weight)
 
     def _check_history(self, history: History) -> None:
         """Refuse rounds that were learnt from other data."""
@@ -483,8 +485,8 @@ class _Descent(Method):
     def _among_used(self, exact: Floats, within: float) -> _Move:
         if within <= SETTLED:
             return _Move(0.0)
-        place = first_tied(np.nan_to_num(np.abs(exact)))
-        return _Move(float(exact[place]), used=place)
+        index = first_tied(np.nan_to_num(np.abs(exact)))
+        return _Move(float(exact[index]), used=index)
 
     def _look(self, own: Floats, exact: Floats, most: float) -> None:
         """Take the exact slope of every ranker of the model that could beat `most`.
@@ -502,21 +504,21 @@ class _Descent(Method):
         reach[~np.isnan(exact)] = -1.0
         while True:
             best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
-            places = np.argsort(-reach, kind="stable")[:8]
-            if reach[places[0]] < max(best * (1 - 2 * TIE), 0.5 * SETTLED):
+            indices = np.argsort(-reach, kind="stable")[:8]
+            if reach[indices[0]] < max(best * (1 - 2 * TIE), 0.5 * SETTLED):
                 return
             # Eight cost as much as one, and what is known now need not be asked for later.
-            places = places[reach[places] >= 0]
-            tied = self._weights.ties([self._values(int(place)) for place in places])
-            exact[places] = own[places] - tied * curb[places]
-            reach[places] = -1.0
-            used.low[places], used.high[places] = tied - ROUNDING, tied + ROUNDING
+            indices = indices[reach[indices] >= 0]
+            tied = self._weights.ties([self._values(int(index)) for index in indices])
+            exact[indices] = own[indices] - tied * curb[indices]
+            reach[indices] = -1.0
+            used.low[indices], used.high[indices] = tied - ROUNDING, tied + ROUNDING
 
     def _best_direction(self, edges: Floats, own: Floats) -> _Move:
         """The steepest of all directions: rankers of the model, candidates, combinations."""
         combinations = self._combinations
         assert combinations is not None
-        tied = self._weights.ties([self._values(place) for place in range(len(self._used))])
+        tied = self._weights.ties([self._values(index) for index in range(len(self._used))])
         exact = own - tied * np.tanh(self._used.eta)
         slope = np.where(self._alive, edges, 0.0)
         for number, parts in zip(combinations.inside, combinations.parts, strict=True):
@@ -543,15 +545,15 @@ class _Descent(Method):
                 self._add(int(part), step * float(move.combination[part]))
             return step, False
         edge, perfect = move.edge, abs(move.edge) >= 1 - 1e-15
-        ghost = 2 * ghost_mass(self._training.arrangement) if perfect else 0.0
-        step = rate * 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
-        place = move.used
+        smoothing = 2 * smoothing_mass(self._training.arrangement) if perfect else 0.0
+        step = rate * 0.5 * float(np.log((1 + edge + smoothing) / (1 - edge + smoothing)))
+        index = move.used
         if move.rest is not None:
-            place = self._enter(move.new, move.rest)
-        before = float(self._used.eta[place])
-        self._add(place, step)
+            index = self._enter(move.new, move.rest)
+        before = float(self._used.eta[index])
+        self._add(index, step)
         if isinstance(self._weights, PairWeights):
-            self._widen(place, move.edge, before, step)
+            self._widen(index, move.edge, before, step)
         else:  # new coins, new estimates
             self._used.low.fill(0.0)
             self._used.high.fill(1.0)
@@ -562,27 +564,27 @@ class _Descent(Method):
         row, pivot = self._span.add(rest)
         self._alive[number] = False
         self._used.enter(number)
-        self._place[number] = len(self._used) - 1
+        self._index[number] = len(self._used) - 1
         if self._combinations is not None:
             self._extend_combinations(row, pivot)
         return len(self._used) - 1
 
-    def _add(self, place: int, step: float) -> None:
+    def _add(self, index: int, step: float) -> None:
         """Add to the weight of a ranker of the model."""
-        number, values = self._used.number[place], self._values(place)
+        number, values = self._used.number[index], self._values(index)
         if isinstance(self._weights, PairWeights):
-            self._weights.advance(values, before=float(self._used.eta[place]), step=step)
+            self._weights.advance(values, before=float(self._used.eta[index]), step=step)
         else:
             feature, first = self._candidates.feature, self._candidates.first
             self._weights.advance(int(feature[number]), int(first[number]), step=step)
-        self._used.eta[place] += step
+        self._used.eta[index] += step
         ranker = self._candidates.ranker(number)
         advance(0, self._scores.size, self._scores, values, step)
         for monitor in self.monitors:
             monitor.advance(ranker, step)
         self.ensemble.append(ranker, step)
 
-    def _widen(self, place: int, edge: float, before: float, step: float) -> None:
+    def _widen(self, index: int, edge: float, before: float, step: float) -> None:
         """Say how far the ties of the rankers of the model may have moved in this round.
 
         Every weight was multiplied by one of three factors, so a sum of weights has moved at
@@ -599,13 +601,13 @@ class _Descent(Method):
         used, known = self._used, self._weights.tied
         used.low = np.maximum(used.low * least, used.low - moved) - ROUNDING
         used.high = np.minimum(used.high * most, used.high + moved) + ROUNDING
-        used.low[place], used.high[place] = known - ROUNDING, known + ROUNDING
+        used.low[index], used.high[index] = known - ROUNDING, known + ROUNDING
 
     # -- combinations ----------------------------------------------------------------------
 
-    def _values(self, place: int) -> Bytes:
+    def _values(self, index: int) -> Bytes:
         """Values of a ranker of the model."""
-        return self._candidates.values(self._used.number[place])
+        return self._candidates.values(self._used.number[index])
 
     def _rest(self, number: int) -> Integers:
         """What the span of the model leaves of a candidate."""
@@ -622,7 +624,7 @@ class _Descent(Method):
         fresh = np.flatnonzero(inside)
         if not fresh.size:
             return
-        known = [self._span.centred(self._values(place)) for place in range(len(self._used))]
+        known = [self._span.centred(self._values(index)) for index in range(len(self._used))]
         wanted = [self._span.centred(self._candidates.values(int(number))) for number in fresh]
         solution = scipy.linalg.lstsq(np.stack(known).T, np.stack(wanted).T)[0]
         solution[np.abs(solution) < NO_PART] = 0.0
@@ -633,22 +635,22 @@ class _Descent(Method):
         """Step along a combination at which E2 is least."""
         assert isinstance(self._weights, PairWeights)
         assert move.combination is not None
-        weights, places = self._weights, np.flatnonzero(move.combination)
-        values = [self._values(int(place)) for place in places]
-        before = self._used.eta[places]
-        direction = move.combination[places] * np.sign(move.edge)
-        ghost = ghost_mass(self._training.arrangement)
+        weights, indices = self._weights, np.flatnonzero(move.combination)
+        values = [self._values(int(index)) for index in indices]
+        before = self._used.eta[indices]
+        direction = move.combination[indices] * np.sign(move.edge)
+        smoothing = smoothing_mass(self._training.arrangement)
 
-        def slope(step: float, ghosts: bool) -> float:
+        def slope(step: float, smoothed: bool) -> float:
             rising = weights.along(values, before, direction, step)[1]
-            return rising + (2 * ghost * np.sinh(step) if ghosts else 0.0)
+            return rising + (2 * smoothing * np.sinh(step) if smoothed else 0.0)
 
-        for ghosts in (False, True):  # with ghosts the least is never at infinity
+        for smoothed in (False, True):  # smoothed, the least is never at infinity
             reach = 1.0
-            while reach < 64 and slope(reach, ghosts) <= SETTLED:
+            while reach < 64 and slope(reach, smoothed) <= SETTLED:
                 reach *= 2
-            if slope(reach, ghosts) > SETTLED:
-                root = scipy.optimize.brentq(slope, 0.0, reach, (ghosts,), xtol=1e-14)
+            if slope(reach, smoothed) > SETTLED:
+                root = scipy.optimize.brentq(slope, 0.0, reach, (smoothed,), xtol=1e-14)
                 return float(np.sign(move.edge) * root)
         return float(np.sign(move.edge) * reach)
 

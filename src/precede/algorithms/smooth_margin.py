@@ -236,7 +236,7 @@ class SmoothMargin(BaseRanker):
 def _margin(ensemble: Ensemble, task: Task) -> float:
     """Margin of the model on the training rows; 0 for one that has no weights."""
     norm = weight_norm(ensemble)
-    scores = np.zeros(task.training.table.n_places)
+    scores = np.zeros(task.training.table.n_arranged)
     for ranker, weight in net_weights(ensemble).items():
         scores += weight * ranker.on(task.training.table)
     margin = least_margin(task.training.arrangement, scores, task.training.workers)
@@ -297,11 +297,11 @@ class SmoothMarginStep(StepRule):
         """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.arrangement, risk.workers)
-            self._places = sum_of(lambda: state.pull.size, risk.workers)
+            self._rows = sum_of(lambda: state.pull.size, risk.workers)
         if not self._pulls.size:
             self._pulls = np.zeros(state.pull.size)
         smooth = self._smooth_margin(state.log_value)
-        self._certify(found.edge, self._places)
+        self._certify(found.edge, self._rows)
         binary = values.dtype == np.uint8
         promised = False
         if smooth <= 0:
@@ -382,15 +382,15 @@ class SmoothMarginStep(StepRule):
             self._pulls += abs(step) * pull
             self._steps += abs(step)
 
-    def _certify(self, edge: float, places: int) -> None:
-        bound = abs(edge) * (1 + EDGE_ROUNDING) + places * PULL_ROUNDING
+    def _certify(self, edge: float, rows: int) -> None:
+        bound = abs(edge) * (1 + EDGE_ROUNDING) + rows * PULL_ROUNDING
         self._upper = min(self._upper, bound)
 
     def _certify_average(self) -> None:
         """Bound the best margin by the average distribution since the last time."""
         if self._steps > 0:
             found = self._search.best(self._pulls / self._steps)
-            self._certify(0.0 if found is None else found.edge, self._places)
+            self._certify(0.0 if found is None else found.edge, self._rows)
         self._begin_average()
 
     def _begin_average(self) -> None:

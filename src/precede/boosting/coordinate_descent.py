@@ -128,7 +128,7 @@ class CoordinateDescent(Method):
     def _start(self) -> Floats:
         """Scores before the first round."""
         given = self.training.init_score
-        return np.zeros(self.training.table.n_places) if given is None else given.copy()
+        return np.zeros(self.training.table.n_arranged) if given is None else given.copy()
 
     def check_history(self, history: History) -> None:
         """Refuse a history that is not the one of these data."""
@@ -247,6 +247,6 @@ def _parts(ensemble: Ensemble | None) -> tuple[list[Ranker], list[float]]:
 
 @njit(cache=True, nogil=True)
 def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
-    """Add ``weight·values`` to the scores of the places low..high."""
-    for place in range(low, high):
-        scores[place] += weight * values[place]
+    """Add ``weight·values`` to the scores of the rows low..high."""
+    for row in range(low, high):
+        scores[row] += weight * values[row]

@@ -1,4 +1,4 @@
-"""What happened round by round, what is watched, and when to stop."""
+"""What happened round by round, what is monitored, and when to stop."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Monitor:
 
     def __post_init__(self) -> None:
         given = self.init_score
-        self.scores = np.zeros(self.table.n_places) if given is None else given.copy()
+        self.scores = np.zeros(self.table.n_arranged) if given is None else given.copy()
 
     def advance(self, ranker: Ranker, weight: float) -> None:
         """Add one ranker to the scores."""

@@ -18,7 +18,7 @@ from precede.engine.training import Training
 from precede.model import Ensemble
 from precede.risks.base import State
 
-__all__ = ["INTERRUPTED", "Result", "drive", "run", "told_to_stop"]
+__all__ = ["INTERRUPTED", "Result", "asked_to_stop", "drive", "run"]
 
 INTERRUPTED = "interrupted"
 
@@ -65,15 +65,15 @@ def drive(
     `history` is that of the rounds that the method goes on from. Ctrl-C ends the loop with a
     warning and keeps the whole rounds done so far; with ``interruptible=False`` it is raised.
     """
-    told = History(history or ())
+    record = History(history or ())
     try:
-        reason = _rounds(method, told, callbacks)
+        reason = _rounds(method, record, callbacks)
     except KeyboardInterrupt:
         if not interruptible:
             raise
         reason = INTERRUPTED
-        method.workers.warn(f"interrupted: {method.interrupt(told)}")
-    return Result(method.ensemble, told, method.state, reason)
+        method.workers.warn(f"interrupted: {method.interrupt(record)}")
+    return Result(method.ensemble, record, method.state, reason)
 
 
 def _rounds(
@@ -92,14 +92,14 @@ def _rounds(
         for monitor in method.monitors:
             seen |= monitor.look()
         history.append(**done.columns, seconds=seconds, **done.more, **seen)
-        if told_to_stop(callbacks, history, method.ensemble):
+        if asked_to_stop(callbacks, history, method.ensemble):
             return "a callback said so"
         if done.last:
             return done.last
     return method.finish(reason)
 
 
-def told_to_stop(
+def asked_to_stop(
     callbacks: Sequence[Callable[[Progress], Any]], history: History, ensemble: Ensemble
 ) -> bool:
     """Show every callback the round; all of them see it, whatever the first one says."""

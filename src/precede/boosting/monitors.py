@@ -1,4 +1,4 @@
-"""What is watched while boosting: the share of pairs in order, metrics by name, functions."""
+"""What is monitored while boosting: the share of pairs in order, metrics by name, functions."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
 
 
-def _weigh_pairs(places: Arrangement, at: Floats) -> tuple[float, float]:
-    """Weight of the pairs in order and of those reversed, at the scores of the places."""
+def _weigh_pairs(arrangement: Arrangement, at: Floats) -> tuple[float, float]:
+    """Weight of the pairs in order and of those reversed, at the scores of the rows."""
     from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
 
-    starts = places.level_start[places.query_start]
-    level = np.repeat(np.arange(places.level_start.size - 1), np.diff(places.level_start))
-    first = np.repeat(places.query_start[:-1], np.diff(starts))
-    graded = slice(0, places.n_graded)
-    sums = weigh_pairs(at[graded], starts, level - first, places.weight[graded])
-    winner, loser = places.winner, places.loser
-    weight = places.pair_weight * places.weight[winner] * places.outer[loser]
+    starts = arrangement.level_start[arrangement.query_start]
+    level = np.repeat(np.arange(arrangement.level_start.size - 1), np.diff(arrangement.level_start))
+    first = np.repeat(arrangement.query_start[:-1], np.diff(starts))
+    graded = slice(0, arrangement.n_graded)
+    sums = weigh_pairs(at[graded], starts, level - first, arrangement.weight[graded])
+    winner, loser = arrangement.winner, arrangement.loser
+    weight = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
     apart = at[winner] - at[loser]
     in_order, reversed_ = (
         exact_sum(np.append(each, weight[listed]))

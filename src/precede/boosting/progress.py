@@ -50,11 +50,11 @@ class ProgressBar:
             progress.BarColumn(),
             progress.TextColumn("{task.completed}/{task.total}"),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[told]}"),
+            progress.TextColumn("{task.fields[shown]}"),
             console=Console(stderr=True),
         )
         self._task = self._bar.add_task(
-            self._name, total=self._rounds, completed=self._done, told=""
+            self._name, total=self._rounds, completed=self._done, shown=""
         )
         self._bar.start()
 
@@ -66,8 +66,8 @@ class ProgressBar:
     def __call__(self, progress: Progress) -> None:
         """Show one round."""
         last = progress.history[-1]
-        told = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
+        shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
         if "lower" in last:
-            told.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
-        told += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-        self._bar.update(self._task, completed=progress.round, told="  ".join(told))
+            shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
+        shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
+        self._bar.update(self._task, completed=progress.round, shown="  ".join(shown))

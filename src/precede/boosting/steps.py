@@ -14,7 +14,7 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum, sum_of
 from precede.model import Ensemble
 from precede.rankers.base import Found, Ranker, Search
-from precede.risks.base import BoundRisk, State, ghost_mass
+from precede.risks.base import BoundRisk, State, smoothing_mass
 
 __all__ = [
     "BoundStep",
@@ -118,8 +118,8 @@ class BoundStep(StepRule):
             )
         edge = risk.edge(state, values)
         infinite = abs(edge) >= 1 - 1e-15
-        ghost = 2 * ghost_mass(risk.arrangement) if infinite else 0.0
-        size = 0.5 * float(np.log((1 + edge + ghost) / (1 - edge + ghost)))
+        smoothing = 2 * smoothing_mass(risk.arrangement) if infinite else 0.0
+        size = 0.5 * float(np.log((1 + edge + smoothing) / (1 - edge + smoothing)))
         return _finite(risk, size, values) if infinite else Step(size)
 
 
@@ -252,9 +252,9 @@ def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
     one, other = (before, low) if high is None else (low, high)
     length = other.size - one.size
     # The fall is q(u) = C + B u + A u² at u = (step - one) / length, and its integral is known.
-    bend = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
-    slope = other.fall - one.fall - bend
-    root = slope**2 - 4.0 * bend * one.fall
+    quadratic = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
+    slope = other.fall - one.fall - quadratic
+    root = slope**2 - 4.0 * quadratic * one.fall
     share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and slope**2 < np.inf else np.inf
     if high is not None:
         inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))

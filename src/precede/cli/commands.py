@@ -143,8 +143,8 @@ def algorithms(*, as_json: AsJson = False) -> None:
                 print(fill(written(values), 80, initial_indent=f"  {group:<10}",
                            subsequent_indent=" " * 12))  # fmt: skip
             print()
-        told = parameters if as_json else written(parameters)
-        rows.append({"algorithm": name, "what": about, "parameters": told})
+        facts = parameters if as_json else written(parameters)
+        rows.append({"algorithm": name, "what": about, "parameters": facts})
     if as_json or not sys.stdout.isatty():
         write_rows(rows, as_json=as_json)
 
@@ -209,22 +209,22 @@ def fit(
     parameters |= {} if early_stopping is None else {"early_stopping_rounds": early_stopping}
     model = fitting.made(algorithm, parameters)
     model.data_columns_ = reading.named()
-    watched = [reading.read(name, beside=False) for name in valid or ()]
+    sets = [reading.read(name, beside=False) for name in valid or ()]
     if out_of_core:
-        seconds, written = fitting.fit_from_disk(model, data, watched, reading.arguments(), output)
+        seconds, written = fitting.fit_from_disk(model, data, sets, reading.arguments(), output)
     else:
         train = reading.read(data)
         say(f"{data}: {train!r}")
-        seconds = fitting.fit(model, train, watched)
+        seconds = fitting.fit(model, train, sets)
         written = fitting.saved(model, output)
-    told: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
-    told |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
-    told |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": written}
-    say(f"{told['algorithm']}: {told['rounds']} rounds in {seconds:.1f} s ({told['stopped']})")
+    facts: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
+    facts |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
+    facts |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": written}
+    say(f"{facts['algorithm']}: {facts['rounds']} rounds in {seconds:.1f} s ({facts['stopped']})")
     if model.best_score_ is not None:
         say(fitting.best_round(model))
     if as_json and output != "-":
-        write_json(told)
+        write_json(facts)
     if written != output:  # interrupted
         kept = "there is no round to keep" if written is None else f"its rounds are in {written}"
         raise KeyboardInterrupt(f"interrupted: {kept}, and {output} is not written")
@@ -295,8 +295,8 @@ def evaluate(
     if result is not None:
         say(f"{100 * level:g} % intervals over queries; {result.policy}")
     missed = judging.unmet(rows, wanted)
-    for told in missed:
-        say(told)
+    for message in missed:
+        say(message)
     if missed:
         raise typer.Exit(NOT_REACHED)
 
@@ -372,12 +372,12 @@ def explain(
         return
     rows = explaining.of_query(reading.knowing(fitted).read(data), query)
     if pair is not None:
-        told = explaining.pair(fitted, rows, *pair)
+        explained = explaining.pair(fitted, rows, *pair)
         if as_json:
-            write_json({"documents": pair, **told.to_dict()})
+            write_json({"documents": pair, **explained.to_dict()})
         else:
-            say(explaining.in_words(told, *pair))
-            write_rows(explaining.terms(told, *pair), as_json=False)
+            say(explaining.in_words(explained, *pair))
+            write_rows(explaining.terms(explained, *pair), as_json=False)
         return
     limit = most or (10 if rows.qid is None else None)
     found = explaining.documents(fitted, rows, top, limit)

@@ -35,16 +35,16 @@ def documents(
 ) -> list[dict[str, Any]]:
     """The first `most` documents, best first, each with what contributes most to its score."""
     _check(model)
-    told = model.explain(features_for(model, data))
+    explained = model.explain(features_for(model, data))
     rows = []
-    for rank, row in enumerate(np.argsort(-told.scores, kind="stable")[:most].tolist()):
-        each = told.contributions[row]
+    for rank, row in enumerate(np.argsort(-explained.scores, kind="stable")[:most].tolist()):
+        each = explained.contributions[row]
         order = np.argsort(-np.abs(each), kind="stable")[:top]
         found = {"rank": rank + 1, "document": name_of_row(data, row)}
         if data.y is not None:
             found["grade"] = float(data.y[row])
-        why = {told.names[j]: float(each[j]) for j in order if each[j] != 0}
-        rows.append({**found, "score": float(told.scores[row]), "baseline": told.baseline,
+        why = {explained.names[j]: float(each[j]) for j in order if each[j] != 0}
+        rows.append({**found, "score": float(explained.scores[row]), "baseline": explained.baseline,
                      "contributions": why})  # fmt: skip
     return rows
 
@@ -56,16 +56,24 @@ def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanati
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
 
-def in_words(told: PairExplanation, upper: str, lower: str) -> str:
+def in_words(explained: PairExplanation, upper: str, lower: str) -> str:
     """Which of two documents ranks above the other, and by how much."""
-    side = "above" if told.difference > 0 else "below" if told.difference < 0 else "level with"
-    scores = f"{told.scores[0]:.4g} against {told.scores[1]:.4g}"
-    return f"{upper} ranks {side} {lower}: {scores}, a difference of {told.difference:.4g}"
+    side = (
+        "above"
+        if explained.difference > 0
+        else "below"
+        if explained.difference < 0
+        else "level with"
+    )
+    scores = f"{explained.scores[0]:.4g} against {explained.scores[1]:.4g}"
+    return f"{upper} ranks {side} {lower}: {scores}, a difference of {explained.difference:.4g}"
 
 
-def terms(told: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
+def terms(explained: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
     """One row for each feature that matters: its values in both, and what that is worth."""
-    listed = zip(told.names, told.values.tolist(), told.contributions.tolist(), strict=True)
+    listed = zip(
+        explained.names, explained.values.tolist(), explained.contributions.tolist(), strict=True
+    )
     return [
         {"feature": name, f"in {upper}": values[0], f"in {lower}": values[1], "contribution": each}
         for name, values, each in listed

@@ -81,11 +81,11 @@ def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
     {'objective': {'select': 'slope'}, 'rankers': {'rankers': 'stumps'},
      'rounds': {'n_estimators': 300}}
     """
-    place = {name: group for group, names in _GROUPS.items() for name in names}
+    group_of = {name: group for group, names in _GROUPS.items() for name in names}
     found: dict[str, dict[str, Any]] = {"objective": {}, **{group: {} for group in _GROUPS}}
     for name, value in parameters.items():
         if name not in _PYTHON_ONLY:
-            found[place.get(name, "objective")][name] = value
+            found[group_of.get(name, "objective")][name] = value
     return {group: values for group, values in found.items() if values}
 
 
@@ -159,12 +159,12 @@ def fit(
 def best_round(model: BaseRanker) -> str:
     """Say which round was best on validation data, and how many are saved."""
     best, rounds = model.best_iteration_, model.n_estimators_
-    told = f"best on validation: {model.best_score_:.4f} after {best} rounds"
+    message = f"best on validation: {model.best_score_:.4f} after {best} rounds"
     if best == rounds:
-        return f"{told}, all of which are in the model"
+        return f"{message}, all of which are in the model"
     hint = "; use --early-stopping ROUNDS to keep the best only"
     known = "early_stopping_rounds" in model.get_params(deep=False)
-    return f"{told}, but all {rounds} are in the model{hint if known else ''}"
+    return f"{message}, but all {rounds} are in the model{hint if known else ''}"
 
 
 def fit_from_disk(
@@ -300,8 +300,8 @@ def tune(
     candidates = [dict(zip(names, each, strict=True)) for each in itertools.product(*grid.values())]
     scores = []
     for number, candidate in enumerate(candidates):
-        told = ", ".join(f"{name}={value}" for name, value in candidate.items())
-        say(f"{number + 1} of {len(candidates)}: {told or 'defaults'}")
+        message = ", ".join(f"{name}={value}" for name, value in candidate.items())
+        say(f"{number + 1} of {len(candidates)}: {message or 'defaults'}")
         scores.append(_held_out(base, candidate, data, parts))
     results = [evaluate(data.y, each, qid, metrics=metric_name) for each in scores]
     key = str(metric(metric_name))

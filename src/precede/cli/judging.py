@@ -164,11 +164,13 @@ def requirements(words: Sequence[str] | None) -> dict[str, float]:
 def unmet(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
     """What was not reached, in words."""
     value = {row["metric"]: row["value"] for row in rows}
-    told = []
+    messages = []
     for name, least in wanted.items():
         greater = metric(name).greater_is_better
         if name not in value:
             raise ValueError(f"{name} was not evaluated; ask for it with --metric {name}")
         if value[name] < least if greater else value[name] > least:
-            told.append(f"{name} is {value[name]:.4f}, {'below' if greater else 'above'} {least:g}")
-    return told
+            messages.append(
+                f"{name} is {value[name]:.4f}, {'below' if greater else 'above'} {least:g}"
+            )
+    return messages

@@ -83,13 +83,13 @@ def _lines(data: Data, scores: NDArray[np.float64], style: str) -> Iterator[str]
 
 
 def _ranks(data: Data, scores: NDArray[np.float64]) -> list[int]:
-    """Places inside the queries, from 1; equal scores in the order of the rows."""
+    """Ranks inside the queries, from 1; equal scores in the order of the rows."""
     query = np.zeros(len(data), np.int64) if data.qid is None else number_queries(data.qid)[0]
     order = np.lexsort((-scores, query))
     first = np.searchsorted(query[order], query[order], side="left")
-    places = np.empty(len(data), np.int64)
-    places[order] = np.arange(len(data)) - first + 1
-    return places.tolist()
+    ranks = np.empty(len(data), np.int64)
+    ranks[order] = np.arange(len(data)) - first + 1
+    return ranks.tolist()
 
 
 def convert(data: Data, output: str, style: str | None, *, query_file: bool) -> list[str]:

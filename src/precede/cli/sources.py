@@ -130,9 +130,9 @@ def _from_runs(sources: list[str], judged: Judged) -> Task:
     pool = _pooled(runs, judged)
     parts = [joined(run, pool) for run in runs]
     for source, part in zip(sources, parts, strict=True):
-        told = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
-        if told:
-            say(f"note: {source}: {told}")
+        counted = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
+        if counted:
+            say(f"note: {source}: {counted}")
     return Task(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
 
 

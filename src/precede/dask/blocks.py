@@ -1,4 +1,4 @@
-"""Rows on a cluster dealt out to its workers, with cuts and totals as one machine finds them.
+"""Rows on a cluster scattered to its workers, with cuts and totals as one machine finds them.
 
 Partitions are checked, queries whose rows lie in several are brought together, and each worker
 gets one block of whole queries, or of a single list where that may be split. Queries that listed
@@ -29,7 +29,7 @@ from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
-__all__ = ["Dealt", "Facts", "Listed", "Rows", "arranged", "deal", "partitions"]
+__all__ = ["Facts", "Listed", "Rows", "Scattered", "arranged", "partitions", "scatter"]
 
 
 # A single list is split between workers if it has no more grades than this: their sums travel.
@@ -92,7 +92,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class Scattered:
     """Blocks, the workers that hold them, and what is known about all of them."""
 
     blocks: list[Any]
@@ -187,9 +187,9 @@ def _checked(
 
 
 @contextmanager
-def deal(
+def scatter(
     client: Any, delayed: list[Any], model: BaseRanker, listed: Listed | None = None
-) -> Iterator[Dealt]:
+) -> Iterator[Scattered]:
     """Bring queries together, deal the rows out, and find what all blocks have in common.
 
     When the context ends, however it ends, the workers are rid of everything made here and of
@@ -199,7 +199,7 @@ def deal(
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
     try:
-        dealt = _dealt(client, parts, model, listed)
+        scattered = _scattered(client, parts, model, listed)
     except BaseException as error:
         # Not cancelled: tasks beside the one that failed may still be under way, and the
         # scheduler loses a client that cancels what they wait for.
@@ -209,9 +209,9 @@ def deal(
         raise
     del parts  # from now on the blocks stand for them
     try:
-        yield dealt
+        yield scattered
     finally:
-        _forget(client, dealt.blocks)
+        _forget(client, scattered.blocks)
 
 
 def _forget(client: Any, futures: list[Any]) -> None:
@@ -224,7 +224,9 @@ def _forget(client: Any, futures: list[Any]) -> None:
         client.cancel(futures, force=True)
 
 
-def _dealt(client: Any, parts: list[Any], model: BaseRanker, listed: Listed | None) -> Dealt:
+def _scattered(
+    client: Any, parts: list[Any], model: BaseRanker, listed: Listed | None
+) -> Scattered:
     seen = client.gather(client.map(_look_at, parts, pure=False))
     parts, seen = _not_empty(parts, seen)
     rows = sum(each["rows"] for each in seen)
@@ -269,7 +271,7 @@ def _dealt(client: Any, parts: list[Any], model: BaseRanker, listed: Listed | No
     bins = _bins(client, kept, known, model.max_bins)
     home = {block.key: worker for block, worker in blocks}
     homes = [home[block.key] for block in kept]
-    return Dealt(kept, homes, bins, known, classes, names, has_queries=not one_list)
+    return Scattered(kept, homes, bins, known, classes, names, has_queries=not one_list)
 
 
 _DIFFERENCES = {
@@ -504,7 +506,7 @@ def _why_none(grades: Floats, *, one_list: bool) -> str:
 def _weight_total(
     client: Any, blocks: list[Any], facts: Facts, ends: list[tuple[float, float]]
 ) -> float | None:
-    """Sum of the weights of all places, as `exact_sum` takes it; None if they are equal."""
+    """Sum of the weights of all rows, as `exact_sum` takes it; None if they are equal."""
     lightest, heaviest = min(each[0] for each in ends), max(each[1] for each in ends)
     if lightest == heaviest:
         return None
@@ -520,7 +522,7 @@ def _words_of_weights(block: Rows, facts: Facts, exponent: int) -> Integers:
 
 
 def arranged(block: Rows, facts: Facts) -> Arrangement:
-    """The places of a block, with the totals of all."""
+    """The rows of a block, with the totals of all."""
     if facts.grades is None:
         arrangement = block.judgments().arrange(facts.balance)
     else:
@@ -536,7 +538,7 @@ def arranged(block: Rows, facts: Facts) -> Arrangement:
 
 
 def _levels_of_list(block: Rows, grades: Floats) -> Arrangement:
-    """Places of some rows of one list, in the levels of the whole list; some may be empty."""
+    """Some rows of one list, in the levels of the whole list; some may be empty."""
     weight = np.ones(block.grade.size) if block.weight is None else block.weight
     rows = np.flatnonzero(weight > 0)
     rows = rows[np.argsort(block.grade[rows], kind="stable")]

@@ -1,7 +1,7 @@
 """One fit on several machines that work in step, and one conversation that joins them.
 
-Every machine holds some of the places and runs the same code. Where a number depends on the
-places of others it puts its part on the table (`Workers.together`) and waits; whoever leads the
+Every machine holds some of the rows and runs the same code. Where a number depends on the
+rows of others it puts its part on the table (`Workers.together`) and waits; whoever leads the
 conversation combines the parts and gives everybody the same answer. Parts are integers, largest
 values and histograms of integers, so the answers, and with them the model, do not depend on who
 holds what.
@@ -24,12 +24,12 @@ from typing import Any, ClassVar, Self
 
 from precede.engine.workers import Workers
 
-__all__ = ["Conversation", "Here", "Peers", "Request", "Station"]
+__all__ = ["ClusterWorkers", "Conversation", "Here", "Request", "Station"]
 
 # A machine that is lost so many times in a row is not replaced again.
 MOST_REPLACEMENTS = 5
-# Seconds that the end of a conversation waits for a machine to hear of it.
-FAREWELL = 10.0
+# Seconds to wait for a machine to acknowledge the end of a conversation.
+CLOSE_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class _Abandoned(BaseException):
     """The conversation is over; nobody waits for the result."""
 
 
-class Peers(Workers):
-    """Threads of this machine, and the others it works with.
+class ClusterWorkers(Workers):
+    """Threads of this machine, and the other machines of the cluster.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Peers(Workers):
         self.rank = rank
         self._known: list[Any] = []
         self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def together(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; see `Workers.together`."""
@@ -88,8 +88,8 @@ class Peers(Workers):
         """Combine the parts of all machines with what the leader keeps; see `Workers`."""
         return self._answer(lambda: Request("recall", combine if self.rank == 0 else None, part()))
 
-    def relive(self, answers: Sequence[Any]) -> None:
-        """Take answers that were given before to one whose place this machine takes."""
+    def replay(self, answers: Sequence[Any]) -> None:
+        """Take the answers that the machine which this one replaces was given."""
         self._known = list(reversed(answers))
 
     def serve(self, name: str, given: Any) -> Any:
@@ -105,7 +105,7 @@ class Peers(Workers):
             answer = self._known.pop()
         else:
             self._asked.put(request())
-            answer = self._told.get()
+            answer = self._replies.get()
         if isinstance(answer, _Raise):
             raise answer.exception
         return answer
@@ -119,46 +119,49 @@ class Station:
 
     Parameters
     ----------
-    work : function of (block, spec, peers), run from beginning to end
+    work : function of (block, spec, workers), run from beginning to end
     block, spec : what it is given
-    peers : Peers
+    workers : ClusterWorkers
     """
 
-    def __init__(self, work: Callable[..., Any], block: Any, spec: Any, peers: Peers):
-        self._peers = peers
+    def __init__(self, work: Callable[..., Any], block: Any, spec: Any, workers: ClusterWorkers):
+        self._workers = workers
         self._thread = threading.Thread(
-            target=_run, args=(work, block, spec, peers), daemon=True, name=f"precede {peers.rank}"
+            target=_run,
+            args=(work, block, spec, workers),
+            daemon=True,
+            name=f"precede {workers.rank}",
         )
 
     def start(self, answers: Sequence[Any] = ()) -> Request:
         """Begin, after answers that are known already; gives the first request."""
-        self._peers.relive(answers)
+        self._workers.replay(answers)
         self._thread.start()
-        return self._peers._asked.get()
+        return self._workers._asked.get()
 
     def resume(self, answer: Any) -> Request:
         """Go on with an answer; gives the next request."""
-        self._peers._told.put(answer)
-        return self._peers._asked.get()
+        self._workers._replies.put(answer)
+        return self._workers._asked.get()
 
     def close(self) -> None:
         """End without a result."""
-        self._peers._told.put(_Raise(_Abandoned()))
+        self._workers._replies.put(_Raise(_Abandoned()))
 
     def __del__(self) -> None:
         self.close()
 
 
-def _run(work: Callable[..., Any], block: Any, spec: Any, peers: Peers) -> None:
+def _run(work: Callable[..., Any], block: Any, spec: Any, workers: ClusterWorkers) -> None:
     """What the thread of a station does; it does not hold the station."""
     try:
-        with peers:
-            request = Request("done", work(block, spec, peers))
+        with workers:
+            request = Request("done", work(block, spec, workers))
     except _Abandoned:
         return
     except BaseException as error:
         request = Request("failed", _that_travels(error))
-    peers._asked.put(request)
+    workers._asked.put(request)
 
 
 def _that_travels(error: BaseException) -> BaseException:
@@ -203,28 +206,28 @@ class Conversation:
 
     Parameters
     ----------
-    place : function of a rank that gives a station; its methods give futures, whose `result`
+    launch : function of a rank that gives a station; its methods give futures, whose `result`
         raises only if the station is lost
     count : number of stations
     services : functions by name, for what only the leader can do
 
     Examples
     --------
-    >>> def work(block, spec, peers):
-    ...     return peers.together(lambda: block, sum)
-    >>> def place(rank):
-    ...     return Here(Station(work, 10 * rank, None, Peers(rank, 1)))
-    >>> Conversation(place, 3, {}).run()
+    >>> def work(block, spec, workers):
+    ...     return workers.together(lambda: block, sum)
+    >>> def launch(rank):
+    ...     return Here(Station(work, 10 * rank, None, ClusterWorkers(rank, 1)))
+    >>> Conversation(launch, 3, {}).run()
     30
     """
 
     def __init__(
         self,
-        place: Callable[[int], Any],
+        launch: Callable[[int], Any],
         count: int,
         services: dict[str, Callable[[Any], Any]],
     ):
-        self._place = place
+        self._launch = launch
         self._count = count
         self._services = {"warn": _warn, **services}
         self._stations: list[Any] = []
@@ -240,7 +243,7 @@ class Conversation:
         """
         try:
             with _Interrupts() as interrupts:
-                self._stations = [self._place(rank) for rank in range(self._count)]
+                self._stations = [self._launch(rank) for rank in range(self._count)]
                 requests = self._requests(lambda station: station.start())
                 while True:
                     self._check(requests)
@@ -291,7 +294,7 @@ class Conversation:
                 self.lost += 1
                 last = error
             try:
-                self._stations[rank] = self._place(rank)
+                self._stations[rank] = self._launch(rank)
                 future = self._stations[rank].start(list(self.answers))
             except Exception as error:
                 future = _Lost(error)
@@ -303,7 +306,7 @@ class Conversation:
     def _close(self) -> None:
         futures = [self._try(lambda each: each.close(), station) for station in self._stations]
         for future in futures:
-            self._try(lambda each: each.result(timeout=FAREWELL), future)
+            self._try(lambda each: each.result(timeout=CLOSE_TIMEOUT), future)
 
 
 class _Interrupts:

@@ -1,6 +1,6 @@
 """The estimators on a Dask cluster: the model of the local ones, bit for bit.
 
-Rows are dealt out in blocks, one for each worker, and every worker runs the loop on its block
+Rows are scattered in blocks, one for each worker, and every worker runs the loop on its block
 (see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for
 a tree, a histogram and a split for every split) and some numbers of eight bytes; scores never leave
 the workers. A query is never split; a single list is, where the loss is exponential, because then
@@ -31,10 +31,10 @@ from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress
-from precede.boosting.loop import told_to_stop
+from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.dask.blocks import Dealt, Facts, Listed, Rows, arranged, deal, partitions
-from precede.dask.conversation import Conversation, Peers, Station
+from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
+from precede.dask.conversation import ClusterWorkers, Conversation, Station
 from precede.engine.arrays import Array, Floats
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
@@ -110,14 +110,17 @@ class _OnDask(BaseRanker):
         with _client(client) as leader:
             self._check_distributable()
             delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
-            with deal(leader, delayed, self, listed) as dealt, Workers(self.n_jobs) as workers:
-                self._check_features(dealt)
+            with (
+                scatter(leader, delayed, self, listed) as scattered,
+                Workers(self.n_jobs) as workers,
+            ):
+                self._check_features(scattered)
                 sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
                 monitors = self._monitors(
-                    sets, qids, groups, dealt.bins, workers, queries=dealt.has_queries
+                    sets, qids, groups, scattered.bins, workers, queries=scattered.has_queries
                 )
-                fitted = self._converse(leader, dealt, monitors, saved)
-        self.__dict__.update(fitted, has_queries_=dealt.has_queries)
+                fitted = self._converse(leader, scattered, monitors, saved)
+        self.__dict__.update(fitted, has_queries_=scattered.has_queries)
         return self
 
     def _check_distributable(self) -> None:
@@ -137,18 +140,18 @@ class _OnDask(BaseRanker):
                 "parameter callbacks instead"
             )
 
-    def _check_features(self, dealt: Dealt) -> None:
+    def _check_features(self, scattered: Scattered) -> None:
         """Remember number and names of the features, or compare them with the last fit's."""
-        names, known = dealt.names, getattr(self, "feature_names_in_", None)
+        names, known = scattered.names, getattr(self, "feature_names_in_", None)
         if not (self.warm_start and hasattr(self, "ensemble_")):
-            self.n_features_in_ = dealt.bins.n_features
+            self.n_features_in_ = scattered.bins.n_features
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = np.array(names, object)
-        elif dealt.bins.n_features != self.n_features_in_:
+        elif scattered.bins.n_features != self.n_features_in_:
             raise ValueError(
                 f"the model to go on with has {self.n_features_in_} features, and X has "
-                f"{dealt.bins.n_features}"
+                f"{scattered.bins.n_features}"
             )
         elif names is not None and known is not None and names != list(known):
             raise ValueError(
@@ -159,7 +162,7 @@ class _OnDask(BaseRanker):
     def _converse(
         self,
         client: Any,
-        dealt: Dealt,
+        scattered: Scattered,
         monitors: list[tuple[Monitor, dict[str, bool]]],
         saved: Checkpoint | None,
     ) -> dict[str, Any]:
@@ -169,13 +172,13 @@ class _OnDask(BaseRanker):
             model = clone(model)
         if "random_state" in model.get_params(deep=False) and model.random_state is None:
             model.random_state = check_random_state(None).randint(2**31)  # the same for all
-        watched = [(each.name, list(each.metrics), better) for each, better in monitors]
+        monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
         spec = _Spec(
             model.set_params(callbacks=None, verbose=0),
-            dealt.bins,
-            dealt.facts,
-            dealt.classes,
-            watched,
+            scattered.bins,
+            scattered.facts,
+            scattered.classes,
+            monitored,
             self.n_features_in_,
             getattr(self, "feature_names_in_", None),
             self.n_jobs,
@@ -187,17 +190,17 @@ class _OnDask(BaseRanker):
             done = rounds.count
         name = type(self).__name__
         with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
-            told: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
+            callbacks: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
             if saved is not None:
-                told.append(saved)
-            leader = _Leader([each for each, _ in monitors], told)
+                callbacks.append(saved)
+            leader = _Leader([each for each, _ in monitors], callbacks)
             services: dict[str, Callable[[Any], Any]] = {
                 "look": leader.look,
                 "report": leader.report,
             }
-            place = _Placement(client, dealt, spec)
+            launch = _Launcher(client, scattered, spec)
             try:
-                return Conversation(place, len(dealt.blocks), services).run()
+                return Conversation(launch, len(scattered.blocks), services).run()
             finally:
                 if saved is not None:
                     saved.finish()
@@ -211,7 +214,7 @@ class _OnDask(BaseRanker):
         return PairRisk("exponential", balance=self.balance)
 
     def _splits_a_list(self) -> bool:
-        """Whether a single list may be dealt out to several workers."""
+        """Whether a single list may be scattered over several workers."""
         return self._risk().splits_a_list
 
     def predict(self, X: Any, *, num_iteration: int | None = None) -> Any:
@@ -465,20 +468,20 @@ class _Leader:
             self._ensemble = ensemble
         elif added_ is not None:
             self._ensemble.append(*added_)
-        return told_to_stop(self._callbacks, self._history, self._ensemble)
+        return asked_to_stop(self._callbacks, self._history, self._ensemble)
 
 
-class _Placement:
+class _Launcher:
     """Puts the station of a block on a worker, and on another if that one is lost."""
 
-    def __init__(self, client: Any, dealt: Dealt, spec: _Spec):
-        self._client, self._dealt, self._spec = client, dealt, spec
+    def __init__(self, client: Any, scattered: Scattered, spec: _Spec):
+        self._client, self._scattered, self._spec = client, scattered, spec
         self._kept: dict[int, Any] = {}
 
     def __call__(self, rank: int) -> Any:
         future = self._client.submit(
-            _station, self._dealt.blocks[rank], self._spec, rank, actor=True, pure=False,
-            workers=[self._dealt.homes[rank]], allow_other_workers=True,
+            _station, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
+            workers=[self._scattered.homes[rank]], allow_other_workers=True,
         )  # fmt: skip
         self._kept[rank] = future  # the actor lives as long as its future
         with self._client.as_current():  # whose way to the workers the actor takes
@@ -489,7 +492,7 @@ def _station(block: Rows, spec: _Spec, rank: int) -> Station:
     from distributed import get_worker  # noqa: PLC0415  (on a worker)
 
     threads = get_worker().state.nthreads if spec.n_jobs is None else count_jobs(spec.n_jobs)
-    return Station(_fit_block, block, spec, Peers(rank, threads))
+    return Station(_fit_block, block, spec, ClusterWorkers(rank, threads))
 
 
 @contextmanager
@@ -523,13 +526,13 @@ def _client(given: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Spec:
-    """What every worker is told: the estimator, the cuts, the facts, what is watched."""
+    """What every worker is told: the estimator, the cuts, the facts, what is monitored."""
 
     model: BaseRanker
     bins: Bins
     facts: Facts
     classes: Array | None
-    watched: list[tuple[str, list[str], dict[str, bool]]]
+    monitored: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
     names: Array | None
     n_jobs: int | None
@@ -537,7 +540,7 @@ class _Spec:
     rounds: _SavedRounds | None = None  # of a checkpoint
 
 
-def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
+def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, Any] | None:
     """Run the fit of the local estimator on one block, in step with the others."""
     model = clone(spec.model)
     if model.warm_start:
@@ -547,25 +550,25 @@ def _fit_block(block: Rows, spec: _Spec, peers: Peers) -> dict[str, Any] | None:
     model.n_features_in_ = spec.n_features
     if spec.names is not None:
         model.feature_names_in_ = spec.names
-    model.callbacks = [_Reporter(peers)] if spec.reported else None
-    model.n_jobs = peers.jobs
-    training = _training(block, spec, peers)
+    model.callbacks = [_Reporter(workers)] if spec.reported else None
+    model.n_jobs = workers.jobs
+    training = _training(block, spec, workers)
     monitors: list[Any] = [
-        (_RemoteMonitor(peers, number, name, metrics), better)
-        for number, (name, metrics, better) in enumerate(spec.watched)
+        (_RemoteMonitor(workers, number, name, metrics), better)
+        for number, (name, metrics, better) in enumerate(spec.monitored)
     ]
     judgments = block.judgments()
     task = Task(None, judgments, spec.classes, training, monitors, spec.rounds)
     model._keep(model._boost(task), task)
-    if peers.rank > 0:
+    if workers.rank > 0:
         return None
     return {name: each for name, each in vars(model).items() if name.endswith("_")}
 
 
-def _training(block: Rows, spec: _Spec, peers: Peers) -> Training:
+def _training(block: Rows, spec: _Spec, workers: ClusterWorkers) -> Training:
     arrangement = arranged(block, spec.facts)
-    table = Table.like(block.X, spec.bins, order=arrangement.order, workers=peers)
-    training = Training.ordered(table, arrangement, peers)
+    table = Table.like(block.X, spec.bins, order=arrangement.order, workers=workers)
+    training = Training.ordered(table, arrangement, workers)
     resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
     if not resumed and learner(spec.model.rankers).codes_only:
         training.table.X = None  # thresholds of this fit are cuts: codes tell all
@@ -602,8 +605,8 @@ class _SavedRounds(Checkpoint):
 class _Reporter:
     """A callback that shows every round to the client."""
 
-    def __init__(self, peers: Peers):
-        self._peers = peers
+    def __init__(self, workers: ClusterWorkers):
+        self._workers = workers
         self._rounds = 0
         self._weights: list[float] = []
 
@@ -617,16 +620,16 @@ class _Reporter:
         else:
             whole = progress.ensemble.first(len(weights))
         self._rounds, self._weights = len(progress.history), list(weights)
-        return self._peers.serve("report", (records, whole, added_))
+        return self._workers.serve("report", (records, whole, added_))
 
 
 class _RemoteMonitor:
     """An evaluation set that the client holds."""
 
-    def __init__(self, peers: Peers, number: int, name: str, metrics: list[str]):
+    def __init__(self, workers: ClusterWorkers, number: int, name: str, metrics: list[str]):
         self.name = name
         self.metrics = dict.fromkeys(metrics)
-        self._peers, self._number = peers, number
+        self._workers, self._number = workers, number
         self._moves: list[tuple[Any, ...]] = []
 
     def advance(self, ranker: Ranker, weight: float) -> None:
@@ -640,7 +643,7 @@ class _RemoteMonitor:
     def look(self) -> dict[str, float]:
         """Values of the metrics, from the client."""
         moves, self._moves = self._moves, []
-        return self._peers.serve("look", (self._number, moves))
+        return self._workers.serve("look", (self._number, moves))
 
 
 def _computed(given: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

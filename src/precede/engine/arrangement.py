@@ -28,32 +28,32 @@ class Arrangement:
 
     ::
 
-        place        0   1   2 | 3   4 | 5   6   7 | 8 ...
+        row          0   1   2 | 3   4 | 5   6   7 | 8 ...
         grade        0   0   0 | 1   1 | 0   0   0 | 2 ...
         query        first query       | second query
         level_start  0           3       5           8
         query_start  0                   2                   (in levels)
 
-    A *place* is a row in this order; ``order[place]`` is the row in the user's order. Rows
-    with no pair at all (one grade in their query, weight 0, ...) have no place.
+    Rows are counted in this order, *arranged*; ``order[row]`` is the row in the user's table.
+    Rows with no pair at all (one grade in their query, weight 0, ...) are left out.
 
     Attributes
     ----------
-    order : row of the user's table for each place
-    level_start : first place of each level, and the end; levels hold graded places only
+    order : row of the user's table for each arranged row
+    level_start : first row of each level, and the end; levels hold graded rows only
     query_start : first level of each query, and the end
-    grade, weight : one number per place; places that only listed pairs know have grade NaN
-    outer : weight of a place as a loser: its item weight times the balance of its query
-    winner, loser, pair_weight : the listed pairs, as places; a tie stands there in both
+    grade, weight : one number per row; rows that only listed pairs know have grade NaN
+    outer : weight of a row as a loser: its item weight times the balance of its query
+    winner, loser, pair_weight : the listed pairs, as rows; a tie stands there in both
         directions, with half its weight
     pair_margin : the margins of the listed pairs, None where none are given
     total : the sum of the weights of all pairs
     pair_count : how many pairs there are: by weight, but no fewer than by number, so that
         weights that say how often a row stands there count and weights scaled down do not
     n_rows : number of rows of the user's table
-    label : one number per place, NaN where there is none; None unless asked for and given
+    label : one number per row, NaN where there is none; None unless asked for and given
     level_weight : sums of the weights of every level; where other machines hold some of the
-        places of the levels, of all of them (None where nobody does)
+        rows of the levels, of all of them (None where nobody does)
     listed_elsewhere : whether other machines have listed pairs
     """
 
@@ -81,17 +81,17 @@ class Arrangement:
 
     @property
     def shared(self) -> bool:
-        """Whether other machines hold some of the places of the levels."""
+        """Whether other machines hold some of the rows of the levels."""
         return self.level_weight is not None
 
     @property
-    def n_places(self) -> int:
+    def n_arranged(self) -> int:
         """How many rows take part in a comparison."""
         return int(self.order.size)
 
     @property
     def n_graded(self) -> int:
-        """How many places stand in levels; the others are known from listed pairs only."""
+        """How many rows are in levels; the others are known from listed pairs only."""
         return int(self.level_start[-1])
 
     def listed_margin(self, scores: Floats, *, gap: bool) -> Floats:
@@ -106,20 +106,20 @@ class Arrangement:
         return _sum_of_pairs(self.level_start, self.query_start)
 
     def weight_above(self) -> Floats:
-        """Weight of all that should rank above each place: O(n) and the listed pairs."""
-        above = np.zeros(self.n_places)
+        """Weight of all that should rank above each row: O(n) and the listed pairs."""
+        above = np.zeros(self.n_arranged)
         if self.n_graded:
             of_level = _sums_above(self.weights_of_levels(), self.query_start)
             above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
         listed = self.pair_weight * self.weight[self.winner]
-        return above + np.bincount(self.loser, listed, minlength=self.n_places)
+        return above + np.bincount(self.loser, listed, minlength=self.n_arranged)
 
     def query_totals(self) -> Floats:
-        """Weight of the graded pairs of every query; before the places are reordered."""
+        """Weight of the graded pairs of every query; before the rows are reordered."""
         return _graded_totals(self.weight[: self.n_graded], self.level_start, self.query_start)
 
     def query_items(self) -> Floats:
-        """Weight of the graded items of every query, in any order of the places: O(n)."""
+        """Weight of the graded items of every query, in any order of the rows: O(n)."""
         return _sums_of_runs(self.weight, self.level_start[self.query_start])
 
     def weights_of_levels(self) -> Floats:
@@ -138,7 +138,7 @@ class Arrangement:
         return _sums_of_runs(self.outer, self.level_start)
 
     def blocks(self, rows: int) -> list[Integers]:
-        """Cut the places into blocks of about `rows`; no comparison crosses two blocks.
+        """Cut the rows into blocks of about `rows`; no comparison crosses two blocks.
 
         A query is never split, and queries that listed pairs join stay together, so a block
         may be larger than asked. Sums over blocks add up to the sums over all.
@@ -156,10 +156,10 @@ class Arrangement:
         return [np.sort(block) for block in np.split(order, cuts)]
 
     def components(self) -> Integers:
-        """Number the places by connected component: joined by a chain of comparisons."""
+        """Number the rows by connected component: joined by a chain of comparisons."""
         first = self.level_start[self.query_start]
         group = np.repeat(np.arange(first.size - 1), np.diff(first))
-        alone = np.arange(self.n_places - self.n_graded) + first.size - 1
+        alone = np.arange(self.n_arranged - self.n_graded) + first.size - 1
         group = np.concatenate([group, alone]).astype(np.int64)
         count = int(group.max(initial=-1)) + 1
         joined = scipy.sparse.coo_array(
@@ -169,18 +169,18 @@ class Arrangement:
         return part.astype(np.int64)
 
     def reorder(self, key: Array) -> tuple[Arrangement, Integers]:
-        """Sort the places inside each level by `key`; returns also the old place of each new.
+        """Sort the rows inside each level by `key`; returns also where each row was before.
 
         The sums over a query then do not depend on the order of the user's rows.
         """
         run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
-        run = np.concatenate([run, np.full(self.n_places - self.n_graded, run.size)])
+        run = np.concatenate([run, np.full(self.n_arranged - self.n_graded, run.size)])
         old = np.lexsort((key, run))
         new = np.empty_like(old)
         new[old] = np.arange(old.size)
         winner, loser = new[self.winner], new[self.loser]
         keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
-        by_place = np.lexsort(keys)
+        by_row = np.lexsort(keys)
         arrangement = replace(
             self,
             order=self.order[old],
@@ -188,10 +188,10 @@ class Arrangement:
             weight=self.weight[old],
             outer=self.outer[old],
             label=None if self.label is None else self.label[old],
-            winner=winner[by_place],
-            loser=loser[by_place],
-            pair_weight=self.pair_weight[by_place],
-            pair_margin=None if self.pair_margin is None else self.pair_margin[by_place],
+            winner=winner[by_row],
+            loser=loser[by_row],
+            pair_weight=self.pair_weight[by_row],
+            pair_margin=None if self.pair_margin is None else self.pair_margin[by_row],
         )
         return arrangement, old
 
@@ -244,8 +244,8 @@ def _arrange_all(
         without_level |= ~np.isnan(label) & (weight > 0)
         without_level[order] = False
     order = np.concatenate([order, np.flatnonzero(without_level)])
-    place = np.full(n, -1)
-    place[order] = np.arange(order.size)
+    arranged_row = np.full(n, -1)
+    arranged_row[order] = np.arange(order.size)
 
     listed = pair_weight * weight[winner] * weight[loser]
     # From the lightest up, so that the order of the rows leaves no trace in the sum.
@@ -263,8 +263,8 @@ def _arrange_all(
         grade=np.where(np.arange(order.size) < level_start[-1], grade[order], np.nan),
         weight=weight[order],
         outer=weight[order],
-        winner=place[winner],
-        loser=place[loser],
+        winner=arranged_row[winner],
+        loser=arranged_row[loser],
         pair_weight=pair_weight,
         total=math.fsum(query_total),
         pair_count=max(math.fsum(query_total), float(pair_count)),
@@ -272,8 +272,8 @@ def _arrange_all(
         label=None if label is None else label[order],
         pair_margin=pair_margin,
     )
-    place_query = query[order]
-    found = [_balanced(arranged, each, place_query, query_total, items) for each in balances]
+    query_of_row = query[order]
+    found = [_balanced(arranged, each, query_of_row, query_total, items) for each in balances]
     return found, QueryTotals(query_total, items, pair_count)
 
 
@@ -414,8 +414,8 @@ def _graded_totals(weight: Floats, level_start: Integers, query_start: Integers)
         below = 0.0
         for level in range(query_start[query], query_start[query + 1]):
             here = 0.0
-            for place in range(level_start[level], level_start[level + 1]):
-                here += weight[place]
+            for row in range(level_start[level], level_start[level + 1]):
+                here += weight[row]
             totals[query] += here * below
             below += here
     return totals
@@ -427,14 +427,14 @@ def _sums_of_runs(values: Floats, start: Integers) -> Floats:
     sums = np.zeros(start.size - 1)
     for run in range(start.size - 1):
         largest = 0.0
-        for place in range(start[run], start[run + 1]):
-            largest = max(largest, abs(values[place]))
+        for row in range(start[run], start[run + 1]):
+            largest = max(largest, abs(values[row]))
         if largest == 0.0:
             continue
         unit = 2.0 ** np.ceil(np.log2(largest) + 1.0)
         high, low = np.int64(0), np.int64(0)
-        for place in range(start[run], start[run + 1]):
-            scaled = values[place] / unit * 2147483648.0
+        for row in range(start[run], start[run + 1]):
+            scaled = values[row] / unit * 2147483648.0
             whole = np.floor(scaled)
             high += np.int64(whole)
             low += np.int64((scaled - whole) * 2147483648.0)

@@ -31,7 +31,7 @@ class _Announcement(event.Listener):
         if self.said or not event.data["dispatcher"].__module__.startswith("precede."):
             return
         self.said = True
-        if _is_watched():
+        if _is_interactive():
             print(
                 "precede: compiling for this machine, once; this takes some seconds "
                 "(`precede warmup` compiles everything)",
@@ -53,7 +53,7 @@ def announce_compiling(wanted: bool = True) -> None:
     _announcement.said = not wanted
 
 
-def _is_watched() -> bool:
+def _is_interactive() -> bool:
     """Whether somebody looks: a terminal or a notebook, no worker process, no test."""
     if os.environ.get(QUIET) or "PYTEST_CURRENT_TEST" in os.environ:
         return False

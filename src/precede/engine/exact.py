@@ -308,8 +308,8 @@ def _exact_sum(values: Floats) -> float:
 def _largest(low: int, high: int, values: Floats) -> float:
     """Largest absolute value; infinity where one is not a number."""
     largest = 0.0
-    for place in range(low, high):
-        size = abs(values[place])
+    for row in range(low, high):
+        size = abs(values[row])
         if not size < np.inf:
             return np.inf
         largest = max(largest, size)

@@ -158,7 +158,7 @@ class RowHistograms:
 
     def __init__(self, table: Table, features: Integers, workers: Workers):
         self._workers = workers
-        self.n_rows = table.n_places
+        self.n_rows = table.n_arranged
         self.n_bins = table.bins.n_bins[features]
         # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
         sizes = ABREAST * (-(-(self.n_bins + 1) // ABREAST) | 1)

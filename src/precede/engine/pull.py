@@ -94,9 +94,9 @@ class Factors(Protocol):
     Attributes
     ----------
     level_start, query_start : the runs of the arrangement
-    terms, levels, pair_mass : masses of the places, the levels and the listed pairs
-    pairs : places of the winners (row 0) and losers (row 1) of the listed pairs
-    ghost : mass of a ghost pair, by which steps are smoothed
+    terms, levels, pair_mass : masses of the rows, the levels and the listed pairs
+    pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
+    smoothing : the smoothing mass of a step that would be infinite
     """
 
     level_start: Integers
@@ -105,25 +105,25 @@ class Factors(Protocol):
     levels: Floats
     pairs: Integers
     pair_mass: Floats
-    ghost: float
+    smoothing: float
 
     def decrease(self, values: Array) -> tuple[float, float]:
         """Edge of a ranker, and the share by which its step lowers the risk."""
         ...
 
 
-def decreases(right: Floats | float, wrong: Floats | float, ghost: float) -> Floats:
+def decreases(right: Floats | float, wrong: Floats | float, smoothing: float) -> Floats:
     """Share by which the step along a two-valued ranker lowers the exponential risk.
 
     After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is
     ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). Where one of the masses is 0 the step is smoothed
-    by ghosts of mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone.
+    by the mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone.
 
     >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
     (0.0, 0.375)
     """
     most, least = np.maximum(right, wrong), np.minimum(right, wrong)
     exact = (np.sqrt(most) - np.sqrt(np.maximum(least, 0.0))) ** 2
-    left = np.sqrt(ghost / (most + ghost))
+    left = np.sqrt(smoothing / (most + smoothing))
     # 1 - left, without cancellation
-    return np.where(least > 0, exact, most * (most / (most + ghost)) / (1.0 + left))
+    return np.where(least > 0, exact, most * (most / (most + smoothing)) / (1.0 + left))

@@ -97,9 +97,9 @@ class Table:
 
     Attributes
     ----------
-    codes : uint8 array (features, places), each feature contiguous
+    codes : uint8 array (features, rows), each feature contiguous
     bins : the cut points the codes refer to
-    order : row of `X` for each place
+    order : row of `X` for each arranged row
     X : the raw values, not copied, for rankers that are not made of bins
     streamed : whether the codes are on disk, so that few columns should be in use at a time
     """
@@ -125,7 +125,7 @@ class Table:
     ) -> Table:
         """Choose cut points from the rows `order` of X and bin those rows.
 
-        `weight` is one number per place; `categorical` are the numbers of the features whose
+        `weight` is one number per row; `categorical` are the numbers of the features whose
         values are categories. O(n log n) time for each feature, memory for the
         codes and a few columns.
 
@@ -173,7 +173,7 @@ class Table:
         return cls(X, codes, bins, order)
 
     @property
-    def n_places(self) -> int:
+    def n_arranged(self) -> int:
         """Number of rows in the table."""
         return int(self.codes.shape[1])
 
@@ -199,38 +199,38 @@ class Table:
         """Say that the codes of these features are not needed for a while."""
 
     def column(self, feature: int) -> Floats:
-        """Raw values of one feature, in the order of the places."""
+        """Raw values of one feature, in arranged order."""
         column = np.empty((1, self.order.size))  # float64, whatever X is
         _gather(self.X, self.order, feature, column, 0, self.order.size)
         return column[0]
 
     def rows(self) -> Array:
-        """Raw rows in the order of the places: a copy, for rankers that know nothing of bins."""
+        """Raw rows in arranged order: a copy, for rankers that know nothing of bins."""
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
     def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:
-        """Give every place a number that depends on its codes and weight alone.
+        """Give every row a number that depends on its codes and weight alone.
 
-        Places are sorted by it inside each level, so that the order of the user's rows
+        Rows are sorted by it inside each level, so that the order of the user's rows
         leaves no trace in any sum.
         """
         keys = weight.astype(np.float64).view(np.uint64).copy()
         workers.run(
-            mix_codes, self.n_places, self.codes, keys, small=is_small("rows", self.n_places)
+            mix_codes, self.n_arranged, self.codes, keys, small=is_small("rows", self.n_arranged)
         )
         return keys
 
     def reorder(self, old: Integers) -> Table:
-        """Move the places, in place: new place p was place ``old[p]``."""
+        """Reorder the rows, in place: new row p was row ``old[p]``."""
         for feature in range(self.n_features):
             self.codes[feature] = self.codes[feature][old]
         self.order = self.order[old]
         return self
 
-    def block(self, places: Array | slice) -> Table:
-        """Some of the places as a table of their own."""
-        return Table(self.X, self.codes[:, places], self.bins, self.order[places])
+    def block(self, rows: Array | slice) -> Table:
+        """Some of the rows as a table of their own."""
+        return Table(self.X, self.codes[:, rows], self.bins, self.order[rows])
 
 
 def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:
@@ -251,7 +251,7 @@ def _for_columns(
     workers: Workers,
     bin_column: Callable[[Array, int], Any],
 ) -> list[Any]:
-    """Call ``bin_column(values, feature)`` for every column, in the order of the places.
+    """Call ``bin_column(values, feature)`` for every column, in arranged order.
 
     A few columns are copied at a time, as many as fill a cache line of X.
     """
@@ -371,8 +371,8 @@ def _gather_dense(X: Array, order: Integers, first: int, out: Array, low: int, h
     for block in range(low, high, 64):
         end = min(block + 64, high)
         for j in range(out.shape[0]):
-            for place in range(block, end):
-                out[j, place] = X[order[place], first + j]
+            for row in range(block, end):
+                out[j, row] = X[order[row], first + j]
 
 
 @njit(cache=True, nogil=True)
@@ -521,14 +521,14 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     """Where the bin that starts at `first` ends, of values of equal weight.
 
     It is full with the value at `target`, unless a heavy value comes before: one that is there
-    `heavy` times and so meets one of the places that are looked at.
+    `heavy` times and so meets one of the positions that are looked at.
     """
     target = first + (left - 1) // bins
     heavy = (ordered.size - 1) // max_bins + 1
-    place = first
-    while place < target:
-        place = min(place + heavy, target)
-        start = _first_beyond(ordered, ordered[place], first, place, np.int64(0))
+    position = first
+    while position < target:
+        position = min(position + heavy, target)
+        start = _first_beyond(ordered, ordered[position], first, position, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:
             return start
@@ -537,7 +537,7 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
 
 @njit(cache=True, nogil=True)
 def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: Integer) -> int:
-    """First place from `low` on with more than the value, or as much unless `equal`; or `high`.
+    """First position from `low` on with more than the value, or as much unless `equal`; or `high`.
 
     `equal` is 0 or 1: for True and False numba would compile it twice.
     """
@@ -556,8 +556,8 @@ def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 
     A loop over the eight steps is five times slower: the processor cannot see its end.
     """
-    for place in range(values.size):
-        value = values[place]
+    for row in range(values.size):
+        value = values[row]
         below = 128 * (value > cuts[127])
         below += 64 * (value > cuts[below + 63])
         below += 32 * (value > cuts[below + 31])
@@ -566,14 +566,14 @@ def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
         below += 4 * (value > cuts[below + 3])
         below += 2 * (value > cuts[below + 1])
         below += value > cuts[below]
-        codes[place] = below if value == value else 255  # noqa: PLR0124  (false for NaN)
+        codes[row] = below if value == value else 255  # noqa: PLR0124  (false for NaN)
 
 
 @njit(cache=True, nogil=True)
 def mix_codes(low: int, high: int, codes: Bytes, keys: NDArray[np.uint64]) -> None:
-    """Let the codes of the places low..high, feature by feature, into their keys."""
+    """Let the codes of the rows low..high, feature by feature, into their keys."""
     for feature in range(codes.shape[0]):
         column = codes[feature]
-        for place in range(low, high):
-            mixed = (keys[place] ^ np.uint64(column[place])) * np.uint64(0x9E3779B97F4A7C15)
-            keys[place] = mixed ^ (mixed >> np.uint64(29))
+        for row in range(low, high):
+            mixed = (keys[row] ^ np.uint64(column[row])) * np.uint64(0x9E3779B97F4A7C15)
+            keys[row] = mixed ^ (mixed >> np.uint64(29))

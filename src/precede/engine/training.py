@@ -21,12 +21,12 @@ __all__ = ["Training", "why_no_pair"]
 
 @dataclass(frozen=True)
 class Training:
-    """A table and an arrangement of the same places: the data as the loop sees it."""
+    """A table and an arrangement of the same rows: the data as the loop sees it."""
 
     table: Table
     arrangement: Arrangement
     workers: Workers
-    init_score: Floats | None = None  # the score that each place starts from; None is 0
+    init_score: Floats | None = None  # the score that each row starts from; None is 0
 
     @classmethod
     def prepare(
@@ -47,7 +47,7 @@ class Training:
         left out altogether: they change nothing.
         """
         arrangement = judgments.arrange(balance, labelled=labelled)
-        if arrangement.total <= 0 and not (labelled and arrangement.n_places):
+        if arrangement.total <= 0 and not (labelled and arrangement.n_arranged):
             raise ValueError(why_no_pair(judgments))
         table = Table.build(
             X,

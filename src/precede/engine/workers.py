@@ -44,7 +44,8 @@ LEAST_SHARED = {
 
 # Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
 OURS = ("precede", "sklearn")
-TOLD: set[tuple[str, str, int]] = set()  # warnings given already, and the lines they were given to
+# Warnings given already, and the lines they were given to.
+WARNED: set[tuple[str, str, int]] = set()
 # More threads than this are taken for a mistake, or for a model file that means harm.
 MOST_JOBS = 4096
 
@@ -107,7 +108,7 @@ class Workers:
     [(0, 5), (5, 10)]
     """
 
-    alone: ClassVar[bool] = True  # whether this machine holds all places
+    alone: ClassVar[bool] = True  # whether this machine holds all rows
 
     def __init__(self, n_jobs: int | None = None):
         self.jobs = count_jobs(n_jobs)
@@ -145,14 +146,14 @@ class Workers:
 
     # -- several machines ------------------------------------------------------------------
     #
-    # A fit may run on several machines at once, each with some of the places. They all do the
-    # same things in the same order, and where a number depends on places of others they meet.
+    # A fit may run on several machines at once, each with some of the rows. They all do the
+    # same things in the same order, and where a number depends on rows of others they meet.
     # Here is one machine; `precede.dask` has others.
 
     def together(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; every machine gets the same answer.
 
-        `combine` must not depend on how the places are dealt out: sums of integers and largest
+        `combine` must not depend on how the rows are distributed: sums of integers and largest
         values do not. `part` must change nothing: it is not called where the answer is known.
 
         >>> Workers(1).together(lambda: 3, max)
@@ -187,8 +188,8 @@ class Workers:
 def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
     """Warn at the line that called the library, through scikit-learn or directly.
 
-    With `once`, a line is told once in a process, however often it calls. (Python's own filters
-    forget which lines were told whenever scikit-learn checks an array.)
+    With `once`, a line is warned once in a process, however often it calls. (Python's own filters
+    forget which lines were warned whenever scikit-learn checks an array.)
     """
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in OURS:
@@ -196,7 +197,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
     line = (
         (message, "", 0) if frame is None else (message, frame.f_code.co_filename, frame.f_lineno)
     )
-    if once and line in TOLD:
+    if once and line in WARNED:
         return
     warnings.warn(message, category, stacklevel=level)
-    TOLD.add(line)  # not reached where warnings are errors
+    WARNED.add(line)  # not reached where warnings are errors

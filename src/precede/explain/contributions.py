@@ -187,10 +187,10 @@ def _curve(ensemble: Ensemble, feature: int, name: str) -> ShapeFunction:
 def _steps(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
     """Finite thresholds of the stumps of a feature, the steps between them, and for missing."""
     tables = ensemble._tables
-    place = np.flatnonzero(tables.feature == feature)
-    if not place.size:
+    index = np.flatnonzero(tables.feature == feature)
+    if not index.size:
         return np.zeros(0), np.zeros(1), 0.0
-    used = int(place[0])
+    used = int(index[0])
     begin, end = int(tables.start[used]), int(tables.start[used + 1])
     thresholds = tables.threshold[begin:end]
     steps = tables.value[begin + used : end + used + 1]
@@ -515,8 +515,8 @@ class PairExplanation:
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
         ]
         if self.second_values is not None:
-            for told, more in zip(features, self.second_values, strict=True):
-                told |= {"upper_second_value": more[0], "lower_second_value": more[1]}
+            for explained, more in zip(features, self.second_values, strict=True):
+                explained |= {"upper_second_value": more[0], "lower_second_value": more[1]}
         return plain(
             {
                 "upper": self.upper,
@@ -599,9 +599,9 @@ def explain_pair(
     pairs = [(r, w) for r, w in parts if isinstance(r, Term) and len(r.features) == 2]
     rest = [(r, w) for r, w in parts if not (isinstance(r, Term) and len(r.features) == 2)]
     single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
-    told = explain(single, both[:1], names=names, background=both[1:])
+    explained = explain(single, both[:1], names=names, background=both[1:])
     upper, lower = (float(score) for score in ensemble.predict(both))
-    shares = [*told.contributions[0], *(w * float(np.subtract(*r(both))) for r, w in pairs)]
+    shares = [*explained.contributions[0], *(w * float(np.subtract(*r(both))) for r, w in pairs)]
     first = [*range(ensemble.n_features), *(r.features[0] for r, _ in pairs)]
     second = [-1] * ensemble.n_features + [r.features[1] for r, _ in pairs]
     order = np.argsort(-np.abs(shares), kind="stable")
@@ -609,7 +609,7 @@ def explain_pair(
     terms = np.array(shares)[None, order]
     rounding = float(_settle(terms, 0.0, np.array([upper - lower]))[0])
     named = tuple(
-        told.names[first[j]] + (PAIR + told.names[second[j]] if second[j] >= 0 else "")
+        explained.names[first[j]] + (PAIR + explained.names[second[j]] if second[j] >= 0 else "")
         for j in order
     )
     values = both[:, [first[j] for j in order]].T

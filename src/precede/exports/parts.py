@@ -153,13 +153,13 @@ def _steps(feature: int, thresholds: list[float], values: list[float], missing_l
     rows: list[list[Any]] = []
 
     def grow(first: int, last: int) -> int:
-        place = len(rows)
+        index = len(rows)
         rows.append([-1, 0.0, -1, -1, False, values[first]])
         if first < last:
             middle = (first + last) // 2
             left, right = grow(first, middle), grow(middle + 1, last)
-            rows[place] = [feature, thresholds[middle], left, right, missing_left, 0.0]
-        return place
+            rows[index] = [feature, thresholds[middle], left, right, missing_left, 0.0]
+        return index
 
     grow(0, len(thresholds))
     split_on, threshold, left, right, goes_left, value = map(np.array, zip(*rows, strict=True))
@@ -187,7 +187,7 @@ def term_nodes(term: Term) -> Nodes:
 
 
 class _TermTree:
-    """The nodes of a term under way: each method adds a subtree and gives the place of its root."""
+    """The nodes of a term under way: each method adds a subtree and gives the index of its root."""
 
     def __init__(self, term: Term):
         self._term = term
@@ -203,10 +203,10 @@ class _TermTree:
         at_zero = int(term.bins(axis, np.zeros(1))[0])
         if np.array_equal(table[-1], table[at_zero]):
             return self._ordered(table, axis, 0, len(table) - 2, zero=True)
-        place = self._node(axis, math.inf)
-        self.rows[place][2] = self._ordered(table, axis, 0, len(table) - 2, zero=False)
-        self.rows[place][3] = self.grow(table[-1], axis + 1)
-        return place
+        index = self._node(axis, math.inf)
+        self.rows[index][2] = self._ordered(table, axis, 0, len(table) - 2, zero=False)
+        self.rows[index][3] = self.grow(table[-1], axis + 1)
+        return index
 
     def _leaf(self, table: NDArray[Any]) -> int | None:
         """A leaf for cells that all have one value."""
@@ -229,10 +229,10 @@ class _TermTree:
             return self.grow(table[first], axis + 1)
         middle = (first + last) // 2
         cut = self._term.cuts[axis][middle]
-        place = self._node(axis, cut, zero and cut >= 0)
-        self.rows[place][2] = self._ordered(table, axis, first, middle, zero=zero)
-        self.rows[place][3] = self._ordered(table, axis, middle + 1, last, zero=zero)
-        return place
+        index = self._node(axis, cut, zero and cut >= 0)
+        self.rows[index][2] = self._ordered(table, axis, first, middle, zero=zero)
+        self.rows[index][3] = self._ordered(table, axis, middle + 1, last, zero=zero)
+        return index
 
     def _named(self, table: NDArray[Any], axis: int, bins: list[int], *, other: bool) -> int:
         """Bins of categories, and perhaps that of any other value."""
@@ -243,10 +243,10 @@ class _TermTree:
             return self.grow(table[here[0]], axis + 1)
         half = max(1, len(bins) // 2)
         categories = tuple(int(self._term.cuts[axis][b]) for b in bins[:half])
-        place = self._node(axis, 0.0, categories=categories)
-        self.rows[place][2] = self._named(table, axis, bins[:half], other=False)
-        self.rows[place][3] = self._named(table, axis, bins[half:], other=other)
-        return place
+        index = self._node(axis, 0.0, categories=categories)
+        self.rows[index][2] = self._named(table, axis, bins[:half], other=False)
+        self.rows[index][3] = self._named(table, axis, bins[half:], other=other)
+        return index
 
 
 def side_by_side(nodes: Nodes) -> Nodes:
@@ -258,14 +258,14 @@ def side_by_side(nodes: Nodes) -> Nodes:
     for node in order:  # grows while it is read
         if nodes.feature[node] >= 0:
             order += [int(nodes.left[node]), int(nodes.right[node])]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    index = np.empty(len(order), np.int64)
+    index[order] = np.arange(len(order))
     leaf = nodes.feature[order] < 0
     return Nodes(
         nodes.feature[order],
         nodes.threshold[order],
-        np.where(leaf, -1, place[nodes.left[order]]),
-        np.where(leaf, -1, place[nodes.right[order]]),
+        np.where(leaf, -1, index[nodes.left[order]]),
+        np.where(leaf, -1, index[nodes.right[order]]),
         nodes.missing_left[order],
         nodes.value[order],
         None if nodes.cover is None else nodes.cover[order],

@@ -183,7 +183,7 @@ class _Rows:
 
     def explain(self, error: Exception, size: int) -> NoReturn:
         """Raise what arrow refused in our words."""
-        told = str(error)
+        message = str(error)
         if self._wrong is not None:
             row = self._wrong
             self._refuse_open(row.number - self._passed, row.text, error)
@@ -193,12 +193,12 @@ class _Rows:
                 f"{'fewer' if few else 'more'} cells than there are columns, {row.actual_columns} "
                 f"for {row.expected_columns}; quote a delimiter inside a text"
             ) from error
-        if "straddling" in told:
+        if "straddling" in message:
             raise ValueError(
                 f"{self.path}: a line is longer than {size} bytes, or a quotation mark is never "
                 "closed"
             ) from error
-        raise ValueError(f"{self.path} cannot be read: {told[:300]}") from error
+        raise ValueError(f"{self.path} cannot be read: {message[:300]}") from error
 
     def not_a_number(self, row: int, name: str, text: str) -> NoReturn:
         self._refuse_open(row + 1, text)
@@ -218,9 +218,9 @@ def _block(
     batch: Any, rows: _Rows, before: int, numbers: Sequence[str], texts: Sequence[str]
 ) -> Block:
     matrix = np.empty((batch.num_rows, len(numbers)))
-    for place, name in enumerate(numbers):
-        matrix[:, place] = _numbers(batch.column(place), rows, before, name)
-    columns = {name: _texts(batch.column(len(numbers) + place)) for place, name in enumerate(texts)}
+    for index, name in enumerate(numbers):
+        matrix[:, index] = _numbers(batch.column(index), rows, before, name)
+    columns = {name: _texts(batch.column(len(numbers) + index)) for index, name in enumerate(texts)}
     return Block(before, matrix, columns)
 
 

@@ -222,25 +222,25 @@ def _with_sides(
     first = next(blocks, None)
     if first is None:
         raise ValueError(f"{path} holds no line of data")
-    told: dict[str, int] = {}  # how many rows the files know of
+    known_rows: dict[str, int] = {}  # how many rows the files know of
     columns: dict[str, Callable[[NDArray[np.int64]], Any]] = {}
     if first.qid is None and (name := side_file(groups, path, ".query", ".group")) is not None:
         ends = np.cumsum(read_sizes(name))
-        told["qid"] = int(ends[-1])
+        known_rows["qid"] = int(ends[-1])
         columns["qid"] = partial(np.searchsorted, ends, side="right")
     if first.weight is None and (name := side_file(weights, path, ".weight")) is not None:
         weight = read_numbers(name, "weights")[:, 0].copy()
-        told["weight"] = weight.size
+        known_rows["weight"] = weight.size
         columns["weight"] = weight.take
     rows = 0
     for block in chain([first], blocks):
         here = np.arange(rows, rows + len(block))
         rows += len(block)
-        for name, known in told.items():
+        for name, known in known_rows.items():
             if known < rows:
                 raise ValueError(f"{path} has more rows than the file of its {name} tells of")
         parts: dict[str, Any] = {name: column(here) for name, column in columns.items()}
         yield replace(block, **parts)
-    for name, known in told.items():
+    for name, known in known_rows.items():
         if known != rows:
             raise ValueError(f"{path} has {rows} rows, and the file of its {name} {known}")

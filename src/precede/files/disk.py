@@ -78,8 +78,8 @@ KINDS = {
     "high": "<f8",
     "has_missing": "|u1",
 }
-# One number for each place; these stay in their files until they are read.
-PER_PLACE = ("order", "grade", "weight", "outer", "outer_of_items")
+# One number for each row; these stay in their files until they are read.
+PER_ROW = ("order", "grade", "weight", "outer", "outer_of_items")
 # The weights of losers and their total, by balance.
 OUTER = {
     "pairs": ("weight", "total"),
@@ -244,26 +244,30 @@ class _Spool:
         refuse_text(X)
         self._check_names(X)
         values = dense_block(X)
-        width, place = values.shape[1], len(self.parts)
-        if place and not padded and width != self.features:
-            raise ValueError(f"block {place} has {width} features and the first {self.features}")
+        width, block_number = values.shape[1], len(self.parts)
+        if block_number and not padded and width != self.features:
+            raise ValueError(
+                f"block {block_number} has {width} features and the first {self.features}"
+            )
         if np.isinf(values).any():
-            raise ValueError(f"block {place} holds infinities; use NaN for missing values")
-        self._add_target(y, qid, weight, len(values), place)
+            raise ValueError(f"block {block_number} holds infinities; use NaN for missing values")
+        self._add_target(y, qid, weight, len(values), block_number)
         self.parts.append(_Piece(self.file.tell(), len(values), values.dtype, first, width))
         self.file.write(np.ascontiguousarray(values.T).data)
         self.rows += len(values)
         end = max(self.first + self.features, first + width)
-        self.first = min(self.first, first) if place else first
+        self.first = min(self.first, first) if block_number else first
         self.features = end - self.first
 
-    def _add_target(self, y: Any, qid: Any, weight: Any, rows: int, place: int) -> None:
-        grade, label = numeric_grades(y, place)
+    def _add_target(self, y: Any, qid: Any, weight: Any, rows: int, block_number: int) -> None:
+        grade, label = numeric_grades(y, block_number)
         lengths = {"y": grade.size}
-        if place and (qid is None) != (not self.queries):
-            raise ValueError(f"block {place} differs from the first in having a qid or none")
-        if place and (weight is None) != (not self.weights):
-            raise ValueError(f"block {place} differs from the first in having weights or none")
+        if block_number and (qid is None) != (not self.queries):
+            raise ValueError(f"block {block_number} differs from the first in having a qid or none")
+        if block_number and (weight is None) != (not self.weights):
+            raise ValueError(
+                f"block {block_number} differs from the first in having weights or none"
+            )
         if qid is not None:
             number = Judgments(qid=qid)  # checks the identifiers
             names, inverse = np.unique(number._query(), return_index=True)
@@ -272,11 +276,13 @@ class _Spool:
             self.queries.append(np.array(ours, np.int64)[number._query()])
             lengths["qid"] = self.queries[-1].size
         if weight is not None:
-            name = f"sample_weight of block {place}"
+            name = f"sample_weight of block {block_number}"
             self.weights.append(np.asarray(sample_weights(weight, rows, name)))
         for name, length in lengths.items():
             if length != rows:
-                raise ValueError(f"{name} of block {place} has {length} values for {rows} rows")
+                raise ValueError(
+                    f"{name} of block {block_number} has {length} values for {rows} rows"
+                )
         self.grades.append(grade)
         self.labels.append(np.unique(label))
 
@@ -314,15 +320,15 @@ class _Spool:
         return judgments, None if classes is None else classes.tolist()
 
     def column(self, feature: int, order: NDArray[np.int64]) -> Floats:
-        """Raw values of one feature in the order of the places."""
+        """Raw values of one feature in arranged order."""
         column = np.zeros(self.rows)
         start = 0
         for piece in self.parts:
-            end, place = start + piece.rows, self.first + feature - piece.first
-            if 0 <= place < piece.width:
+            end, offset = start + piece.rows, self.first + feature - piece.first
+            if 0 <= offset < piece.width:
                 size = piece.rows * piece.dtype.itemsize
                 with self.turn:
-                    self.file.seek(piece.offset + place * size)
+                    self.file.seek(piece.offset + offset * size)
                     read = self.file.read(size)
                 column[start:end] = np.frombuffer(read, piece.dtype)
             start = end
@@ -367,7 +373,7 @@ class _Writer:
         totals = {OUTER[name][1]: each.total for name, each in arranged.items()}
         del arranged
         path = self._path(CODES)
-        header = _npy_header("|u1", (self.spool.features, arrangement.n_places))
+        header = _npy_header("|u1", (self.spool.features, arrangement.n_arranged))
         with open(path, "x+b") as file:
             file.write(header)
             cuts, ends, keys = self._encode(arrangement, file)
@@ -383,7 +389,7 @@ class _Writer:
             "format": FORMAT,
             "features": self.spool.features,
             "rows": self.spool.rows,
-            "places": arrangement.n_places,
+            "places": arrangement.n_arranged,
             "max_bins": self.max_bins,
             "names": self.spool.names,
             "classes": classes,
@@ -434,7 +440,7 @@ class _Writer:
         return cuts, ends, keys
 
     def _reorder(self, old: NDArray[np.int64], file: BinaryIO, header: bytes) -> int:
-        """Move the places of every column; returns the checksum of the file."""
+        """Move the rows of every column; returns the checksum of the file."""
         checksum = zlib.crc32(header)
         for feature in range(self.spool.features):
             file.seek(len(header) + feature * old.size)
@@ -555,7 +561,7 @@ class DiskTable:
         self._codes = self._members[CODES].array
         self._arrays = {name: self._members[name].array for name in KINDS}
         for name in KINDS:
-            if name not in PER_PLACE:
+            if name not in PER_ROW:
                 self._compare(name)
                 self._arrays[name] = self._arrays[name].copy()
         self.bins = self._open_bins()
@@ -593,7 +599,7 @@ class DiskTable:
         for length in shape:
             whole_number(f"{self.path}: size of {name}", length, least=0)
         wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_places)}
-        wanted |= dict.fromkeys(PER_PLACE, (self.n_places,))
+        wanted |= dict.fromkeys(PER_ROW, (self.n_places,))
         if entry["kind"] != kind or len(shape) != dimensions or wanted.get(name, shape) != shape:
             raise ValueError(f"{self.path}: {name} is {entry['kind']!r} of shape {shape}")
         if not path.is_file():
@@ -637,7 +643,7 @@ class DiskTable:
         arrays = self._arrays
         weights = [arrays[name] for name in ("weight", "outer", "outer_of_items", "pair_weight")]
         good = all((each >= 0).all() and (each < np.inf).all() for each in weights)
-        # Places that only listed pairs know come last and have no grade.
+        # Rows that only listed pairs know come last and have no grade.
         graded = int(arrays["level_start"][-1])
         good = good and bool(np.isfinite(arrays["grade"][:graded]).all())
         good = good and bool(((arrays["order"] >= 0) & (arrays["order"] < self.n_rows)).all())
@@ -652,7 +658,7 @@ class DiskTable:
 
     @property
     def judgments(self) -> Judgments:
-        """What is known about the order of the places (rows without a pair are not there)."""
+        """What is known about the order of the arranged rows."""
         arrays = self._arrays
         first = arrays["level_start"][arrays["query_start"]]
         alone = self.n_places - int(arrays["level_start"][-1])
@@ -734,7 +740,7 @@ class _MappedTable(Table):
 
     def release(self, features: NDArray[np.int64]) -> None:
         for feature in features:
-            self._file.release(self._file.begin + int(feature) * self.n_places, self.n_places)
+            self._file.release(self._file.begin + int(feature) * self.n_arranged, self.n_arranged)
 
     def column(self, feature: int) -> Floats:
         raise ValueError(

@@ -128,17 +128,17 @@ class _LetorRows:
         self._least, self._most = MOST_FEATURES, 0
 
     def add(self, part: tuple[Any, ...], pages: Pages) -> None:
-        state, size, grade, qid, length, index, value, places, hard = part
+        state, size, grade, qid, length, index, value, positions, hard = part
         rows, cells = int(state[_ROWS]), int(state[_CELLS])
         if not rows:
             return
         given = bool(state[_QUERIES])
         if self._has_qid not in (None, given):
-            pages.refuse(_REMEDIES[_MIXED], int(places[0, 0]))
+            pages.refuse(_REMEDIES[_MIXED], int(positions[0, 0]))
         self._has_qid = given
         _settle(value, grade, hard[: state[_HARDS]], pages)
         if state[_UNSORTED]:
-            index, value = _sorted(index[:cells], value[:cells], length[:rows], places, pages)
+            index, value = _sorted(index[:cells], value[:cells], length[:rows], positions, pages)
         self._bytes += int(size)
         # A little more than in proportion: the next parts then fit without another move.
         expected = int(1.02 * (self._value.used + cells) * self._size / self._bytes)
@@ -148,7 +148,7 @@ class _LetorRows:
         self._grade.add(grade[:rows])
         if given:
             self._qid.add(qid[:rows])
-        self._docid.add(self._documents(places[:rows, 1:], pages))
+        self._docid.add(self._documents(positions[:rows, 1:], pages))
         if cells:
             self._least = min(self._least, int(index[:cells].min()))
             self._most = max(self._most, int(index[:cells].max()))
@@ -201,7 +201,7 @@ def _check(state: NDArray[np.int64], pages: Pages) -> None:
 
 
 def _sorted(
-    index: NDArray[np.int32], value: Floats, length: Integers, places: Integers, pages: Pages
+    index: NDArray[np.int32], value: Floats, length: Integers, positions: Integers, pages: Pages
 ) -> tuple[NDArray[np.int32], Floats]:
     """The cells of every row in the order of their features."""
     row = np.repeat(np.arange(length.size), length)
@@ -209,20 +209,20 @@ def _sorted(
     index, value = index[order], value[order]
     twice = (np.diff(index) == 0) & (np.diff(row) == 0)
     if twice.any():
-        pages.refuse(_REMEDIES[_TWICE], int(places[row[np.argmax(twice)], 0]))
+        pages.refuse(_REMEDIES[_TWICE], int(positions[row[np.argmax(twice)], 0]))
     return index, value
 
 
 def _settle(value: Floats, grade: Floats, hard: NDArray[np.int64], pages: Pages) -> None:
-    """Let `float` read the numbers that the kernels left; a negative place is a grade."""
-    for place, begin, end in hard.tolist():
+    """Let `float` read the numbers that the kernels left; a negative position is a grade."""
+    for position, begin, end in hard.tolist():
         number = float(pages.word(begin, end))
         if not np.isfinite(number):
             pages.refuse(_REMEDIES[_NOT_NUMBER], begin)
-        if place < 0:
-            grade[~place] = number
+        if position < 0:
+            grade[~position] = number
         else:
-            value[place] = number
+            value[position] = number
 
 
 def _powers_of_five() -> NDArray[np.uint64]:
@@ -302,7 +302,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 @njit(cache=True, nogil=True)
 def _number(text: Bytes, at: int) -> tuple[int, float, int]:
-    """Read a number: whether exact, its value, and the place after it."""
+    """Read a number: whether exact, its value, and the position after it."""
     negative = text[at] == _MINUS
     at += negative or text[at] == _PLUS
     begin = at
@@ -402,7 +402,7 @@ def _letor_lines(
         cells += text[at] == _COLON
     state = np.zeros(7, np.int64)
     grade, qid = np.empty(rows), np.zeros(rows, np.int64)
-    length, places = np.empty(rows, np.int64), np.zeros((rows, 3), np.int64)
+    length, positions = np.empty(rows, np.int64), np.zeros((rows, 3), np.int64)
     index, value = np.empty(cells, np.int32), np.empty(cells)
     hard = np.empty((rows + cells, 3), np.int64)
     at = begin
@@ -411,26 +411,26 @@ def _letor_lines(
             at += 1
         if text[at] != _NEWLINE and text[at] != _HASH:
             row, before = state[_ROWS], state[_CELLS]
-            at = _letor_row(text, at, state, grade, qid, index, value, places[row], hard)
+            at = _letor_row(text, at, state, grade, qid, index, value, positions[row], hard)
             if state[_STATUS] != _FINE:
                 state[_WHERE] = at
                 break
             state[_ROWS] += 1
             length[row] = state[_CELLS] - before
         at = _line_end(text, at) + 1
-    return state, end - begin, grade, qid, length, index, value, places, hard
+    return state, end - begin, grade, qid, length, index, value, positions, hard
 
 
 @njit(cache=True, nogil=True)
 def _letor_row(
     text: Bytes, at: int, state: Integers, grade: Floats, qid: Integers, index: NDArray[np.int32],
-    value: Floats, place: Integers, hard: Integers,
+    value: Floats, position: Integers, hard: Integers,
 ) -> int:  # fmt: skip
-    """Read one line from its grade on; gives the place where reading ended.
+    """Read one line from its grade on; gives the position where reading ended.
 
-    `place` gets the place of the line and those of the document's name.
+    `position` gets the position of the line and those of the document's name.
     """
-    row, first, start, place[0] = state[_ROWS], state[_CELLS], at, at
+    row, first, start, position[0] = state[_ROWS], state[_CELLS], at, at
     kind, number, at = _number(text, at)
     if kind == _BAD or np.isnan(number) or not (_is_blank(text[at]) or text[at] == _NEWLINE):
         state[_STATUS] = _NOT_GRADE
@@ -461,7 +461,7 @@ def _letor_row(
         return start
     state[_QUERIES] = has_qid
     if text[at] == _HASH:
-        at = _letor_docid(text, at + 1, place)
+        at = _letor_docid(text, at + 1, position)
     return at
 
 
@@ -517,9 +517,9 @@ def _plain_cells(
 
 
 @njit(cache=True, nogil=True)
-def _leave(hard: Integers, state: Integers, place: int, begin: int, end: int) -> None:
+def _leave(hard: Integers, state: Integers, position: int, begin: int, end: int) -> None:
     """Leave a number to Python's `float`."""
-    hard[state[_HARDS], 0], hard[state[_HARDS], 1], hard[state[_HARDS], 2] = place, begin, end
+    hard[state[_HARDS], 0], hard[state[_HARDS], 1], hard[state[_HARDS], 2] = position, begin, end
     state[_HARDS] += 1
 
 
@@ -571,7 +571,7 @@ def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _letor_docid(text: Bytes, at: int, place: Integers) -> int:
+def _letor_docid(text: Bytes, at: int, position: Integers) -> int:
     """The word after ``docid =`` where a comment begins so, else its first word."""
     for turn in range(2):
         while _is_blank(text[at]):
@@ -589,7 +589,7 @@ def _letor_docid(text: Bytes, at: int, place: Integers) -> int:
             continue
         while not (_is_blank(text[at]) or text[at] == _NEWLINE):
             at += 1
-        place[1], place[2] = begin, at
+        position[1], position[2] = begin, at
         break
     return at
 
@@ -601,20 +601,20 @@ def _spread(
     """Move the cells of all rows to their columns, in place, from the last to the first.
 
     A cell never moves forward past one that is still to be moved: rows and columns are in
-    order, so its new place is at least its old one.
+    order, so its new position is at least its old one.
     """
     at = cells - 1
     for row in range(length.size - 1, -1, -1):
-        place = (row + 1) * width - 1
+        position = (row + 1) * width - 1
         for _ in range(length[row]):
             target = row * width + index[at] - first
             moved = value[at]
-            while place > target:
-                value[place] = 0.0
-                place -= 1
-            value[place] = moved
-            place -= 1
+            while position > target:
+                value[position] = 0.0
+                position -= 1
+            value[position] = moved
+            position -= 1
             at -= 1
-        while place >= row * width:
-            value[place] = 0.0
-            place -= 1
+        while position >= row * width:
+            value[position] = 0.0
+            position -= 1

@@ -81,16 +81,16 @@ class Pages:
         self.whole = 0
 
     def word(self, begin: int, end: int) -> str:
-        """What stands between two places."""
+        """What stands between two positions."""
         return self._buffer[begin:end].decode("utf-8", "replace")
 
     def words(self, spans: NDArray[np.int64]) -> list[str]:
-        """Texts at places (begin, end), none of which holds a newline."""
+        """Texts at positions (begin, end), none of which holds a newline."""
         packed = _joined(self.text, spans).tobytes().decode("utf-8", "replace")
         return packed[:-1].split("\n")
 
     def refuse(self, remedy: str, where: int) -> NoReturn:
-        """Raise the error for a place in the buffer."""
+        """Raise the error for a position in the buffer."""
         line = self._line + self._buffer.count(b"\n", 0, where) + 1
         rest = self._buffer[where : where + 40].decode("utf-8", "replace").split("\n")[0]
         word = (rest.replace(",", " ").split() or [""])[0]
@@ -141,8 +141,8 @@ class Numbered(Sequence[str]):
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __getitem__(self, place: Any) -> Any:
-        found = self._numbers[place]
+    def __getitem__(self, position: Any) -> Any:
+        found = self._numbers[position]
         return str(found) if isinstance(found, int) else Numbered(found.start, found.stop)
 
     def __or__(self, other: Numbered) -> Numbered:
@@ -173,8 +173,8 @@ def _joined(text: Bytes, spans: Integers) -> Bytes:
         at += spans[row, 1] - spans[row, 0]
     joined, at = np.empty(at, np.uint8), 0
     for row in range(len(spans)):
-        for place in range(spans[row, 0], spans[row, 1]):
-            joined[at] = text[place]
+        for position in range(spans[row, 0], spans[row, 1]):
+            joined[at] = text[position]
             at += 1
         joined[at] = NEWLINE
         at += 1

@@ -189,12 +189,12 @@ class Data:
         return int(self.X.shape[0])
 
     def __repr__(self) -> str:
-        told = [_counted(len(self), "row"), _counted(self.X.shape[1], "feature")]
+        parts = [_counted(len(self), "row"), _counted(self.X.shape[1], "feature")]
         if self.qid is not None:
-            told.append(_counted(np.unique(number_queries(self.qid)[0]).size, "query"))
+            parts.append(_counted(np.unique(number_queries(self.qid)[0]).size, "query"))
         if self.y is not None or self.pairs is not None:
-            told.append(_counted(self.judgments.n_pairs, "pair"))
-        return f"Data({', '.join(told)})"
+            parts.append(_counted(self.judgments.n_pairs, "pair"))
+        return f"Data({', '.join(parts)})"
 
     @property
     def judgments(self) -> Judgments:
@@ -232,14 +232,14 @@ class Data:
         names = [str(name) for name in names]
         if len(names) == len(self.feature_names) and names == list(self.feature_names):
             return self
-        place = {name: column for column, name in enumerate(self.feature_names)}
-        missing = [name for name in names if name not in place]
+        column_of = {name: column for column, name in enumerate(self.feature_names)}
+        missing = [name for name in names if name not in column_of]
         if missing and not (self.zeros and len(missing) < len(names)):
             raise ValueError(
                 f"the data have no column {_listed(missing)}, which the model knows; "
                 f"they have {_listed(self.feature_names)}"
             )
-        there = [(new, place[name]) for new, name in enumerate(names) if name in place]
+        there = [(new, column_of[name]) for new, name in enumerate(names) if name in column_of]
         to, of = (list(each) for each in zip(*there, strict=True))
         if scipy.sparse.issparse(self.X):
             chosen = scipy.sparse.csr_matrix(

@@ -39,9 +39,12 @@ def read_words(stream: BufferedReader, path: str, kinds: list[int]) -> Words:
            [-2. ]]), texts=[['a', 'b']])
     """
     width = len(kinds)
-    places = [[place for place in range(width) if kinds[place] == kind] for kind in (NUMBER, TEXT)]
+    positions = [
+        [position for position in range(width) if kinds[position] == kind]
+        for kind in (NUMBER, TEXT)
+    ]
     numbers: list[float] = []
-    texts: list[list[str]] = [[] for _ in places[1]]
+    texts: list[list[str]] = [[] for _ in positions[1]]
     for line, content in enumerate(stream, start=1):
         words = (content.removeprefix(b"\xef\xbb\xbf") if line == 1 else content).split()
         if not words:
@@ -52,15 +55,15 @@ def read_words(stream: BufferedReader, path: str, kinds: list[int]) -> Words:
                 f"{path}, line {line}: the line has {more} words than there are columns, "
                 f"{len(words)} for {width}"
             )
-        for place in places[0]:
-            number = _number(words[place])
+        for position in positions[0]:
+            number = _number(words[position])
             if number is None:
-                found = words[place][:40].decode("utf-8", "replace")
+                found = words[position][:40].decode("utf-8", "replace")
                 raise ValueError(f"{path}, line {line}: {found!r} is not a finite number")
             numbers.append(number)
-        for column, place in zip(texts, places[1], strict=True):
-            column.append(words[place].decode("utf-8", "replace"))
-    matrix = np.array(numbers, np.float64).reshape(-1, max(1, len(places[0])))
+        for column, position in zip(texts, positions[1], strict=True):
+            column.append(words[position].decode("utf-8", "replace"))
+    matrix = np.array(numbers, np.float64).reshape(-1, max(1, len(positions[0])))
     return Words(matrix, texts)
 
 

@@ -1,7 +1,7 @@
 """Weak rankers and the search for the best of a family.
 
 A *ranker* maps a row to a number; a *family* is a set of rankers that can be searched. The
-search sees a table and the pull on its places, and never the loss: for any ranker h the
+search sees a table and the pull on its rows, and never the loss: for any ranker h the
 *edge* ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
 
 Ties go to the lowest feature, then to the lowest threshold, then to missing values below
@@ -78,7 +78,7 @@ class Ranker:
         raise NotImplementedError(f"{type(self).__name__} must define __call__(X)")
 
     def on(self, table: Table) -> Array:
-        """Value of each place of a table; uint8 tells the loop that values are 0 and 1."""
+        """Value of each row of a table; uint8 tells the loop that values are 0 and 1."""
         return self(table.rows())
 
     def to_dict(self) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Candidates:
         return int(found[0]) if found.size and self.ranker(int(found[0])) == ranker else -1
 
     def values(self, number: int) -> Bytes:
-        """Values of a candidate, one for each place."""
+        """Values of a candidate, one for each row."""
         codes = self._table.codes[self.feature[number]]
         return ((codes >= self.first[number]) & (codes < 255)).astype(np.uint8)
 
@@ -104,7 +104,7 @@ class Candidates:
         return np.concatenate(feature), np.concatenate(first)
 
     def _sums(self, integers: Integers) -> Integers:
-        """Sum integers, modulo 2^64, over the places where each candidate is 1."""
+        """Sum integers, modulo 2^64, over the rows where each candidate is 1."""
         return sums_from(self._histograms.sums(integers))[self.feature, self.first]
 
     def _keep_different(self, arrangement: Arrangement) -> None:
@@ -154,7 +154,7 @@ class Span:
 
     Parameters
     ----------
-    arrangement : the places
+    arrangement : the rows
     most : number of vectors that may be added
 
     Notes
@@ -174,14 +174,14 @@ class Span:
         self.size = 0
 
     @staticmethod
-    def width_needed(places: int, most: int) -> int:
+    def width_needed(rows: int, most: int) -> int:
         """Number of coordinates of a vector."""
-        return min(places, most + most // 8 + SPARE)
+        return min(rows, most + most // 8 + SPARE)
 
     @staticmethod
-    def bytes_needed(places: int, most: int) -> int:
+    def bytes_needed(rows: int, most: int) -> int:
         """Memory of so many vectors."""
-        return 4 * most * Span.width_needed(places, most)
+        return 4 * most * Span.width_needed(rows, most)
 
     def centred(self, values: Bytes) -> Floats:
         """Values of a ranker less that of the first item of the component."""
@@ -231,15 +231,15 @@ def _mixed(number: int) -> np.uint64:
 @njit(cache=True, nogil=True)
 def _sketch(values: Bytes, reference: Integers, sketched: bool, coordinates: Integers) -> None:
     width = np.uint64(coordinates.size)
-    for place in range(values.size):
-        value = np.int64(values[place]) - np.int64(values[reference[place]])
+    for row in range(values.size):
+        value = np.int64(values[row]) - np.int64(values[reference[row]])
         if value == 0:
             continue
         if not sketched:
-            coordinates[place] = value
+            coordinates[row] = value
             continue
         for j in range(8):
-            mixed = _mixed(8 * place + j)
+            mixed = _mixed(8 * row + j)
             bucket = np.int64((mixed >> np.uint64(32)) % width)
             factor = np.int64(mixed & np.uint64(0x7FFFFFFF))
             coordinates[bucket] += value * factor

@@ -106,7 +106,7 @@ class Constant(Ranker):
 
     def on(self, table: Table) -> Floats:
         """Return ones."""
-        return np.ones(table.n_places)
+        return np.ones(table.n_arranged)
 
 
 def _as_binary(values: Array) -> Array:
@@ -257,6 +257,6 @@ def _dot_products(low: int, high: int, values: Floats, pull: Floats, products: I
     """Sums of pull·value as integers, so that no order of rows changes a bit."""
     for j in range(low, high):
         total = np.int64(0)
-        for place in range(pull.size):
-            total += np.int64(np.rint(pull[place] * values[j, place] * 2305843009213693952.0))
+        for row in range(pull.size):
+            total += np.int64(np.rint(pull[row] * values[j, row] * 2305843009213693952.0))
         products[j] = total

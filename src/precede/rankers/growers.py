@@ -281,7 +281,7 @@ class TreeSearch(RegressionSearch):
             ),
             workers,
         )  # fmt: skip
-        self._rows = sum_of(lambda: table.n_places, workers)
+        self._rows = sum_of(lambda: table.n_arranged, workers)
         self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
         self._round = 0
         self._keys: Keys | None = None
@@ -353,7 +353,7 @@ class TreeSearch(RegressionSearch):
         """Give every row, or all rows of a query, a number to draw by."""
         if self._family.subsample == 1 or self._keys is not None:
             return
-        keys = self._table.keys(np.zeros(self._table.n_places), self._workers)
+        keys = self._table.keys(np.zeros(self._table.n_arranged), self._workers)
         if self._family.subsample_by == "query":
             if pull is None:
                 raise ValueError(
@@ -446,7 +446,7 @@ class TreeSearch(RegressionSearch):
 
     def _leaf_of_rows(self, grown: Grown, inside: Rows | None) -> Rows:
         """Number of the leaf of every row."""
-        leaf = np.empty(self._table.n_places, np.int32)
+        leaf = np.empty(self._table.n_arranged, np.int32)
         order = sorted(range(len(grown.leaves)), key=lambda k: (grown.leaves[k].low, k))
         ends = np.array([grown.leaves[k].high for k in order], np.int64)
         buffer = np.array([grown.leaves[k].buffer for k in order], np.int64)

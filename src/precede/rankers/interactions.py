@@ -86,10 +86,10 @@ class Grid:
         """Join neighbouring bins of a table until each feature has at most `most` and missing.
 
         Of categories the `most` heaviest keep a bin, and the others join missing values.
-        `weight` is one number for each place. O(rows) for each feature.
+        `weight` is one number for each row. O(rows) for each feature.
         """
         whole = integer_weights(weight, None if weight is None else exact_sum(weight, workers))
-        rows = np.ones(table.n_places, np.int64) if whole is None else whole
+        rows = np.ones(table.n_arranged, np.int64) if whole is None else whole
         counts = sum_of(lambda: Histograms(table, workers).sums(rows, features), workers)
         cuts: list[tuple[float, ...]] = []
         lookup = np.zeros((features.size, 256), np.uint8)
@@ -105,7 +105,7 @@ class Grid:
 
     def of(self, table: Table) -> Grid:
         """The same bins for the rows of another table that has the same cuts."""
-        codes = np.empty((self.features.size, table.n_places), np.uint8)
+        codes = np.empty((self.features.size, table.n_arranged), np.uint8)
         for j, feature in enumerate(self.features.tolist()):
             np.take(self.lookup[j], table.codes[feature], out=codes[j])
             table.release(self.features[j : j + 1])
@@ -270,7 +270,7 @@ class PairSearch(RegressionSearch):
             self.grid = family.grid.of(table)
         self._pairs = np.searchsorted(self.grid.features, pairs)
         self._width = int(self.grid.sizes.max(initial=1))
-        ones = np.ones(table.n_places, np.int64)
+        ones = np.ones(table.n_arranged, np.int64)
         self._counts = sum_of(lambda: self._sums(ones), workers)
 
     def _sums(self, words: Integers) -> Integers:
@@ -435,7 +435,7 @@ def _division(
     numbers: Floats, total: tuple[float, float, float], order: Integers, last: int,
     start: tuple[float, float, float], penalty: float, lightest: float, least: int, best: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """Worth and place of the best cut in an order of bins; `best` and -1 if none is better."""
+    """Worth and position of the best cut in an order of bins; `best` and -1 if none is better."""
     at = -1
     pull, weight, count = start
     for i in range(last):
@@ -481,11 +481,11 @@ def _cut_half(
     )  # fmt: skip
     gap = (numbers[0, size - 1], numbers[1, size - 1], numbers[2, size - 1])
     if not named and gap[2] > 0.0:  # missing values may go with the lower side
-        top, place = _division(
+        top, cut = _division(
             numbers, total, order, last, gap, more, lightest, least, best
         )  # fmt: skip
-        if place >= 0:
-            return top, place, True
+        if cut >= 0:
+            return top, cut, True
     return best, at, False
 
 

@@ -126,10 +126,10 @@ class Stumps(Family):
         return StumpSearch(table, workers or Workers(1), lazy=self.lazy, signs=signs)
 
     def __repr__(self) -> str:
-        told = [] if self.lazy else ["lazy=False"]
+        parts = [] if self.lazy else ["lazy=False"]
         if self.monotone_constraints is not None:
-            told.append(f"monotone_constraints={self.monotone_constraints!r}")
-        return f"Stumps({', '.join(told)})"
+            parts.append(f"monotone_constraints={self.monotone_constraints!r}")
+        return f"Stumps({', '.join(parts)})"
 
 
 class StumpSearch(Search):
@@ -150,7 +150,7 @@ class StumpSearch(Search):
         features = table.n_features
         self._n_bins = table.bins.n_bins
         self._missing = table.bins.has_missing
-        self._integers = np.zeros(table.n_places, np.int64)
+        self._integers = np.zeros(table.n_arranged, np.int64)
         # What is known of each feature: its best stump (signed edge, first code above the
         # threshold, side of the missing) when last looked at, and how far edges may have
         # moved since.
@@ -158,7 +158,7 @@ class StumpSearch(Search):
         self._slack = np.full(features, MOST)
         self._last = 0  # the largest edge of the last round
         self._drift = 0  # of the last round, where several machines meet
-        self._small = is_small("cells", table.n_places * features)
+        self._small = is_small("cells", table.n_arranged * features)
         self.evaluated = 0
 
     def rising(self) -> StumpSearch:
@@ -287,7 +287,7 @@ class StumpSearch(Search):
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         signs = np.ones(self._n_bins.size, np.int64) if self._rising else self._signs
-        choose = partial(_largest_decrease, self._n_bins, allowed, factors.ghost, signs)
+        choose = partial(_largest_decrease, self._n_bins, allowed, factors.smoothing, signs)
         chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
         if chosen is None:
             return None
@@ -362,7 +362,7 @@ def _pick_of_signs(
 def _largest_decrease(
     n_bins: Integers,
     allowed: Flags | None,
-    ghost: float,
+    smoothing: float,
     signs: Integers | None,
     sums: Integers,
 ) -> tuple[tuple[int, int, int], float, float] | None:
@@ -370,7 +370,7 @@ def _largest_decrease(
     if allowed is not None:
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
-    gain = decreases(right, wrong, ghost)
+    gain = decreases(right, wrong, smoothing)
     if signs is not None:
         ways = signs[:, None, None]
         gain = np.where((ways == 0) | (ways * (right - wrong) > 0), gain, 0.0)
@@ -394,9 +394,9 @@ assert MISSING == 255, "the kernels below write the code of missing values as 25
 @njit(cache=True, nogil=True)
 def _stump_values(codes: Bytes, first: int, missing: int) -> Bytes:
     values = np.empty(codes.size, np.uint8)
-    for place in range(codes.size):
-        code = codes[place]
-        values[place] = missing if code == 255 else code >= first
+    for row in range(codes.size):
+        code = codes[row]
+        values[row] = missing if code == 255 else code >= first
     return values
 
 
@@ -404,14 +404,14 @@ def _stump_values(codes: Bytes, first: int, missing: int) -> Bytes:
 def _quantise(low: int, high: int, pull: Floats, integers: Integers) -> tuple[int, int]:
     """Pulls as integers; returns how much was added and taken since the last round."""
     up, down = 0, 0
-    for place in range(low, high):
-        now = np.int64(np.rint(pull[place] * 2305843009213693952.0))
-        change = now - integers[place]
+    for row in range(low, high):
+        now = np.int64(np.rint(pull[row] * 2305843009213693952.0))
+        change = now - integers[row]
         if change > 0:
             up += change
         else:
             down -= change
-        integers[place] = now
+        integers[row] = now
     return up, down
 
 
@@ -463,11 +463,11 @@ def _decreases_of_features(
 def _keys(codes: Bytes, bins: int, side: int, missing: bool) -> Integers:
     """Codes with the missing ones moved below all others (0) or above (bins)."""
     key = np.empty(codes.size, np.int64)
-    for place in range(codes.size):
-        if codes[place] == 255:
-            key[place] = 0 if side == 0 else bins
+    for row in range(codes.size):
+        if codes[row] == 255:
+            key[row] = 0 if side == 0 else bins
         else:
-            key[place] = codes[place] + (1 if missing and side == 0 else 0)
+            key[row] = codes[row] + (1 if missing and side == 0 else 0)
     return key
 
 
@@ -556,9 +556,9 @@ def _decreases_of_query(
             _mix(zero, one, down, loser_sum[level - 1], carry[level], fresh[level])
         up[:] = 0.0
         down[:] = 0.0
-        for place in range(level_start[level], level_start[level + 1]):
-            up[slot[key[place]]] += terms[0, place]
-            down[slot[key[place]]] += terms[1, place]
+        for row in range(level_start[level], level_start[level + 1]):
+            up[slot[key[row]]] += terms[0, row]
+            down[slot[key[row]]] += terms[1, row]
         if level > bottom:
             _match(in_order, reversed_, zero, one, up, winner_mass[level] / winner_sum[level])
     before_right, before_wrong = np.int64(0), np.int64(0)

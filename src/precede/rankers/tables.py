@@ -36,8 +36,8 @@ class Additive:
     constant: float = 0.0
 
     def on(self, table: Table) -> Floats:
-        """Score of each place of a table."""
-        scores = np.full(table.n_places, self.constant)
+        """Score of each row of a table."""
+        scores = np.full(table.n_arranged, self.constant)
         for term in self.terms.values():
             scores += term.on(table)
         return scores
@@ -148,8 +148,8 @@ def recounted(term: Term, table: Table, workers: Workers) -> Term:
 
 
 def cell_sums(term: Term, table: Table, workers: Workers, whole: Integers | None) -> Integers:
-    """Sums of integers of the places over the cells of a term; their number without integers."""
-    numbers = np.ones(table.n_places, np.int64) if whole is None else whole
+    """Sums of integers of the rows over the cells of a term; their number without integers."""
+    numbers = np.ones(table.n_arranged, np.int64) if whole is None else whole
     lookups = []
     for axis, feature in enumerate(term.features):
         lookup = bins_of_codes(term.cuts[axis], term.categorical[axis], table.bins, feature)

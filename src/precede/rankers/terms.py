@@ -149,7 +149,7 @@ class Term(Ranker):
         return self.table[tuple(self.bins(axis, x) for axis, x in enumerate(columns))]
 
     def on(self, table: Table) -> Floats:
-        """Value of each place, from the codes where the cuts are among those of the table."""
+        """Value of each row, from the codes where the cuts are among those of the table."""
         lookups = []
         for axis, feature in enumerate(self.features):
             lookup = bins_of_codes(self.cuts[axis], self.categorical[axis], table.bins, feature)
@@ -307,7 +307,7 @@ def _starts(sizes: Sequence[int]) -> Integers:
 
 
 def _map_of(own: Floats, named: bool, grid: Floats) -> Integers:
-    """Bin of a term for every place among the cuts of all: between them, and missing."""
+    """Bin of a term for every interval between the cuts of all: between them, and missing."""
     if named:
         return np.append(np.where(np.isin(grid, own), np.searchsorted(own, grid), own.size),
                          own.size).astype(np.int64)  # fmt: skip
@@ -319,7 +319,7 @@ def _map_of(own: Floats, named: bool, grid: Floats) -> Integers:
 
 
 @njit(cache=True, nogil=True)
-def _place(x: float, named: bool, grid: Floats, begin: int, count: int) -> int:
+def _bin(x: float, named: bool, grid: Floats, begin: int, count: int) -> int:
     """How many cuts lie below x, one more than cuts if missing; or the number of a category."""
     if np.isnan(x):
         return count if named else count + 1
@@ -342,16 +342,16 @@ def _score_rows(
     value: Floats, scores: Floats,
 ) -> None:  # fmt: skip
     """Add every term, block of rows by block of rows."""
-    places = np.empty((feature.size, 256), np.int64)
+    bins = np.empty((feature.size, 256), np.int64)
     for first in range(low, high, 256):
         size = min(256, high - first)
         for j in range(feature.size):
             begin, count = grid_start[j], grid_start[j + 1] - grid_start[j]
             for i in range(size):
                 x = np.float64(X[first + i, feature[j]])
-                places[j, i] = _place(x, named[j], grid, begin, count)
+                bins[j, i] = _bin(x, named[j], grid, begin, count)
         for t in range(column.shape[0]):
-            one, other = places[column[t, 0]], places[max(column[t, 1], 0)]
+            one, other = bins[column[t, 0]], bins[max(column[t, 1], 0)]
             start, second = map_start[t, 0], map_start[t, 1]
             if column[t, 1] < 0:
                 for i in range(size):

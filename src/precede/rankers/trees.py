@@ -158,17 +158,17 @@ class Tree(Ranker):
         return self._values(X, np.arange(X.shape[0]))
 
     def on(self, table: Table) -> Floats:
-        """Value of each place: from the codes where all thresholds are cuts of the table.
+        """Value of each row: from the codes where all thresholds are cuts of the table.
 
         Otherwise from the raw rows, without copying them; a table that holds none raises
-        ValueError. O(depth) for each place.
+        ValueError. O(depth) for each row.
         """
         if not self.split_feature:
-            return np.full(table.n_places, self.value[0])
+            return np.full(table.n_arranged, self.value[0])
         sides = self._left_codes(table.bins)
         if sides is None:
             return self._values(table.rows() if table.X is None else table.X, table.order)
-        values = np.empty(table.n_places)
+        values = np.empty(table.n_arranged)
         feature, *_, child, value, _, _ = self._arrays
         features = np.array(self.features)
         # From disk the codes of some rows at a time.
@@ -212,8 +212,8 @@ class Tree(Ranker):
         arrays = self._arrays
         if scipy.sparse.issparse(X):  # the columns in use alone, as a dense table
             X = X[:, list(self.features)].toarray()
-            place = np.searchsorted(self.features, arrays[0])
-            arrays = (place.astype(np.int64), *arrays[1:])
+            position = np.searchsorted(self.features, arrays[0])
+            arrays = (position.astype(np.int64), *arrays[1:])
         _values_of_rows(X, order, values, *arrays)
         return values
 
@@ -425,7 +425,7 @@ def _kinds_of_splits(tree: Tree) -> Integers:
 
 
 def _left_to_right(tree: Tree) -> tuple[list[int], list[int]]:
-    """Place of each leaf, from left to right, and for each split the leaves not on its left."""
+    """Position of each leaf, from left to right, and for each split the leaves not on its left."""
     splits = len(tree.split_feature)
     # Splits first, then leaves: a child that is negative counts from the end.
     size = [1] * (splits + tree.n_leaves)
@@ -558,15 +558,15 @@ def _values_of_rows(
     missing_left: Flags, child: Integers, value: Floats, set_start: Integers,
     bits: NDArray[np.uint32],
 ) -> None:  # fmt: skip
-    for place in range(order.size):
-        row, node = order[place], 0
+    for position in range(order.size):
+        row, node = order[position], 0
         while node >= 0:
             side = _goes_right(
                 np.float64(X[row, feature[node]]), threshold[node], not missing_left[node],
                 set_start[node], set_start[node + 1], bits,
             )  # fmt: skip
             node = child[side, node]
-        values[place] = value[-1 - node]
+        values[position] = value[-1 - node]
 
 
 @njit(cache=True, nogil=True)
@@ -574,12 +574,12 @@ def _values_of_codes(
     low: int, high: int, codes: Bytes, feature: Integers,
     sides: Flags, child: Integers, value: Floats, values: Floats,
 ) -> None:  # fmt: skip
-    for place in range(low, high):
+    for position in range(low, high):
         node = np.int64(0)
         while node >= 0:
-            left = sides[node, codes[feature[node], place]]
+            left = sides[node, codes[feature[node], position]]
             node = child[0 if left else 1, node]
-        values[place] = value[-1 - node]
+        values[position] = value[-1 - node]
 
 
 @njit(cache=True, nogil=True)

@@ -86,9 +86,9 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
         return None
     known = grade[~np.isnan(grade)]
     values, counts = np.unique(known, return_counts=True)
-    told: dict[str, Any] = {"distinct": int(values.size), "counts": None}
+    facts: dict[str, Any] = {"distinct": int(values.size), "counts": None}
     if values.size <= _MOST_GRADES:
-        told["counts"] = [
+        facts["counts"] = [
             {"grade": subject.grade_name(value), "rows": int(count), "share": float(share)}
             for value, count, share in zip(
                 values.tolist(), counts, counts / known.size, strict=True
@@ -96,8 +96,8 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
         ]
     else:
         low, middle, high = np.quantile(known, [0.0, 0.5, 1.0]).tolist()
-        told |= {"least": low, "median": middle, "most": high}
-    return told
+        facts |= {"least": low, "median": middle, "most": high}
+    return facts
 
 
 def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)
         found.append(("of weight 0, left out", "row", _documents(subject, absent)))
-    told = [
+    facts = [
         {"text": f"{_noun(noun, len(which))} {text}", "count": len(which),
          "names": [str(each) for each in which[:_MOST_NAMES]]}
         for text, noun, which in found
@@ -125,8 +125,8 @@ def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict
     ]  # fmt: skip
     if judgments.n_pairs == 0:
         text = "no pair at all: no two rows that may be compared differ in grade"
-        told.insert(0, {"text": text, "count": 0, "names": []})
-    return told
+        facts.insert(0, {"text": text, "count": 0, "names": []})
+    return facts
 
 
 def _documents(subject: Subject, rows: Array) -> list[str]:
@@ -156,7 +156,7 @@ def making_facts(subject: Subject, date: str | None) -> dict[str, Any]:
     import precede  # noqa: PLC0415  (the version, once the package is complete)
 
     model = subject.model
-    parameters = {name: _told(value) for name, value in model.get_params(deep=False).items()}
+    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     used = int(np.count_nonzero(model.feature_importances_))
     return {
         "estimator": type(model).__name__,
@@ -179,7 +179,7 @@ def making_facts(subject: Subject, date: str | None) -> dict[str, Any]:
 def _edit(edit: dict[str, Any]) -> dict[str, Any]:
     """A change made by hand: what was done to which term, and what it cost."""
     known = ("term", "edit", "rows", "score_before", "score_after")
-    rest = [f"{name} {_told(value)}" for name, value in edit.items() if name not in known]
+    rest = [f"{name} {_plain(value)}" for name, value in edit.items() if name not in known]
     return {
         "term": str(edit.get("term")),
         "what": ", ".join([str(edit.get("edit")), *rest]),
@@ -188,14 +188,14 @@ def _edit(edit: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A parameter for JSON; where objects live in memory is nobody's business."""
     if isinstance(value, Judgments):
         return repr(value)
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         return plain_value(value)
     if isinstance(value, list | tuple):
-        return [_told(each) for each in value]
+        return [_plain(each) for each in value]
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["area_chart", "heat_chart", "line_chart", "places_chart", "strip_chart", "ticks"]
+__all__ = ["area_chart", "grades_chart", "heat_chart", "line_chart", "strip_chart", "ticks"]
 
 _WIDTH, _HEIGHT = 460.0, 270.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 12.0, 14.0, 42.0
@@ -120,17 +120,17 @@ def heat_chart(
         for b, value in enumerate(row):
             if counts[a][b] == 0:
                 continue
-            told = f"{bins[0][a]}; {bins[1][b]}: {value:+.4g}, {counts[a][b]:,} rows"
+            text = f"{bins[0][a]}; {bins[1][b]}: {value:+.4g}, {counts[a][b]:,} rows"
             body.append(
                 f'<rect x="{_LEFT + a * wide:.1f}" y="{_HEIGHT - _BOTTOM - (b + 1) * high:.1f}" '
                 f'width="{wide:.1f}" height="{high:.1f}" '
                 f'fill="{"#c0392b" if value > 0 else "#2c5fa8"}" '
-                f'fill-opacity="{abs(value) / most:.2f}"><title>{escape(told)}</title></rect>'
+                f'fill-opacity="{abs(value) / most:.2f}"><title>{escape(text)}</title></rect>'
             )
-    for axis, place in ((0, (_LEFT, _HEIGHT - 24)), (1, (4.0, _HEIGHT - _BOTTOM + 10))):
+    for axis, at in ((0, (_LEFT, _HEIGHT - 24)), (1, (4.0, _HEIGHT - _BOTTOM + 10))):
         ends = bins[axis]
         if ends:
-            body.append(_text(*place, ends[0], "start"))
+            body.append(_text(*at, ends[0], "start"))
         if axis == 0 and len(ends) > 1:
             body.append(_text(_WIDTH - _RIGHT, _HEIGHT - 24, ends[-1], "end"))
     body.append(_text(_WIDTH / 2, _HEIGHT - 6, labels[0], "middle"))
@@ -155,30 +155,30 @@ def area_chart(points: Sequence[Point], *, title: str, labels: tuple[str, str],
     return _svg(title, body)
 
 
-def strip_chart(places: int, positives: Sequence[int], *, title: str, label: str) -> Markup:
+def strip_chart(length: int, positives: Sequence[int], *, title: str, label: str) -> Markup:
     """The list itself from left to right: a tick for each positive."""
-    x = _Axis(0.5, places + 0.5, 10.0, _WIDTH - 10.0)
-    width = (x.end - x.begin) / max(places, 1)
+    x = _Axis(0.5, length + 0.5, 10.0, _WIDTH - 10.0)
+    width = (x.end - x.begin) / max(length, 1)
     drawn = max(width * 0.8, 0.6)
     body = [f'<rect class="paper" x="{x.begin:.1f}" y="8" width="{x.end - x.begin:.1f}" '
             'height="34"/>']  # fmt: skip
-    path = "".join(f"M{x(place):.1f} 8v34" for place in positives)
+    path = "".join(f"M{x(rank):.1f} 8v34" for rank in positives)
     body.append(f'<path class="ticks" d="{path}" stroke-width="{drawn:.2f}"/>')
-    for tick in [1, *(t for t in ticks(1, places) if t > 1)]:
+    for tick in [1, *(t for t in ticks(1, length) if t > 1)]:
         body.append(_text(x(tick), 57, _short(tick), "middle"))
     body.append(_text(_WIDTH / 2, 73, label, "middle"))
     return _svg(title, body, height=78.0)
 
 
-def places_chart(
-    places: Sequence[Mapping[str, Any]], grades: Sequence[str], *, title: str, label: str
+def grades_chart(
+    ranks: Sequence[Mapping[str, Any]], grades: Sequence[str], *, title: str, label: str
 ) -> Markup:
-    """Stacked shares of the grades at each place, the best grade darkest and lowest."""
-    x = _Axis(0.5, len(places) + 0.5, _LEFT, _WIDTH - _RIGHT)
+    """Stacked shares of the grades at each rank, the best grade darkest and lowest."""
+    x = _Axis(0.5, len(ranks) + 0.5, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(0.0, 1.0, _HEIGHT - _BOTTOM, _TOP + 18)
-    half = 0.4 * (x.end - x.begin) / len(places)
+    half = 0.4 * (x.end - x.begin) / len(ranks)
     body = [_grid(y, [0.0, 0.25, 0.5, 0.75, 1.0], x, "{:.0%}")]
-    for each in places:
+    for each in ranks:
         foot = 0.0
         for number, grade in enumerate(reversed(grades)):
             share = each["shares"][grade]
@@ -237,8 +237,8 @@ def _grid(y: _Axis, at: Sequence[float], x: _Axis, form: str | None) -> str:
     parts = []
     for tick in at:
         parts.append(f'<path class="grid" d="M{x.begin:.1f} {y(tick):.1f}H{x.end:.1f}"/>')
-        told = _short(tick) if form is None else form.format(tick)
-        parts.append(_text(x.begin - 6, y(tick) + 4, told, "end"))
+        text = _short(tick) if form is None else form.format(tick)
+        parts.append(_text(x.begin - 6, y(tick) + 4, text, "end"))
     return "".join(parts)
 
 

@@ -34,13 +34,13 @@ _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "b
 
 def margin_facts(subject: Subject) -> dict[str, Any]:
     """Margins of the crucial pairs of these data, and what the model certifies."""
-    told: dict[str, Any] = {"certificate": _certificate(subject.model), "distribution": None}
+    facts: dict[str, Any] = {"certificate": _certificate(subject.model), "distribution": None}
     try:
         found = margins_of_predictions(subject.model, subject.scores, subject.judgments)
     except ValueError as error:
-        return told | {"reason": str(error)}
+        return facts | {"reason": str(error)}
     info = margin_info(found, points=_MARGIN_POINTS)
-    return told | {
+    return facts | {
         "reason": None,
         "distribution": {
             "pairs": int(found.n_pairs),
@@ -55,10 +55,10 @@ def margin_facts(subject: Subject) -> dict[str, Any]:
 
 def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
     """What the fit proved or measured about itself, on the rows it was fitted on."""
-    told = []
+    facts = []
     interval = getattr(model, "margin_interval_", None)
     if interval is not None:
-        told += [
+        facts += [
             ("least margin reached", getattr(model, "margin_", interval[0])),
             ("best margin possible: at least", interval[0]),
             ("best margin possible: at most", interval[1]),
@@ -69,8 +69,8 @@ def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
         "effective_losers_": "rows that the push acts on, effectively",
     }.items():
         if isinstance(getattr(model, name, None), int | float):
-            told.append((meaning, getattr(model, name)))
-    return [{"what": what, "value": plain_value(float(value))} for what, value in told]
+            facts.append((meaning, getattr(model, name)))
+    return [{"what": what, "value": plain_value(float(value))} for what, value in facts]
 
 
 # -- features --------------------------------------------------------------------------------
@@ -103,10 +103,10 @@ def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
 def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
     """The most important functions of two features of a glass-box model, cell by cell."""
     terms = [term for term in getattr(model, "terms_", []) if len(term.features) == 2]
-    told = []
+    facts = []
     for term in terms[:_MOST_PAIRS]:
         info = pair_info(model, term.features)
-        told.append(
+        facts.append(
             {
                 "name": term.name,
                 "importance": float(term.importance),
@@ -116,7 +116,7 @@ def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
                 "counts": info.counts.tolist(),
             }
         )
-    return told
+    return facts
 
 
 def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
@@ -148,26 +148,26 @@ def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
 
 
 def learning_facts(subject: Subject) -> dict[str, Any]:
-    """Columns of the history: the risk, what was evaluated, and what the algorithm watches."""
+    """Columns of the history: the risk, what was evaluated, and what the algorithm records."""
     model = subject.model
     history, rounds = model.history_, len(model.history_)
     charts: dict[str, dict[str, list[Any]]] = {}
-    watched_charts = set()
+    monitored_charts = set()
     which = thinned(rounds, _MOST_ROUNDS)
     for column in history.columns:
         values = _numbers(history[column])
         if column in _NOT_DRAWN or values is None:
             continue
-        watched, _, name = column.partition(" ")
-        is_watched = bool(name) and watched.startswith("valid_")
-        title, line = (name, watched) if is_watched else (_CHART_OF.get(column, column), column)
-        watched_charts |= {title} if is_watched else set()
+        monitored, _, name = column.partition(" ")
+        is_monitored = bool(name) and monitored.startswith("valid_")
+        title, line = (name, monitored) if is_monitored else (_CHART_OF.get(column, column), column)
+        monitored_charts |= {title} if is_monitored else set()
         charts.setdefault(title, {})[line] = [
             plain_value(value) for value in values[which].tolist()
         ]
     # What was evaluated first, then the risk, then the rest; otherwise as in the history.
     last = {"risk": 1, "edge": 3, "step": 4}
-    shown = sorted(charts, key=lambda title: 0 if title in watched_charts else last.get(title, 2))
+    shown = sorted(charts, key=lambda title: 0 if title in monitored_charts else last.get(title, 2))
     return {
         "rounds": rounds,
         "at": (which + 1).tolist(),

@@ -24,7 +24,7 @@ from precede.top import Curve, strip, top_of_list
 
 __all__ = ["evaluated", "quality_facts", "query_facts", "top_facts"]
 
-_PLACES = 10
+_SHOWN = 10
 _FEW_GRADES = 6
 _LONG_LIST = 100_000  # rows from which fewer samples are drawn
 _MOST_POINTS = 400
@@ -85,17 +85,17 @@ def _of_a_list(subject: Subject, level: float) -> list[dict[str, Any]]:
         found = evaluate(y, scores, metrics=names, sample_weight=subject.judgments.weight[rows])
         why = "the rows are weighted"
         return [_of_rows(name, found.mean[name], (None, None, why), rows.size) for name in names]
-    told = []
+    facts = []
     for name in names:
         estimate = inference.of_one_list(name, y, scores)
         if estimate is None:
             value = evaluate(y, scores, metrics=name).mean[name]
             why = "one list has one value and no spread"
-            told.append(_of_rows(name, value, (None, None, why), rows.size))
+            facts.append(_of_rows(name, value, (None, None, why), rows.size))
         else:
             ends = _ends(partial(estimate.interval, level))
-            told.append(_of_rows(name, estimate.value, ends, rows.size))
-    return told
+            facts.append(_of_rows(name, estimate.value, ends, rows.size))
+    return facts
 
 
 def _of_rows(name: str, value: float, ends: tuple[Any, ...], units: int) -> dict[str, Any]:
@@ -117,13 +117,13 @@ def _ends(interval: Callable[[], Interval]) -> tuple[float | None, float | None,
 
 
 def top_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """The first places: of one list of two classes, or over all queries."""
+    """The first ranks: of one list of two classes, or over all queries."""
     rows = subject.graded
     if not rows.size:
         return None
     if not subject.is_one_list:
-        return {"kind": "queries", "places": _places(subject)}
-    first = [_document(subject, row, place) for place, row in _first(subject)]
+        return {"kind": "queries", "places": _grades_by_rank(subject)}
+    first = [_document(subject, row, rank) for rank, row in _first(subject)]
     if np.unique(subject.grade[rows]).size != 2:
         return {"kind": "list", "documents": first}
     y, scores = subject.grade[rows], subject.scores[rows]
@@ -147,11 +147,11 @@ def top_facts(subject: Subject, level: float) -> dict[str, Any] | None:
 
 
 def _first(subject: Subject) -> list[tuple[int, int]]:
-    return list(enumerate(subject.lists[0][:_PLACES].tolist(), start=1))
+    return list(enumerate(subject.lists[0][:_SHOWN].tolist(), start=1))
 
 
-def _document(subject: Subject, row: int, place: int) -> dict[str, Any]:
-    return {"place": place, "document": subject.document(row), "row": row,
+def _document(subject: Subject, row: int, rank: int) -> dict[str, Any]:
+    return {"place": rank, "document": subject.document(row), "row": row,
             "grade": subject.grade_name(subject.grade[row].item()),
             "score": float(subject.scores[row])}  # fmt: skip
 
@@ -167,30 +167,30 @@ def _curve(y: Any, scores: Any) -> dict[str, Any]:
 
 
 def _strip(y: Any, scores: Any) -> dict[str, Any]:
-    """Places of the positives among the first rows: as many rows as show the change."""
+    """Ranks of the positives among the first rows: as many rows as show the change."""
     where = strip(y, scores)
     shown = int(min(len(y), max(50, 2 * where.size), 400))
     return {"places": shown, "positives": where[where <= shown].tolist()}
 
 
-def _places(subject: Subject) -> list[dict[str, Any]]:
-    """Which grades stand at each of the first places, and which could."""
+def _grades_by_rank(subject: Subject) -> list[dict[str, Any]]:
+    """Which grades stand at each of the first ranks, and which could."""
     values = np.unique(subject.grade[subject.graded])
     few = values.size <= _FEW_GRADES
     lists = [rows for rows in subject.lists if rows.size]
-    told = []
-    for place in range(_PLACES):
-        grades = np.array([subject.grade[rows[place]] for rows in lists if rows.size > place])
+    facts = []
+    for rank in range(_SHOWN):
+        grades = np.array([subject.grade[rows[rank]] for rows in lists if rows.size > rank])
         if not grades.size:
             break
-        best = [-np.partition(-subject.grade[rows], place)[place] for rows in lists
-                if rows.size > place]  # fmt: skip
+        best = [-np.partition(-subject.grade[rows], rank)[rank] for rows in lists
+                if rows.size > rank]  # fmt: skip
         shares = {str(subject.grade_name(value)): float(np.mean(grades == value))
                   for value in values.tolist()} if few else None  # fmt: skip
-        told.append({"place": place + 1, "queries": int(grades.size),
+        facts.append({"place": rank + 1, "queries": int(grades.size),
                      "mean_grade": float(grades.mean()), "best_mean_grade": float(np.mean(best)),
                      "shares": shares})  # fmt: skip
-    return told
+    return facts
 
 
 # -- query by query ----------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def query_facts(
          "rows": int(lists[query].size), "pairs": _count_pairs(subject.grade[lists[query]]),
          "values": {name: plain_value(float(result.per_query[name][query])) for name in columns},
          "first_grades": [subject.grade_name(g)
-                          for g in subject.grade[lists[query][:_PLACES]].tolist()]}
+                          for g in subject.grade[lists[query][:_SHOWN]].tolist()]}
         for query in order[:most].tolist()
     ]  # fmt: skip
     return {"main": main, "greater_is_better": sign > 0, "columns": columns,

@@ -48,8 +48,8 @@ def _head(facts: dict[str, Any]) -> str:
     making, quality = facts["making"], facts["quality"]
     date = f", {_safe(making['date'])}" if making["date"] else ""
     share = quality["pairs_in_order"]
-    told = "" if share is None else f" {number(100 * share)} % of the pairs are in order."
-    return f"{_safe(making['estimator'])}, {number(making['rounds'])} rounds{date}.{told}"
+    text = "" if share is None else f" {number(100 * share)} % of the pairs are in order."
+    return f"{_safe(making['estimator'])}, {number(making['rounds'])} rounds{date}.{text}"
 
 
 def _data(data: dict[str, Any]) -> list[str]:
@@ -93,7 +93,7 @@ def _top(top: dict[str, Any]) -> list[str]:
         rows: list[tuple[Any, ...]] = [
             (p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"]) for p in top["places"]
         ]
-        return [*parts, _table(["place", "queries", "mean grade", "best possible"], rows)]
+        return [*parts, _table(["rank", "queries", "mean grade", "best possible"], rows)]
     if top["kind"] == "classes":
         rows = [(m["measure"], m["value"], interval(m)) for m in top["measures"]]
         parts.append(_table(["measure", "value", "interval"], rows))
@@ -102,7 +102,7 @@ def _top(top: dict[str, Any]) -> list[str]:
 
 def _documents(documents: Iterable[dict[str, Any]]) -> str:
     rows = [(d["place"], d["document"], d["grade"], d["score"]) for d in documents]
-    return _table(["place", "document", "grade", "score"], rows)
+    return _table(["rank", "document", "grade", "score"], rows)
 
 
 def _margins(margins: dict[str, Any]) -> list[str]:
@@ -116,8 +116,8 @@ def _margins(margins: dict[str, Any]) -> list[str]:
 
 def _features(features: dict[str, Any]) -> list[str]:
     rows = [(r["name"], r["weight"]) for r in features["rows"]]
-    told = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
-    parts = ["## Features", told, _table(["feature", "share of the total weight"], rows)]
+    text = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
+    parts = ["## Features", text, _table(["feature", "share of the total weight"], rows)]
     pairs = [(p["name"], p["importance"]) for p in features["pairs"]]
     head = ["pair of features", "mean absolute contribution"]
     return [*parts, _table(head, pairs)] if pairs else parts
@@ -126,8 +126,8 @@ def _features(features: dict[str, Any]) -> list[str]:
 def _queries(queries: dict[str, Any]) -> list[str]:
     shown = queries["rows"][:_MOST_QUERIES]
     rows = [(r["query"], r["rows"], r["pairs"], *r["values"].values()) for r in shown]
-    told = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(queries['main'])}."
-    return ["## Query by query", told,
+    text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(queries['main'])}."
+    return ["## Query by query", text,
             _table(["query", "rows", "pairs", *queries["columns"]], rows)]  # fmt: skip
 
 

@@ -110,9 +110,9 @@ class Report:
 
     def __repr__(self) -> str:
         making, share = self.facts["making"], self.facts["quality"]["pairs_in_order"]
-        told = "no pair" if share is None else f"{share:.4g} of the pairs in order"
+        text = "no pair" if share is None else f"{share:.4g} of the pairs in order"
         rows = self.facts["data"]["rows"]
-        return f"Report({making['estimator']} of {making['rounds']} rounds on {rows} rows: {told})"
+        return f"Report({making['estimator']} of {making['rounds']} rounds on {rows} rows: {text})"
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for notebooks."""
@@ -194,23 +194,23 @@ def _top_figures(top: dict[str, Any] | None) -> list[Markup]:
         return [
             drawing.strip_chart(
                 top["strip"]["places"], top["strip"]["positives"],
-                title="places of the positives at the top of the list", label="place in the list",
+                title="ranks of the positives at the top of the list", label="rank in the list",
             ),
             drawing.line_chart(
                 {"positives": points}, title="positives found against negatives passed",
                 labels=("negatives passed", "positives above"),
             ),
         ]  # fmt: skip
-    places = top["places"]
-    if not places[0]["shares"]:
+    ranks = top["places"]
+    if not ranks[0]["shares"]:
         curves = {
-            "model": [(p["place"], p["mean_grade"]) for p in places],
-            "best possible": [(p["place"], p["best_mean_grade"]) for p in places],
+            "model": [(p["place"], p["mean_grade"]) for p in ranks],
+            "best possible": [(p["place"], p["best_mean_grade"]) for p in ranks],
         }
-        title = "mean grade at each place"
-        return [drawing.line_chart(curves, title=title, labels=("place", "mean grade"))]
-    title = "share of each grade at each place"
-    return [drawing.places_chart(places, list(places[0]["shares"]), title=title, label="place")]
+        title = "mean grade at each rank"
+        return [drawing.line_chart(curves, title=title, labels=("rank", "mean grade"))]
+    title = "share of each grade at each rank"
+    return [drawing.grades_chart(ranks, list(ranks[0]["shares"]), title=title, label="rank")]
 
 
 def _stairs(x: list[float], y: list[float]) -> list[tuple[float, float]]:

@@ -138,7 +138,7 @@ def plain_value(value: Any) -> Any:
 
 
 def thinned(size: int, most: int) -> Integers:
-    """Places of at most `most` of `size` points, evenly spaced, both ends among them.
+    """Indices of at most `most` of `size` points, evenly spaced, both ends among them.
 
     >>> thinned(10, 4).tolist(), thinned(3, 4).tolist()
     ([0, 3, 6, 9], [0, 1, 2])

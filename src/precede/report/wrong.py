@@ -13,7 +13,7 @@ from precede.report.subject import Subject, plain_value
 
 __all__ = ["wrong_facts"]
 
-_PLACES = 10
+_SHOWN = 10
 _FEATURES = 6  # of a pair; the others are added up
 _PAIRS = {True: 5, False: 2}  # of a single list, of each of several queries
 
@@ -46,18 +46,18 @@ def wrong_facts(subject: Subject, result: Evaluation | None, most: int) -> dict[
 
 
 def _entry(subject: Subject, rows: Integers, name: str | None, value: Any) -> dict[str, Any]:
-    place = {row: at for at, row in enumerate(rows.tolist(), start=1)}
+    rank = {row: at for at, row in enumerate(rows.tolist(), start=1)}
     worst = _worst_pairs(subject, rows, _PAIRS[name is None])
-    shown = sorted({*rows[:_PLACES].tolist(), *(row for pair in worst for row in pair)},
-                   key=place.__getitem__)  # fmt: skip
+    shown = sorted({*rows[:_SHOWN].tolist(), *(row for pair in worst for row in pair)},
+                   key=rank.__getitem__)  # fmt: skip
     wrong = {row for pair in worst for row in pair}
     number, ids = subject.query
     return {
         "query": plain_value(ids[int(number[rows[0]])]),
         "value": value,
         "rows": int(rows.size),
-        "documents": [{**_document(subject, row, place), "wrong": row in wrong} for row in shown],
-        "pairs": [_pair(subject, loser, winner, place) for winner, loser in worst],
+        "documents": [{**_document(subject, row, rank), "wrong": row in wrong} for row in shown],
+        "pairs": [_pair(subject, loser, winner, rank) for winner, loser in worst],
     }
 
 
@@ -102,17 +102,17 @@ def _greedy(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     return kept
 
 
-def _document(subject: Subject, row: int, place: dict[int, int]) -> dict[str, Any]:
-    return {"place": place.get(row), "document": subject.document(row), "row": row,
+def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any]:
+    return {"place": rank.get(row), "document": subject.document(row), "row": row,
             "grade": subject.grade_name(subject.grade[row].item()),
             "score": float(subject.scores[row])}  # fmt: skip
 
 
-def _pair(subject: Subject, upper: int, lower: int, place: dict[int, int]) -> dict[str, Any]:
+def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dict[str, Any]:
     """Why a row ranks above one that should precede it."""
-    told: dict[str, Any] = {
-        "upper": _document(subject, upper, place),
-        "lower": _document(subject, lower, place),
+    facts: dict[str, Any] = {
+        "upper": _document(subject, upper, rank),
+        "lower": _document(subject, lower, rank),
         "difference": float(subject.scores[upper] - subject.scores[lower]),
         "features": None,
         "others": 0.0,
@@ -123,14 +123,14 @@ def _pair(subject: Subject, upper: int, lower: int, place: dict[int, int]) -> di
     try:
         why = explain_pair(subject.model.ensemble_, two, 0, 1, subject.names)
     except ValueError as error:
-        return told | {"unexplained": str(error)}
+        return facts | {"unexplained": str(error)}
     features = [
         {"name": name, "contribution": float(c), "upper_value": plain_value(float(v[0])),
          "lower_value": plain_value(float(v[1]))}
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
     rest = [each["contribution"] for each in features[_FEATURES:]]
-    return told | {
+    return facts | {
         "features": features[:_FEATURES],
         "others": float(sum(rest)),
         "other_features": len(rest),

@@ -31,9 +31,9 @@ __all__ = [
     "State",
     "decay_rate",
     "ends_of_levels",
-    "ghost_mass",
     "least_margin",
     "pair_totals",
+    "smoothing_mass",
 ]
 
 
@@ -62,7 +62,7 @@ class Masses:
 
 @dataclass(frozen=True)
 class State:
-    """What a risk knows at some scores; arrays are in the order of the arrangement's places.
+    """What a risk knows at some scores; arrays are in the order of the arrangement.
 
     `log_value` is log R, `log_mass` the logarithm of the pair mass ``sum |g' w l'|``, and
     `pull` is the pull divided by the mass: the pull of the winners of all pairs sums to 1.
@@ -131,7 +131,7 @@ class BoundRisk:
         return False
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores (one per place)."""
+        """Risk and pull at these scores (one per row)."""
         raise NotImplementedError(f"{type(self).__name__} must define state(scores)")
 
     def curvature(self, state: State) -> Floats:
@@ -174,15 +174,15 @@ class BoundRisk:
             except NotImplementedError:
                 return None
 
-        places = self.arrangement
-        query_start = places.level_start[places.query_start]
+        arrangement = self.arrangement
+        query_start = arrangement.level_start[arrangement.query_start]
         return Pull(
-            state.pull, places.weight, curvature, self.terms, query_start, self.workers,
-            shared=places.shared, item_total=self._weight_of_items,
+            state.pull, arrangement.weight, curvature, self.terms, query_start, self.workers,
+            shared=arrangement.shared, item_total=self._weight_of_items,
         )  # fmt: skip
 
     def _weight_of_items(self) -> float:
-        """Weight of all places of all machines; summed once."""
+        """Weight of all rows of all machines; summed once."""
         if self._item_total is None:
             self._item_total = exact_sum(self.arrangement.weight, self.workers)
         return self._item_total
@@ -204,9 +204,9 @@ class BoundRisk:
         return exact_sum(state.pull * values, self.workers)
 
     @property
-    def ghost(self) -> float:
-        """Mass of a ghost pair: half a pair's share; see `smoothed_step`."""
-        return ghost_mass(self.arrangement)
+    def smoothing(self) -> float:
+        """Smoothing mass: half a pair's share; see `smoothed_step`."""
+        return smoothing_mass(self.arrangement)
 
     def least_margin(self, values: Array) -> float:
         """Least margin that the values alone give to any term of the risk: O(n)."""
@@ -222,20 +222,20 @@ class BoundRisk:
 
     def smoothed_step(
         self, state: State, right: float, wrong: float, *, width: float = 1.0,
-        ghost: float | None = None,
+        smoothing: float | None = None,
     ) -> float:  # fmt: skip
         """Give a finite step along a ranker that reverses no pair, or puts none in order.
 
         ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
-        and e is the mass of a *ghost* pair, half a pair. The ghost in order decays at the rate
+        and e is the smoothing mass, half a pair, added to both. A pair in order decays at the rate
         ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
         does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
         the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
         ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
         for any loss and price.
         """
-        ghost = self.ghost if ghost is None else ghost
-        logarithm = float(np.log((right + ghost) / (wrong + ghost)))
+        smoothing = self.smoothing if smoothing is None else smoothing
+        logarithm = float(np.log((right + smoothing) / (wrong + smoothing)))
         size = logarithm / (self.decay + self.growth(state))
         # Values of the smallest numbers there are would need a step beyond the largest.
         return (
@@ -254,7 +254,7 @@ class BoundRisk:
         return self.line_search(state, values)
 
     def line_search(
-        self, state: State, values: Array, *, ghost: float | None = None
+        self, state: State, values: Array, *, smoothing: float | None = None
     ) -> tuple[float, bool]:
         """Find the step along `values` at which the risk is least, and whether it was smoothed.
 
@@ -280,7 +280,7 @@ class BoundRisk:
                 )
         if size is None:
             masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
-            return self.smoothed_step(state, *masses, width=width, ghost=ghost), True
+            return self.smoothed_step(state, *masses, width=width, smoothing=smoothing), True
         # On kinks a derivative is worth its sign at best: never end higher than the start.
         step = sign * size
         for _ in range(60):
@@ -296,10 +296,10 @@ class BoundRisk:
         )
         return float(ends[0] + ends[1])
 
-    def to_rows(self, per_place: Floats) -> Floats:
-        """Spread numbers per place over the user's rows; rows without a pair get 0."""
+    def to_rows(self, per_row: Floats) -> Floats:
+        """Spread numbers per row over the user's rows; rows without a pair get 0."""
         rows = np.zeros(self.arrangement.n_rows)
-        rows[self.arrangement.order] = per_place
+        rows[self.arrangement.order] = per_row
         return rows
 
 
@@ -322,7 +322,7 @@ class BoundLossRisk(BoundRisk):
         self._scale: tuple[float, float] | None = None
 
     def totals(self, state: State) -> Floats:  # noqa: ARG002
-        """Total weight of the pairs that every place takes part in; see `pair_totals`."""
+        """Total weight of the pairs that every row takes part in; see `pair_totals`."""
         return pair_totals(self.arrangement)
 
     def falls_for_ever(self, values: Array) -> bool:
@@ -367,14 +367,14 @@ class BoundLossRisk(BoundRisk):
 
 
 def pair_totals(arrangement: Arrangement) -> Floats:
-    """Total weight of the pairs that every place takes part in: O(n + listed pairs).
+    """Total weight of the pairs that every row takes part in: O(n + listed pairs).
 
     >>> from precede import Judgments
     >>> pair_totals(Judgments.bipartite([1, 0, 0]).arrange())
     array([1., 1., 2.])
     """
     count = arrangement.n_graded
-    total = np.zeros(arrangement.n_places)
+    total = np.zeros(arrangement.n_arranged)
     if count:
         levels = arrangement.level_start.size - 1
         level = np.repeat(np.arange(levels), np.diff(arrangement.level_start))
@@ -392,8 +392,8 @@ def pair_totals(arrangement: Arrangement) -> Floats:
     return total
 
 
-def ghost_mass(arrangement: Arrangement) -> float:
-    """Mass of the ghost pairs that keep a step finite: half a pair.
+def smoothing_mass(arrangement: Arrangement) -> float:
+    """Mass that is added to d+ and d- to keep a step finite: half a pair.
 
     Pairs are counted by weight, so that a row of weight 2 is two rows. Halting, an infinite
     weight and a large constant all break the theory (C19 appendix B).
@@ -420,7 +420,7 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
 
 
 def least_margin(arrangement: Arrangement, scores: Array, workers: Workers | None = None) -> float:
-    """Least ``s_i - s_k`` over all crucial pairs; one score for each place. O(n).
+    """Least ``s_i - s_k`` over all crucial pairs; one score for each row. O(n).
 
     >>> import numpy as np
     >>> from precede import Judgments
@@ -488,9 +488,9 @@ def _least_margin(
         highest = -np.inf
         for level in range(query_start[query], query_start[query + 1]):
             low, high = np.inf, -np.inf
-            for place in range(level_start[level], level_start[level + 1]):
-                low = min(low, scores[place])
-                high = max(high, scores[place])
+            for row in range(level_start[level], level_start[level + 1]):
+                low = min(low, scores[row])
+                high = max(high, scores[row])
             least = min(least, low - highest)
             highest = max(highest, high)
     for pair in range(winner.size):

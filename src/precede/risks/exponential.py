@@ -32,7 +32,7 @@ from precede.risks.exponential_line import PushLine
 __all__ = ["Factors", "SeparableParts", "SeparableRisk"]
 
 
-# A run of equal grade is cut into pieces of at most this many places, so that one query of
+# A run of equal grade is cut into pieces of at most this many rows, so that one query of
 # a million rows keeps every thread busy.
 PIECE = 1 << 15
 
@@ -44,7 +44,7 @@ class SeparableParts:
     Attributes
     ----------
     terms : ``weight·exp(-s)`` (row 0, as winner) and ``weight·exp(p·s)`` (row 1, as loser) of
-        every graded place, relative to the largest of its level
+        every graded row, relative to the largest of its level
     levels : six numbers for every level: the sums of the two terms (rows 0 and 1); the share
         of the pair mass that the level has as winners and as losers (2 and 3); and how the
         losers below are mixed (4 and 5): a share x of the losers below level l is
@@ -102,10 +102,10 @@ class SeparableRisk(BoundLossRisk):
             self._log_pair = np.log(pair_weight * arrangement.outer[arrangement.loser])
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores, in two passes over the places."""
+        """Risk and pull at these scores, in two passes over the rows."""
         margin = self.rate * scores
         parts, log_value = self._parts(margin)
-        pull = np.zeros(self.arrangement.n_places)
+        pull = np.zeros(self.arrangement.n_arranged)
         pieces = self.pieces
         self.workers.run(
             _pull_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
@@ -136,21 +136,21 @@ class SeparableRisk(BoundLossRisk):
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
         parts, pieces = state.parts, self.pieces
-        bow = np.zeros(parts.levels.shape[1])
+        price_curvature = np.zeros(parts.levels.shape[1])
         if self.power != 1:
             self.workers.run(
-                _bows_of_queries, self.log_balance.size, self.arrangement.query_start,
-                parts.levels, *parts.ends, self.power, self.log_balance, state.log_value, bow,
-                small=self.small,
+                _price_curvatures_of_queries, self.log_balance.size, self.arrangement.query_start,
+                parts.levels, *parts.ends, self.power, self.log_balance, state.log_value,
+                price_curvature, small=self.small,
             )  # fmt: skip
-        bend = np.zeros(self.arrangement.n_places)
+        hessian = np.zeros(self.arrangement.n_arranged)
         self.workers.run(
-            _bend_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
-            bow, self.power, bend, small=self.small,
+            _hessian_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
+            price_curvature, self.power, hessian, small=self.small,
         )  # fmt: skip
         for side in (self.arrangement.winner, self.arrangement.loser):
-            bend += np.bincount(side, parts.pair_mass, minlength=bend.size)
-        return self.rate * bend
+            hessian += np.bincount(side, parts.pair_mass, minlength=hessian.size)
+        return self.rate * hessian
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
@@ -165,7 +165,7 @@ class SeparableRisk(BoundLossRisk):
         return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
     def split(self, state: State, values: Bytes) -> Array:
-        """Sums of the terms over the places where a ranker is 1, by level, as integers."""
+        """Sums of the terms over the rows where a ranker is 1, by level, as integers."""
         pieces = self.pieces
         words = np.zeros((pieces.count, 4), np.int64)
         self.workers.run(
@@ -277,8 +277,8 @@ class Factors:
     ----------
     level_start, query_start : the runs of the arrangement
     terms, levels, pair_mass : see `SeparableParts`
-    pairs : places of the winners (row 0) and losers (row 1) of the listed pairs
-    ghost : mass of a ghost pair, by which steps are smoothed
+    pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
+    smoothing : the smoothing mass of a step that would be infinite
     """
 
     def __init__(self, risk: SeparableRisk, state: State):
@@ -289,13 +289,13 @@ class Factors:
         self.terms = state.parts.terms
         self.levels = state.parts.levels
         self.pair_mass = state.parts.pair_mass
-        self.ghost = risk.ghost
+        self.smoothing = risk.smoothing
 
     def decrease(self, values: Array) -> tuple[float, float]:
         """Edge of a ranker, and the share by which its step (`ExactStep`) lowers the risk."""
         if values.dtype == np.uint8:
             masses = self._risk.masses(self._state, values)
-            return masses.edge, float(decreases(masses.right, masses.wrong, self.ghost))
+            return masses.edge, float(decreases(masses.right, masses.wrong, self.smoothing))
         edge = self._risk.edge(self._state, values)
         if edge == 0:
             return 0.0, 0.0
@@ -355,13 +355,13 @@ def _ends_of_pieces(
     for piece in range(low, high):
         least, most = np.inf, -np.inf
         if weighted:
-            for place in range(start[piece], start[piece + 1]):
-                least = min(least, margin[place] - log_weight[place])
-                most = max(most, power * margin[place] + log_weight[place])
+            for row in range(start[piece], start[piece + 1]):
+                least = min(least, margin[row] - log_weight[row])
+                most = max(most, power * margin[row] + log_weight[row])
         else:
-            for place in range(start[piece], start[piece + 1]):
-                least = min(least, margin[place])
-                most = max(most, margin[place])
+            for row in range(start[piece], start[piece + 1]):
+                least = min(least, margin[row])
+                most = max(most, margin[row])
             most *= power
         ends[piece, 0] = -least
         ends[piece, 1] = most
@@ -372,15 +372,15 @@ def _exponents(
     first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
     factor: float, ends: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """factor·s + log(weight) of every place, relative to the greatest of its level."""
+    """factor·s + log(weight) of every row, relative to the greatest of its level."""
     weighted = log_weight.size > 0
     for piece in range(first, last):
         most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
-        for place in range(start[piece], start[piece + 1]):
-            out[place] = factor * margin[place] - most
+        for row in range(start[piece], start[piece + 1]):
+            out[row] = factor * margin[row] - most
         if weighted:
-            for place in range(start[piece], start[piece + 1]):
-                out[place] += log_weight[place]
+            for row in range(start[piece], start[piece + 1]):
+                out[row] += log_weight[row]
 
 
 @njit(cache=True, nogil=True)
@@ -397,11 +397,11 @@ def _complements(
         top = high[level[piece]]
         product = np.exp(low[level[piece]] - top)
         if product > 1e-280:
-            for place in range(start[piece], start[piece + 1]):
-                terms[1, place] = min(product / terms[0, place], 1.0)
+            for row in range(start[piece], start[piece + 1]):
+                terms[1, row] = min(product / terms[0, row], 1.0)
         else:
-            for place in range(start[piece], start[piece + 1]):
-                terms[1, place] = np.exp(margin[place] - top)
+            for row in range(start[piece], start[piece + 1]):
+                terms[1, row] = np.exp(margin[row] - top)
 
 
 @njit(cache=True, nogil=True)
@@ -415,8 +415,8 @@ def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words
     for piece in range(first, last):
         for side in range(2):
             high, low = 0.0, 0.0
-            for place in range(start[piece], start[piece + 1]):
-                term = terms[side, place]
+            for row in range(start[piece], start[piece + 1]):
+                term = terms[side, row]
                 coarse = (term + 3145728.0) - 3145728.0
                 high += coarse
                 low += ((term - coarse) + 0.00146484375) - 0.00146484375
@@ -459,7 +459,7 @@ def _levels_of_queries(
             by_level[1, level] = _sum_of_level(words, level, 2)
             log_winner[j] = np.log(by_level[0, level]) - low[level]
             above[j] = _log_add(above[j + 1], log_winner[j])
-        below = -np.inf  # log of the taxed b summed over the levels below
+        below = -np.inf  # log of b times the price's slope, over the levels below
         total = -np.inf
         for j in range(levels):
             level = bottom + j
@@ -468,12 +468,12 @@ def _levels_of_queries(
             by_level[3, level] = power * above[j + 1] + log_loser
             total = _log_add(total, by_level[2, level])
             if j < levels - 1:
-                tax = log_loser
+                log_sloped_loser = log_loser
                 if power != 1.0:
-                    tax += (power - 1.0) * above[j + 1]
-                grown = _log_add(below, tax)
+                    log_sloped_loser += (power - 1.0) * above[j + 1]
+                grown = _log_add(below, log_sloped_loser)
                 by_level[4, level + 1] = np.exp(below - grown)
-                by_level[5, level + 1] = np.exp(tax - grown)
+                by_level[5, level + 1] = np.exp(log_sloped_loser - grown)
                 below = grown
         for level in range(bottom, top):
             by_level[2, level] = np.exp(by_level[2, level] - total)
@@ -489,18 +489,18 @@ def _pull_of_pieces(
     for piece in range(first, last):
         here = level[piece]
         up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
-        for place in range(start[piece], start[piece + 1]):
-            pull[place] = terms[0, place] * up - terms[1, place] * down
+        for row in range(start[piece], start[piece + 1]):
+            pull[row] = terms[0, row] * up - terms[1, row] * down
 
 
 @njit(cache=True, nogil=True)
-def _bows_of_queries(
+def _price_curvatures_of_queries(
     begin: int, end: int, query_start: Integers, by_level: Floats, low: Floats, high: Floats,
-    power: float, log_balance: Floats, log_value: float, bow: Floats,
+    power: float, log_balance: Floats, log_value: float, price_curvature: Floats,
 ) -> None:  # fmt: skip
     """``(p - 1) a² C / R`` of every level: a and C summed over it and over the losers below.
 
-    What its winners add to the second derivative because the price bends. Never above p - 1:
+    What its winners add to the second derivative because the price is curved. Never above p - 1:
     a loser pays at least what it owes to one level.
     """
     for query in range(begin, end):
@@ -513,24 +513,24 @@ def _bows_of_queries(
         for j in range(top - bottom):
             level = bottom + j
             log_winner = np.log(by_level[0, level]) - low[level]
-            bow[level] = (power - 1.0) * np.exp(2.0 * log_winner + below - log_value)
+            price_curvature[level] = (power - 1.0) * np.exp(2.0 * log_winner + below - log_value)
             if j < top - bottom - 1:
                 log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
                 below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
 
 
 @njit(cache=True, nogil=True)
-def _bend_of_pieces(
+def _hessian_of_pieces(
     first: int, last: int, start: Integers, level: Integers, terms: Floats, levels: Floats,
-    bow: Floats, power: float, bend: Floats,
+    price_curvature: Floats, power: float, hessian: Floats,
 ) -> None:  # fmt: skip
     for piece in range(first, last):
         here = level[piece]
         up, down = levels[2, here] / levels[0, here], levels[3, here] / levels[1, here]
-        bent = bow[here] / (levels[0, here] * levels[0, here])
-        for place in range(start[piece], start[piece + 1]):
-            bend[place] = (
-                terms[0, place] * (up + bent * terms[0, place]) + power * down * terms[1, place]
+        quadratic = price_curvature[here] / (levels[0, here] * levels[0, here])
+        for row in range(start[piece], start[piece + 1]):
+            hessian[row] = (
+                terms[0, row] * (up + quadratic * terms[0, row]) + power * down * terms[1, row]
             )
 
 
@@ -538,12 +538,12 @@ def _bend_of_pieces(
 def _split_of_pieces(
     first: int, last: int, start: Integers, terms: Floats, values: Bytes, words: Integers
 ) -> None:
-    """The same sums over the places where the ranker is 1; see `_sums_of_pieces`."""
+    """The same sums over the rows where the ranker is 1; see `_sums_of_pieces`."""
     for piece in range(first, last):
         for side in range(2):
             high, low = 0.0, 0.0
-            for place in range(start[piece], start[piece + 1]):
-                term = terms[side, place] * values[place]
+            for row in range(start[piece], start[piece + 1]):
+                term = terms[side, row] * values[row]
                 coarse = (term + 3145728.0) - 3145728.0
                 high += coarse
                 low += ((term - coarse) + 0.00146484375) - 0.00146484375

@@ -40,7 +40,7 @@ class PushLine:
     ----------
     risk : SeparableRisk without listed pairs
     state : State at the scores where the line begins
-    values : array of 0 and 1, one for each place
+    values : array of 0 and 1, one for each row
     masses : Masses of the ranker at that state
 
     Notes
@@ -77,14 +77,14 @@ class PushLine:
         """Newton on the derivative of log F, inside a bracket that only shrinks."""
         low, high, step = -np.inf, np.inf, 0.0
         for _ in range(ITERATIONS):
-            slope, bend = self._derivatives(step)
+            slope, curvature = self._derivatives(step)
             if slope == 0:
                 break
             if slope < 0:
                 low = step
             else:
                 high = step
-            after = step - slope / bend if bend > 0 else np.inf * -slope
+            after = step - slope / curvature if curvature > 0 else np.inf * -slope
             # A flat stretch would send Newton far off: no more than 8 / p beyond what is known.
             reach = 8.0 / self._risk.power
             after = min(max(after, step - reach), step + reach)
@@ -99,13 +99,15 @@ class PushLine:
         """First and second derivative of ``log F / p`` at a step."""
         power = self._risk.power
         levels = self._logs.shape[1]
-        log_term, slope, bend = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
-        _along(self._logs, self._query_start, step, power, log_term, slope, bend)
+        log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
+        _along(self._logs, self._query_start, step, power, log_term, slope, curvature)
         share = np.exp(log_term - greatest_of(log_term.max, self._risk.across))
         total, falling = exact_sums([share, share * slope], self._risk.across)
         mean = falling / total
-        bent = exact_sum(share * (bend + power * (slope - mean) ** 2), self._risk.across)
-        return mean, bent / total
+        total_curvature = exact_sum(
+            share * (curvature + power * (slope - mean) ** 2), self._risk.across
+        )
+        return mean, total_curvature / total
 
 
 def _shared(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
@@ -159,11 +161,11 @@ def _split_ends(
     for piece in range(begin, end):
         for column in range(4):
             ends[piece, column] = -np.inf
-        for place in range(start[piece], start[piece + 1]):
-            extra = log_weight[place] if weighted else 0.0
-            side = np.int64(values[place])
-            ends[piece, side] = max(ends[piece, side], extra - margin[place])
-            ends[piece, 2 + side] = max(ends[piece, 2 + side], extra + power * margin[place])
+        for row in range(start[piece], start[piece + 1]):
+            extra = log_weight[row] if weighted else 0.0
+            side = np.int64(values[row])
+            ends[piece, side] = max(ends[piece, side], extra - margin[row])
+            ends[piece, 2 + side] = max(ends[piece, 2 + side], extra + power * margin[row])
 
 
 @njit(cache=True, nogil=True)
@@ -175,11 +177,11 @@ def _split_sums(
     weighted = log_weight.size > 0
     for piece in range(begin, end):
         of_level = ends[level[piece]]
-        for place in range(start[piece], start[piece + 1]):
-            extra = log_weight[place] if weighted else 0.0
-            side = np.int64(values[place])
-            win = np.exp(extra - margin[place] - of_level[side])
-            lose = np.exp(extra + power * margin[place] - of_level[2 + side])
+        for row in range(start[piece], start[piece + 1]):
+            extra = log_weight[row] if weighted else 0.0
+            side = np.int64(values[row])
+            win = np.exp(extra - margin[row] - of_level[side])
+            lose = np.exp(extra + power * margin[row] - of_level[2 + side])
             for column, term in ((side, win), (2 + side, lose)):
                 high = np.int64(term * 2147483648.0)
                 words[piece, 2 * column] += high
@@ -200,7 +202,7 @@ def _log_sum_of_two(a: float, b: float) -> float:
 @njit(cache=True, nogil=True)
 def _along(
     logs: Floats, query_start: Integers, step: float, power: float, log_term: Floats, slope: Floats,
-    bend: Floats,
+    curvature: Floats,
 ) -> None:  # fmt: skip
     """Terms of log F by level, and the derivatives of their logarithms over p."""
     for query in range(query_start.size - 1):
@@ -215,7 +217,7 @@ def _along(
                 )
                 log_term[level] = power * above + below
                 slope[level] = lost - won
-                bend[level] = power * lost * (1.0 - lost) + won * (1.0 - won)
+                curvature[level] = power * lost * (1.0 - lost) + won * (1.0 - won)
             above0 = _log_sum_of_two(above0, logs[0, level])
             above1 = _log_sum_of_two(above1, logs[1, level])
 

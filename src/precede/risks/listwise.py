@@ -79,7 +79,7 @@ class ListRisk(Risk):
 
 
 class BoundListRisk(BoundRisk):
-    """`ListRisk` on the places of an arrangement; half the sum of absolute pulls is its mass.
+    """`ListRisk` on the rows of an arrangement; half the sum of absolute pulls is its mass.
 
     `State.parts` holds the curvature, divided by the mass as the pull is.
     """
@@ -107,8 +107,8 @@ class BoundListRisk(BoundRisk):
 
     def _distribution(self, sizes: Integers) -> Floats:
         """The distribution p of every query."""
-        places, graded = self.arrangement, self.arrangement.n_graded
-        grade, weight = places.grade[:graded], places.weight[:graded]
+        arrangement, graded = self.arrangement, self.arrangement.n_graded
+        grade, weight = arrangement.grade[:graded], arrangement.weight[:graded]
         # Grades rise within a query; relative to the largest nothing overflows.
         top = np.repeat(grade[self._first[1:] - 1], sizes)
         if self.kind == "softmax":
@@ -125,29 +125,29 @@ class BoundListRisk(BoundRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores."""
-        places, queries = self.arrangement, self._first.size - 1
-        pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
+        arrangement, queries = self.arrangement, self._first.size - 1
+        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
         values = np.zeros(queries)
         kernel = _squares_of_queries if self.kind == "query_rmse" else _entropies_of_queries
         self.workers.run(
-            kernel, queries, self._first, scores, places.weight, self._target,
-            self._weight_of_query, values, pull, bend, small=self._small,
+            kernel, queries, self._first, scores, arrangement.weight, self._target,
+            self._weight_of_query, values, pull, hessian, small=self._small,
         )  # fmt: skip
         value, twice = exact_sums([values, np.abs(pull)], self.workers)
         mass = 0.5 * twice
         log_value, log_mass = (-np.inf if x <= 0 else float(np.log(x)) for x in (value, mass))
         if mass <= 0:
-            return State(scores, log_value, log_mass, np.zeros_like(pull), np.zeros_like(bend))
-        return State(scores, log_value, log_mass, pull / mass, bend / mass)
+            return State(scores, log_value, log_mass, np.zeros_like(pull), np.zeros_like(hessian))
+        return State(scores, log_value, log_mass, pull / mass, hessian / mass)
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the mass: known with the state."""
-        bend: Floats = state.parts
-        return bend
+        hessian: Floats = state.parts
+        return hessian
 
     def terms(self) -> Floats:
         """One term for every row."""
-        return np.ones(self.arrangement.n_places)
+        return np.ones(self.arrangement.n_arranged)
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the mean loss of a query, by the weights of the queries."""
@@ -164,44 +164,44 @@ class BoundListRisk(BoundRisk):
 @njit(cache=True, nogil=True)
 def _entropies_of_queries(
     low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
-    of_query: Floats, values: Floats, pull: Floats, bend: Floats,
+    of_query: Floats, values: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
     """Cross entropy of target and softmax of every query, with its derivatives."""
     for query in range(low, high):
         start, end = first[query], first[query + 1]
         most = scores[start:end].max()
         total = 0.0
-        for place in range(start, end):
-            total += weight[place] * np.exp(scores[place] - most)
+        for row in range(start, end):
+            total += weight[row] * np.exp(scores[row] - most)
         log_total = np.log(total) + most
         value = 0.0
-        for place in range(start, end):
-            log_share = np.log(weight[place]) + scores[place] - log_total
+        for row in range(start, end):
+            log_share = np.log(weight[row]) + scores[row] - log_total
             share = np.exp(log_share)
-            value -= target[place] * log_share
-            pull[place] = of_query[query] * (target[place] - share)
-            bend[place] = of_query[query] * share * max(1.0 - share, 0.0)
+            value -= target[row] * log_share
+            pull[row] = of_query[query] * (target[row] - share)
+            hessian[row] = of_query[query] * share * max(1.0 - share, 0.0)
         values[query] = of_query[query] * max(value, 0.0)
 
 
 @njit(cache=True, nogil=True)
 def _squares_of_queries(
     low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
-    of_query: Floats, values: Floats, pull: Floats, bend: Floats,
+    of_query: Floats, values: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
     """Mean squared distance of the errors of every query from their mean, with its derivatives."""
     for query in range(low, high):
         start, end = first[query], first[query + 1]
         items, mean = 0.0, 0.0
-        for place in range(start, end):
-            items += weight[place]
-            mean += weight[place] * (target[place] - scores[place])
+        for row in range(start, end):
+            items += weight[row]
+            mean += weight[row] * (target[row] - scores[row])
         mean /= items
         value = 0.0
-        for place in range(start, end):
-            away = target[place] - scores[place] - mean
-            share = of_query[query] * weight[place] / items
+        for row in range(start, end):
+            away = target[row] - scores[row] - mean
+            share = of_query[query] * weight[row] / items
             value += share * away * away
-            pull[place] = 2.0 * share * away
-            bend[place] = 2.0 * share * (1.0 - weight[place] / items)
+            pull[row] = 2.0 * share * away
+            hessian[row] = 2.0 * share * (1.0 - weight[row] / items)
         values[query] = value

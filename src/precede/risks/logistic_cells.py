@@ -50,9 +50,9 @@ NODES = 9  # coefficients of a polynomial: errors of some 1e-15 on cells of this
 # less than 1e-15 of the sum, of the curvature too.
 FAR, TERMS = 3.0, 13
 NEAR = 12  # cells up to the margin FAR
-# What a cell is told of all far cells: the terms from the right and from the left, the weight on
+# What a cell knows of all far cells: the terms from the right and from the left, the weight on
 # the left, its distance, and the weight on the right.
-TOLD = 2 * TERMS + 3
+FAR_FIELD = 2 * TERMS + 3
 # Cells are counted from the lowest score, empty ones too, unless there would be more than this
 # and more than one for so many rows; then only cells with a row are kept, by their number.
 MANY_CELLS, ROWS_OF_CELL = 1024, 16
@@ -83,11 +83,11 @@ class LogisticRisk(EnumeratedRisk):
         runs, self._depths = _plan(arrangement)
         self._set_runs(runs)
 
-    def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
+    def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add what is enumerated, then the nodes depth by depth, where no row is in two of them."""
-        weight, sums = self.arrangement.weight, [super()._sum_graded(scores, pull, bend)]
+        weight, sums = self.arrangement.weight, [super()._sum_graded(scores, pull, hessian)]
         for nodes in self._depths:
-            sums.append(nodes.add_to(scores, weight, pull, bend, self.workers))
+            sums.append(nodes.add_to(scores, weight, pull, hessian, self.workers))
         return np.concatenate(sums)
 
     def search_line(self, state: State, values: Array) -> tuple[float, bool]:
@@ -112,7 +112,7 @@ class _Nodes:
     factor: Floats
 
     def add_to(
-        self, scores: Floats, weight: Floats, pull: Floats, bend: Floats, workers: Workers
+        self, scores: Floats, weight: Floats, pull: Floats, hessian: Floats, workers: Workers
     ) -> Floats:
         """Add gradient and Hessian of all rows; gives value and mass of every node."""
         sums = np.zeros((self.factor.size, 2))
@@ -120,18 +120,18 @@ class _Nodes:
         small, tables = np.flatnonzero(rows < LARGE), _tables()
         workers.run(
             _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
-            tables.powers, tables.above, tables.below, pull, bend, sums,
+            tables.powers, tables.above, tables.below, pull, hessian, sums,
             small=is_small("heavy rows", int(rows[small].sum())),
         )  # fmt: skip
         for node in np.flatnonzero(rows >= LARGE):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
             factor = self.factor[node]
-            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, bend, workers)
+            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, hessian, workers)
         return sums
 
 
 def _sum_large_node(
-    bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, bend: Floats,
+    bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, hessian: Floats,
     workers: Workers,
 ) -> Floats:  # fmt: skip
     """One node by all threads: its value and mass."""
@@ -142,19 +142,19 @@ def _sum_large_node(
     if len(bounds) > 3 and numbers.size * (len(bounds) - 1) > MOST_CELLS:
         middle = len(bounds) // 2
         parts = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
-        rest = scores, weight, factor, pull, bend, workers
+        rest = scores, weight, factor, pull, hessian, workers
         return np.sum([_sum_large_node(each, *rest) for each in parts if len(each) > 2], axis=0)
-    blocks, block_start, moments, own, sides, told, local, sums = _room(bounds, numbers.size)
+    blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
     tables = _tables()
     workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
-    _gather(moments, block_start, numbers, tables.powers, own, sides, told)
+    _gather(moments, block_start, numbers, tables.powers, own, sides, far_field)
     workers.run(
-        _meet, len(sums), numbers, tables.above, tables.below, own, sides, told, local, sums,
+        _meet, len(sums), numbers, tables.above, tables.below, own, sides, far_field, local, sums,
         small=is_small("heavy rows", 8 * len(sums)),
     )  # fmt: skip
     workers.run(
         _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
-        pull, bend,
+        pull, hessian,
     )  # fmt: skip
     return factor * _in_order(sums)
 
@@ -217,7 +217,7 @@ class _Tables:
     """What the polynomials of the cells have to do with each other.
 
     A row of `above` or `below` belongs to one number that a cell knows of the others: the moments
-    of the cells at most `NEAR` away, then what it is `TOLD` of the far ones. The columns are
+    of the cells at most `NEAR` away, then the `FAR_FIELD` numbers of the far ones. The columns are
     the coefficients of the sums over the winners above a row, or the losers below it: of the value
     (in `above` only), then by turns of pull and curvature. Rows of zeros make their number a
     multiple of eight. `powers` are the coefficients of
@@ -257,12 +257,12 @@ def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
     """Rows of the near cells; the margin is `sign` times how far the source is ahead."""
     loss, margin = Logistic(), sign * ahead
     kernels = loss.value(margin), sign * loss.slope(margin), loss.curvature(margin)
-    value, pull, bend = (to_powers @ each @ to_powers.T for each in kernels)
-    return np.concatenate([value, _by_turns(pull, bend)], axis=-1).reshape(-1, 3 * NODES)
+    value, pull, hessian = (to_powers @ each @ to_powers.T for each in kernels)
+    return np.concatenate([value, _by_turns(pull, hessian)], axis=-1).reshape(-1, 3 * NODES)
 
 
 def _far_rows(powers: Floats, above: bool) -> Floats:
-    """Rows of what a cell is told of the far ones."""
+    """Rows of what a cell knows of the far ones."""
     number = np.arange(1.0, TERMS + 1)[:, None]
     from_left = np.where(number % 2 == 1, 1.0, -1.0) * powers
     from_right = from_left * (-1.0) ** np.arange(NODES)
@@ -279,8 +279,8 @@ def _far_rows(powers: Floats, above: bool) -> Floats:
     return np.concatenate([*rows, weight_left, distance, weight_right])
 
 
-def _by_turns(pull: Floats, bend: Floats) -> Floats:
-    return np.stack([pull, bend], axis=-1).reshape(*pull.shape[:-1], -1)
+def _by_turns(pull: Floats, hessian: Floats) -> Floats:
+    return np.stack([pull, hessian], axis=-1).reshape(*pull.shape[:-1], -1)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -290,19 +290,19 @@ def _by_turns(pull: Floats, bend: Floats) -> Floats:
 def _sum_nodes(
     begin: int, end: int, chosen: Integers, start: Integers, bounds: Integers, factor: Floats,
     scores: Floats, weight: Floats, powers: Floats, above: Floats, below: Floats, pull: Floats,
-    bend: Floats, sums: Floats,
+    hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     for at in range(begin, end):
         node = chosen[at]
         groups = bounds[start[node] : start[node + 1]]
-        _sum_node(groups, scores, weight, factor[node], powers, above, below, pull, bend,
+        _sum_node(groups, scores, weight, factor[node], powers, above, below, pull, hessian,
                   sums[node])  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
 def _sum_node(
     bounds: Integers, scores: Floats, weight: Floats, factor: float, powers: Floats,
-    above: Floats, below: Floats, pull: Floats, bend: Floats, total: Floats,
+    above: Floats, below: Floats, pull: Floats, hessian: Floats, total: Floats,
 ) -> None:  # fmt: skip
     """One node by one thread, as `_sum_large_node` does it."""
     here = scores[bounds[0] : bounds[-1]]
@@ -312,14 +312,14 @@ def _sum_node(
         two = np.array([bounds[0], bounds[middle], bounds[-1]])
         for part in (two, bounds[: middle + 1], bounds[middle:]):
             if part.size > 2:
-                _sum_node(part, scores, weight, factor, powers, above, below, pull, bend, total)
+                _sum_node(part, scores, weight, factor, powers, above, below, pull, hessian, total)
         return
-    blocks, block_start, moments, own, sides, told, local, sums = _room(bounds, numbers.size)
+    blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
     _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
-    _gather(moments, block_start, numbers, powers, own, sides, told)
-    _meet(0, len(sums), numbers, above, below, own, sides, told, local, sums)
+    _gather(moments, block_start, numbers, powers, own, sides, far_field)
+    _meet(0, len(sums), numbers, above, below, own, sides, far_field, local, sums)
     _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
-                 pull, bend)  # fmt: skip
+                 pull, hessian)  # fmt: skip
     total += factor * _in_order(sums)
 
 
@@ -328,7 +328,7 @@ def _numbers(scores: Floats, least: float, greatest: float) -> Floats:
     """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
     first = np.floor(least * DENSITY)
     cells = np.floor(greatest * DENSITY) - first + 1.0
-    # A score that is no number is greater than nothing, and must find no place out of bounds.
+    # A score that is no number is greater than nothing, and must find no cell out of bounds.
     if cells <= max(MANY_CELLS, scores.size // ROWS_OF_CELL):
         return first + np.arange(np.int64(cells))
     return np.unique(np.floor(scores * DENSITY))
@@ -341,7 +341,7 @@ def _room(
     """Blocks of rows, group by group, and arrays for what is known of the cells.
 
     `own` has the moments of every group; ``sides[0, g]`` those of all groups above group g, and
-    ``sides[1, g]`` those of all groups below group g + 1. `told` is counted as `sides`.
+    ``sides[1, g]`` those of all groups below group g + 1. `far_field` is counted as `sides`.
     """
     groups = bounds.size - 1
     most = max(1, MOST_MOMENTS // (cells * NODES))
@@ -358,10 +358,10 @@ def _room(
     moments = np.zeros((len(blocks), cells, NODES))
     own = np.zeros((groups, cells, NODES))
     sides = np.zeros((2, groups - 1, cells, NODES))
-    told = np.zeros((2, groups - 1, cells, TOLD))
+    far_field = np.zeros((2, groups - 1, cells, FAR_FIELD))
     local = np.zeros((groups, cells, 2 * NODES))
     sums = np.zeros((groups * cells, 2))
-    return blocks, block_start, moments, own, sides, told, local, sums
+    return blocks, block_start, moments, own, sides, far_field, local, sums
 
 
 @njit(cache=True, nogil=True)
@@ -393,12 +393,12 @@ def _moments_of_blocks(
     without_gap = _have_no_gap(numbers)
     for block in range(begin, end):
         of_cells = moments[block]
-        for place in range(blocks[block, 0], blocks[block, 1]):
-            position = scores[place] * DENSITY
+        for item in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[item] * DENSITY
             number = np.floor(position)
             x = 2.0 * (position - number) - 1.0
             row = of_cells[_cell_of(number, numbers, without_gap)]
-            power = weight[place]
+            power = weight[item]
             for a in range(NODES):
                 row[a] += power
                 power *= x
@@ -407,7 +407,7 @@ def _moments_of_blocks(
 @njit(cache=True, nogil=True)
 def _gather(
     moments: Floats, block_start: Integers, numbers: Floats, powers: Floats, own: Floats,
-    sides: Floats, told: Floats,
+    sides: Floats, far_field: Floats,
 ) -> None:  # fmt: skip
     """Moments of the groups above and below each group, and what far cells tell of them."""
     groups = block_start.size - 1
@@ -418,44 +418,44 @@ def _gather(
         sides[1, group - 1] = own[group - 1]
         if group > 1:
             sides[1, group - 1] += sides[1, group - 2]
-        _carry(sides[1, group - 1], numbers, powers, told[1, group - 1])
+        _carry(sides[1, group - 1], numbers, powers, far_field[1, group - 1])
     for group in range(groups - 2, -1, -1):
         sides[0, group] = own[group + 1]
         if group < groups - 2:
             sides[0, group] += sides[0, group + 1]
-        _carry(sides[0, group], numbers, powers, told[0, group])
+        _carry(sides[0, group], numbers, powers, far_field[0, group])
 
 
 @njit(cache=True, nogil=True)
-def _carry(moments: Floats, numbers: Floats, powers: Floats, told: Floats) -> None:
-    """Sums over the cells more than `NEAR` away, from cell to cell; see `TOLD`."""
+def _carry(moments: Floats, numbers: Floats, powers: Floats, far_field: Floats) -> None:
+    """Sums over the cells more than `NEAR` away, from cell to cell; see `FAR_FIELD`."""
     cells = numbers.size
     other = np.empty(powers.shape)
     for a in range(NODES):
         other[:, a] = powers[:, a] * (1.0 - 2.0 * (a % 2))
     enters = cells - 1
     for cell in range(cells - 1, -1, -1):
-        here = told[cell]
+        here = far_field[cell]
         if cell < cells - 1:
-            _decay(told[cell + 1, :TERMS], numbers[cell + 1] - numbers[cell], here[:TERMS])
-            here[TOLD - 1] = told[cell + 1, TOLD - 1]
+            _decay(far_field[cell + 1, :TERMS], numbers[cell + 1] - numbers[cell], here[:TERMS])
+            here[FAR_FIELD - 1] = far_field[cell + 1, FAR_FIELD - 1]
         while numbers[enters] - numbers[cell] > NEAR:
             _enter(moments[enters], powers, numbers[enters] - numbers[cell], here[:TERMS])
-            here[TOLD - 1] += moments[enters, 0]
+            here[FAR_FIELD - 1] += moments[enters, 0]
             enters -= 1
     enters = 0
     for cell in range(cells):
-        here = told[cell]
+        here = far_field[cell]
         if cell > 0:
-            before, gap = told[cell - 1], numbers[cell] - numbers[cell - 1]
+            before, gap = far_field[cell - 1], numbers[cell] - numbers[cell - 1]
             _decay(before[TERMS : 2 * TERMS], gap, here[TERMS : 2 * TERMS])
-            here[TOLD - 3] = before[TOLD - 3]
-            here[TOLD - 2] = before[TOLD - 2] + before[TOLD - 3] * (gap / DENSITY)
+            here[FAR_FIELD - 3] = before[FAR_FIELD - 3]
+            here[FAR_FIELD - 2] = before[FAR_FIELD - 2] + before[FAR_FIELD - 3] * (gap / DENSITY)
         while numbers[cell] - numbers[enters] > NEAR:
             row, gap = moments[enters], numbers[cell] - numbers[enters]
             _enter(row, other, gap, here[TERMS : 2 * TERMS])
-            here[TOLD - 3] += row[0]
-            here[TOLD - 2] += (row[0] * gap - 0.5 * row[1]) / DENSITY
+            here[FAR_FIELD - 3] += row[0]
+            here[FAR_FIELD - 2] += (row[0] * gap - 0.5 * row[1]) / DENSITY
             enters += 1
 
 
@@ -485,7 +485,7 @@ def _enter(row: Floats, powers: Floats, gap: float, here: Floats) -> None:
 @njit(cache=True, nogil=True)
 def _meet(
     begin: int, end: int, numbers: Floats, above: Floats, below: Floats, own: Floats, sides: Floats,
-    told: Floats, local: Floats, sums: Floats,
+    far_field: Floats, local: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Polynomials of the cells, counted group by group; value and mass of their losers."""
     groups, cells = local.shape[0], local.shape[1]
@@ -497,19 +497,19 @@ def _meet(
             continue
         found[:] = 0.0
         if group < groups - 1:
-            _know(sides[0, group], told[0, group], numbers, cell, known)
+            _know(sides[0, group], far_field[0, group], numbers, cell, known)
             _add_rows(known, above, found)
             for a in range(NODES):
                 sums[count, 0] += here[a] * found[a]
                 sums[count, 1] -= here[a] * found[NODES + 2 * a]
         if group > 0:
-            _know(sides[1, group - 1], told[1, group - 1], numbers, cell, known)
+            _know(sides[1, group - 1], far_field[1, group - 1], numbers, cell, known)
             _add_rows(known, below, found[NODES:])
         local[group, cell] = found[NODES:]
 
 
 @njit(cache=True, nogil=True)
-def _know(moments: Floats, told: Floats, numbers: Floats, cell: int, known: Floats) -> None:
+def _know(moments: Floats, far_field: Floats, numbers: Floats, cell: int, known: Floats) -> None:
     """What a cell knows of the others, in the order of the rows of `_Tables`."""
     known[: (2 * NEAR + 1) * NODES] = 0.0
     first = cell
@@ -522,8 +522,8 @@ def _know(moments: Floats, told: Floats, numbers: Floats, cell: int, known: Floa
         row = np.int64(gap + NEAR) * NODES
         for a in range(NODES):
             known[row + a] = moments[near, a]
-    for far in range(TOLD):
-        known[(2 * NEAR + 1) * NODES + far] = told[cell, far]
+    for far in range(FAR_FIELD):
+        known[(2 * NEAR + 1) * NODES + far] = far_field[cell, far]
 
 
 @njit(cache=True, nogil=True)
@@ -545,7 +545,7 @@ def _add_rows(known: Floats, table: Floats, found: Floats) -> None:
 @njit(cache=True, nogil=True)
 def _read_blocks(
     begin: int, end: int, blocks: Integers, block_start: Integers, scores: Floats,
-    weight: Floats, numbers: Floats, factor: float, local: Floats, pull: Floats, bend: Floats,
+    weight: Floats, numbers: Floats, factor: float, local: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
     """Add to pull and curvature of every row the polynomials of its cell.
 
@@ -556,24 +556,24 @@ def _read_blocks(
         while block >= block_start[group + 1]:
             group += 1
         of_cells = local[group]
-        for place in range(blocks[block, 0], blocks[block, 1]):
-            position = scores[place] * DENSITY
+        for item in range(blocks[block, 0], blocks[block, 1]):
+            position = scores[item] * DENSITY
             number = np.floor(position)
             x = 2.0 * (position - number) - 1.0
             square = x * x
             row = of_cells[_cell_of(number, numbers, without_gap)]
-            up, bent = row[2 * NODES - 2], row[2 * NODES - 1]
-            odd_up, odd_bent = row[2 * NODES - 4], row[2 * NODES - 3]
+            up, second = row[2 * NODES - 2], row[2 * NODES - 1]
+            odd_up, odd_second = row[2 * NODES - 4], row[2 * NODES - 3]
             for a in range(NODES - 3, 0, -2):
                 up = up * square + row[2 * a]
-                bent = bent * square + row[2 * a + 1]
+                second = second * square + row[2 * a + 1]
                 odd_up = odd_up * square + row[2 * a - 2]
-                odd_bent = odd_bent * square + row[2 * a - 1]
+                odd_second = odd_second * square + row[2 * a - 1]
             up = up * square + row[0]
-            bent = bent * square + row[1]
-            own = weight[place] * factor
-            pull[place] += own * (up + x * odd_up)
-            bend[place] += own * (bent + x * odd_bent)
+            second = second * square + row[1]
+            own = weight[item] * factor
+            pull[item] += own * (up + x * odd_up)
+            hessian[item] += own * (second + x * odd_second)
 
 
 @njit(cache=True, nogil=True)

@@ -43,7 +43,7 @@ class QuadraticMixture(Risk):
 
 
 class MixtureRisk(BoundLossRisk):
-    """`QuadraticMixture` on the places of an arrangement; its mass is that of the pulls."""
+    """`QuadraticMixture` on the rows of an arrangement; its mass is that of the pulls."""
 
     def __init__(
         self, mixture: QuadraticMixture, arrangement: Arrangement, workers: Workers | None = None
@@ -53,7 +53,7 @@ class MixtureRisk(BoundLossRisk):
         ).bind(arrangement, workers)
         super().__init__(arrangement, self._pairs.loss, self._pairs.price, workers)
         label = arrangement.label
-        label = np.full(arrangement.n_places, np.nan) if label is None else label
+        label = np.full(arrangement.n_arranged, np.nan) if label is None else label
         known = ~np.isnan(label)
         self._label = np.where(known, label, 0.0)
         self._of_labels = (1 - mixture.weight) * np.where(known, arrangement.weight, 0.0)
@@ -93,10 +93,10 @@ class MixtureRisk(BoundLossRisk):
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative: pairs within their margin, and labels."""
         pairs = state.parts
-        bend = self._of_labels.copy()
+        hessian = self._of_labels.copy()
         if pairs.log_mass > -np.inf:
-            bend += 0.5 * self._weight * np.exp(pairs.log_mass) * self._pairs.curvature(pairs)
-        return bend * np.exp(-state.log_mass)
+            hessian += 0.5 * self._weight * np.exp(pairs.log_mass) * self._pairs.curvature(pairs)
+        return hessian * np.exp(-state.log_mass)
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
         """``factor·w`` for every pair, within its margin or not, and ``1 - w`` for a label.
@@ -108,7 +108,7 @@ class MixtureRisk(BoundLossRisk):
         return (factor * self._weight * totals + self._of_labels) * np.exp(-state.log_mass)
 
     def terms(self) -> Floats:
-        """Pairs of a place, and one more for its label; an item of weight 2 is two items."""
+        """Pairs of a row, and one more for its label; an item of weight 2 is two items."""
         return np.maximum(self._totals / self.arrangement.weight + self._known, LEAST_TERMS)
 
     def offset(self, state: State) -> float:

@@ -88,7 +88,7 @@ class PairRisk(Risk):
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None
     ) -> BoundLossRisk:
-        """Prepare the risk for one set of judgments, in the order of its places."""
+        """Prepare the risk for one set of judgments, in the order of its rows."""
         if isinstance(judgments, Judgments):
             judgments = judgments.arrange(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
@@ -112,29 +112,29 @@ class PairRisk(Risk):
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Sum the price of every loser: R."""
-        bound, places = self._at(judgments, scores)
-        return float(np.exp(bound.log_value(places)))
+        bound, arranged = self._at(judgments, scores)
+        return float(np.exp(bound.log_value(arranged)))
 
     def pull(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """``-dR/ds`` for every row, in the order of the rows."""
-        bound, places = self._at(judgments, scores)
-        state = bound.state(places)
+        bound, arranged = self._at(judgments, scores)
+        state = bound.state(arranged)
         return bound.to_rows(state.pull * np.exp(state.log_mass))
 
     def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """``d²R/ds²``, the diagonal of the second derivative, in the order of the rows."""
-        bound, places = self._at(judgments, scores)
-        state = bound.state(places)
+        bound, arranged = self._at(judgments, scores)
+        state = bound.state(arranged)
         return bound.to_rows(bound.curvature(state) * np.exp(state.log_mass))
 
     def masses(self, judgments: Judgments, scores: ArrayLike, ranker: ArrayLike) -> Masses:
         """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
-        bound, places = self._at(judgments, scores)
+        bound, arranged = self._at(judgments, scores)
         values = np.asarray(ranker)
         if values.shape != (len(judgments),) or not np.isin(values, (0, 1)).all():
             raise ValueError("ranker must be 0 or 1 for every row; masses are for such rankers")
         at = values[bound.arrangement.order].astype(np.uint8)
-        return bound.masses(bound.state(places), at)
+        return bound.masses(bound.state(arranged), at)
 
     def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
         values = check_column(scores, "scores", len(judgments))

@@ -31,7 +31,7 @@ class GeneralRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        self._small = is_small("exponentials", arrangement.n_places)
+        self._small = is_small("exponentials", arrangement.n_arranged)
         self._sums = PairSums(arrangement, loss, self.workers)
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(arrangement.weight)
@@ -41,26 +41,28 @@ class GeneralRisk(BoundLossRisk):
         )
         self.share = arrangement.weight / self._heaviest
         self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
-        self._linear_taxes: tuple[Floats, float, Floats] | None = None
+        self._linear_price_slopes: tuple[Floats, float, Floats] | None = None
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
         if self._sums.by_levels_only:
             return self._state_of_levels(scores)
-        log_paid, log_slope = self._sums.over_winners(scores, self._log_weight, ("value", "slope"))
+        log_loss_sum, log_slope = self._sums.over_winners(
+            scores, self._log_weight, ("value", "slope")
+        )
         involved = self._sums.is_loser
         log_price = np.full(scores.size, -np.inf)
-        log_price[involved] = self.price.log_value(log_paid[involved])
-        log_tax = np.full(scores.size, -np.inf)
-        log_tax[involved] = self.price.log_slope(log_paid[involved])
-        log_tax += self._log_outer
-        (log_won,) = self._sums.over_losers(scores, log_tax, ("slope",))
-        log_loss, log_win = log_tax + log_slope, log_won + self._log_weight
+        log_price[involved] = self.price.log_value(log_loss_sum[involved])
+        log_price_slope = np.full(scores.size, -np.inf)
+        log_price_slope[involved] = self.price.log_slope(log_loss_sum[involved])
+        log_price_slope += self._log_outer
+        (log_won,) = self._sums.over_losers(scores, log_price_slope, ("slope",))
+        log_loss, log_win = log_price_slope + log_slope, log_won + self._log_weight
         log_value, log_mass = log_totals([log_price + self._log_outer, log_loss], self.workers)
         if log_mass == -np.inf:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, log_mass, np.zeros(scores.size))
         pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
-        return State(scores, log_value, log_mass, pull, (log_paid, log_tax))
+        return State(scores, log_value, log_mass, pull, (log_loss_sum, log_price_slope))
 
     def _state_of_levels(self, scores: Floats) -> State:
         """The same without listed pairs, in plain numbers relative to the largest.
@@ -68,55 +70,69 @@ class GeneralRisk(BoundLossRisk):
         It spares the logarithms of sums that are turned back at once.
         """
         sums, unit = self._sums, np.log(self._heaviest)
-        paid, slope = sums.linear(scores, self.share, ("value", "slope"), winners=True)
-        log_tax, most, tax = self._taxes(paid)
+        loss_sum, slope = sums.linear(scores, self.share, ("value", "slope"), winners=True)
+        log_price_slope, most, price_slope = self._price_slopes(loss_sum)
         if most == -np.inf:  # nobody pays anything
             return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
-        (won,) = sums.linear(scores, tax, ("slope",), winners=False)
-        mass, costs = self._weigh(tax, slope, paid)
+        (won,) = sums.linear(scores, price_slope, ("slope",), winners=False)
+        mass, costs = self._weigh(price_slope, slope, loss_sum)
         loss = slope
         if self.price.power is not None:  # u^p is its slope times u / p
             log_value = float(logarithm(costs / self.price.power)) + most + unit
         else:
-            log_price = self.price.log_value(logarithm(paid) + unit) + self._log_outer_of_losers
+            log_price = self.price.log_value(logarithm(loss_sum) + unit) + self._log_outer_of_losers
             log_value = log_total(log_price, self.workers)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
-        self.workers.run(_pull_of_places, won.size, won, self.share, loss, mass, small=self._small)
-        return State(scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_tax))
+        self.workers.run(_pull_of_rows, won.size, won, self.share, loss, mass, small=self._small)
+        return State(
+            scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_price_slope)
+        )
 
-    def _weigh(self, tax: Floats, slope: Floats, paid: Floats) -> tuple[float, float]:
-        """Sums of ``tax·slope`` (which takes the place of the slopes) and of ``tax·paid``."""
-        costs = np.empty_like(paid)
-        self.workers.run(_weighed, tax.size, tax, slope, paid, costs, small=self._small)
+    def _weigh(self, price_slope: Floats, slope: Floats, loss_sum: Floats) -> tuple[float, float]:
+        """Sums of ``price_slope·slope``, which replaces the slopes, and ``price_slope·sum``."""
+        costs = np.empty_like(loss_sum)
+        self.workers.run(
+            _weighed, price_slope.size, price_slope, slope, loss_sum, costs, small=self._small
+        )
         mass, total = exact_sums([slope, costs], self.workers)
         return mass, total
 
-    def _taxes(self, paid: Floats | None) -> tuple[Floats, float, Floats]:
+    def _price_slopes(self, loss_sum: Floats | None) -> tuple[Floats, float, Floats]:
         """``log v_k g'(u_k)`` of every loser, ``-inf`` elsewhere; its greatest; and relative to it.
 
-        With a linear price they are the same at all scores, and `paid` is not asked for.
+        With a linear price they are the same at all scores, and `loss_sum` is not asked for.
         """
         linear = self.price.power == 1
-        if linear and self._linear_taxes is not None:
-            return self._linear_taxes
-        log_tax = self._log_outer_of_losers if linear or paid is None else self._log_taxes(paid)
-        most = float(greatest_of(lambda: log_tax.max(initial=-np.inf), self.workers))
-        found = log_tax, most, log_tax if most == -np.inf else self._exp(log_tax, most)
+        if linear and self._linear_price_slopes is not None:
+            return self._linear_price_slopes
+        log_price_slope = (
+            self._log_outer_of_losers
+            if linear or loss_sum is None
+            else self._log_price_slopes(loss_sum)
+        )
+        most = float(greatest_of(lambda: log_price_slope.max(initial=-np.inf), self.workers))
+        found = (
+            log_price_slope,
+            most,
+            log_price_slope if most == -np.inf else self._exp(log_price_slope, most),
+        )
         if linear:
-            self._linear_taxes = found
+            self._linear_price_slopes = found
         return found
 
-    def _log_taxes(self, paid: Floats) -> Floats:
-        log_tax = np.empty_like(paid)
+    def _log_price_slopes(self, loss_sum: Floats) -> Floats:
+        log_price_slope = np.empty_like(loss_sum)
         unit = np.log(self._heaviest)
 
         def chunk(first: int, last: int) -> None:
-            part = logarithm(paid[first:last]) + unit
-            log_tax[first:last] = self.price.log_slope(part) + self._log_outer_of_losers[first:last]
+            part = logarithm(loss_sum[first:last]) + unit
+            log_price_slope[first:last] = (
+                self.price.log_slope(part) + self._log_outer_of_losers[first:last]
+            )
 
-        self.workers.run(chunk, paid.size, small=self._small)
-        return log_tax
+        self.workers.run(chunk, loss_sum.size, small=self._small)
+        return log_price_slope
 
     def _exp(self, values: Floats, most: float) -> Floats:
         result = np.empty_like(values)
@@ -143,47 +159,50 @@ class GeneralRisk(BoundLossRisk):
             return np.zeros(scores.size)
         if self.price.power == 1 and sums.by_levels_only:
             return self._curvature_of_levels(state)
-        log_paid, log_slope, log_bend = sums.over_winners(
+        log_loss_sum, log_slope, log_curvature = sums.over_winners(
             scores, weight, ("value", "slope", "curvature")
         )
         involved = sums.is_loser
-        log_tax = np.full(scores.size, -np.inf)
-        log_bow = np.full(scores.size, -np.inf)
-        log_tax[involved] = self.price.log_slope(log_paid[involved])
-        log_bow[involved] = self.price.log_curvature(log_paid[involved])
-        log_tax += self._log_outer
-        log_bow += self._log_outer
-        (won_bend,) = sums.over_losers(scores, log_tax, ("curvature",))
-        won_bow = sums.squared_slopes(scores, log_bow)
+        log_price_slope = np.full(scores.size, -np.inf)
+        log_price_curvature = np.full(scores.size, -np.inf)
+        log_price_slope[involved] = self.price.log_slope(log_loss_sum[involved])
+        log_price_curvature[involved] = self.price.log_curvature(log_loss_sum[involved])
+        log_price_slope += self._log_outer
+        log_price_curvature += self._log_outer
+        (won_curvature,) = sums.over_losers(scores, log_price_slope, ("curvature",))
+        won_price_curvature = sums.squared_slopes(scores, log_price_curvature)
         terms = (
-            log_tax + log_bend,
-            log_bow + 2 * log_slope,
-            won_bend + weight,
-            won_bow + 2 * weight,
+            log_price_slope + log_curvature,
+            log_price_curvature + 2 * log_slope,
+            won_curvature + weight,
+            won_price_curvature + 2 * weight,
         )
         return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
 
     def _curvature_of_levels(self, state: State) -> Floats:
         """The same with a linear price and without listed pairs, in plain numbers."""
-        _, most, tax = self._taxes(None)
+        _, most, price_slope = self._price_slopes(None)
         (lost,) = self._sums.linear(state.scores, self.share, ("curvature",), winners=True)
-        (won,) = self._sums.linear(state.scores, tax, ("curvature",), winners=False)
+        (won,) = self._sums.linear(state.scores, price_slope, ("curvature",), winners=False)
         scale = np.exp(most + np.log(self._heaviest) - state.log_mass)
-        return (lost * tax + won * self.share) * scale
+        return (lost * price_slope + won * self.share) * scale
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_mass == -np.inf:
             return Masses(0.0, 0.0, 0.0)
         # With a linear price the state of another risk for the same pairs will do.
-        log_tax = self._log_outer_of_losers if self.price.power == 1 else state.parts[1]
+        log_price_slope = self._log_outer_of_losers if self.price.power == 1 else state.parts[1]
         above = np.where(values == 1, self._log_weight, -np.inf)
         below = np.where(values == 0, self._log_weight, -np.inf)
         (up,) = self._sums.over_winners(state.scores, above, ("slope",))
         (down,) = self._sums.over_winners(state.scores, below, ("slope",))
-        paid_up, paid_down = log_tax + up - state.log_mass, log_tax + down - state.log_mass
+        mass_up, mass_down = (
+            log_price_slope + up - state.log_mass,
+            log_price_slope + down - state.log_mass,
+        )
         right, wrong = exact_sums(
-            [np.exp(paid_up[values == 0]), np.exp(paid_down[values == 1])], self.workers
+            [np.exp(mass_up[values == 0]), np.exp(mass_down[values == 1])], self.workers
         )
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
@@ -192,15 +211,17 @@ class GeneralRisk(BoundLossRisk):
 
 
 @njit(cache=True, nogil=True)
-def _weighed(low: int, high: int, tax: Floats, slope: Floats, paid: Floats, costs: Floats) -> None:
-    for place in range(low, high):
-        slope[place] *= tax[place]
-        costs[place] = tax[place] * paid[place]
+def _weighed(
+    low: int, high: int, price_slope: Floats, slope: Floats, loss_sum: Floats, costs: Floats
+) -> None:
+    for row in range(low, high):
+        slope[row] *= price_slope[row]
+        costs[row] = price_slope[row] * loss_sum[row]
 
 
 @njit(cache=True, nogil=True)
-def _pull_of_places(
+def _pull_of_rows(
     begin: int, end: int, won: Floats, share: Floats, loss: Floats, mass: float,
 ) -> None:  # fmt: skip
-    for place in range(begin, end):
-        won[place] = (won[place] * share[place] - loss[place]) / mass
+    for row in range(begin, end):
+        won[row] = (won[row] * share[row] - loss[row]) / mass

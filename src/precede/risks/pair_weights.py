@@ -42,8 +42,8 @@ def free_memory() -> int:
     """
     known = []
     with contextlib.suppress(OSError, ValueError):
-        told = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        known += [int(line.split()[1]) * 1024 for line in told if line.startswith("MemAvailable")]
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        known += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
     if not known and hasattr(os, "sysconf"):
         with contextlib.suppress(OSError, ValueError):
             known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -71,17 +71,17 @@ class PairWeights:
 
     ::
 
-        places of a query     0 0 0 | 1 1 | 2        (grades)
-        row of place 3        w w w                  its losers are the places below its level
-        row of place 4        w w w
-        row of place 5        w w w   w w
+        grades of a query     0 0 0 | 1 1 | 2
+        weights of row 3      w w w                  its losers are the rows below its level
+        weights of row 4      w w w
+        weights of row 5      w w w   w w
 
-    The rows of all places that win stand one after the other. A round multiplies every
+    The weights of all rows that win stand one after the other. A round multiplies every
     weight by one of four numbers and takes row and column sums: one pass over memory.
 
     Attributes
     ----------
-    pull : what the weights pull every place up; the pull of the winners of all pairs sums to 1
+    pull : what the weights pull every row up; the pull of the winners of all pairs sums to 1
     log_risk : logarithm of E2, the mean of ``prod_s omega_s`` over pairs
     tied : share of the weight of the pairs that the last ranker ties
 
@@ -101,7 +101,7 @@ class PairWeights:
         self._small = is_small("pairs", self._weights.size)
         listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         self._listed = listed * arrangement.outer[arrangement.loser] / arrangement.total
-        self.pull = np.zeros(arrangement.n_places)
+        self.pull = np.zeros(arrangement.n_arranged)
         self.log_risk = 0.0
         self.tied = 1.0
         self._mass = 1.0  # what the weights sum to; the next factors bring it back to 1
@@ -109,7 +109,7 @@ class PairWeights:
             _fill, self._pieces, self._count, self._start, arrangement.weight, arrangement.outer,
             1 / arrangement.total, self._weights,
         )  # fmt: skip
-        self._multiply(np.zeros(arrangement.n_places, np.uint8), 1.0, 1.0, 1.0)
+        self._multiply(np.zeros(arrangement.n_arranged, np.uint8), 1.0, 1.0, 1.0)
 
     @staticmethod
     def bytes_needed(arrangement: Arrangement) -> int:
@@ -117,7 +117,7 @@ class PairWeights:
         graded = arrangement.count_graded_pairs()
         # Sums by column of the pieces are at most a sixteenth of the pairs: see `_pieces`.
         pairs = 8 * graded + 8 * graded // 16 + 40 * arrangement.winner.size
-        return pairs + 8 * (7 + ABREAST) * arrangement.n_places
+        return pairs + 8 * (7 + ABREAST) * arrangement.n_arranged
 
     def advance(self, values: Bytes, *, before: float, step: float) -> None:
         """Add `step` to the accumulated weight `before` of a ranker (C19 eqs. 25 and 26)."""
@@ -128,8 +128,8 @@ class PairWeights:
     def _multiply(self, values: Bytes, right: float, wrong: float, tied: float) -> None:
         """Multiply the weights and take the sums anew."""
         arrangement, pieces = self._arrangement, self._pieces
-        row = np.zeros(arrangement.n_places)
-        column = np.zeros(arrangement.n_places)
+        row = np.zeros(arrangement.n_arranged)
+        column = np.zeros(arrangement.n_arranged)
         sums = np.zeros((2, len(pieces)))
         one = values.astype(np.float64)
         # What the weight of a pair is multiplied by, by the value of the winner (0 or 1).
@@ -161,7 +161,7 @@ class PairWeights:
         found = []
         for first in range(0, len(rankers), ABREAST):
             batch = rankers[first : first + ABREAST]
-            one = np.zeros((self._arrangement.n_places, ABREAST))
+            one = np.zeros((self._arrangement.n_arranged, ABREAST))
             for j, values in enumerate(batch):
                 one[:, j] = values
             sums = np.zeros((ABREAST, len(self._pieces)))
@@ -201,11 +201,11 @@ def _log_cosh(x: Floats) -> Floats:
 
 
 def _rows(arrangement: Arrangement) -> tuple[Integers, Integers]:
-    """How many losers every place has below it, and where its row of weights starts."""
+    """How many losers every row has below it, and where its row of weights starts."""
     level_start, query_start = arrangement.level_start, arrangement.query_start
     first_level = np.repeat(query_start[:-1], np.diff(query_start))
     below = level_start[:-1] - level_start[first_level]
-    count = np.zeros(arrangement.n_places, np.int64)
+    count = np.zeros(arrangement.n_arranged, np.int64)
     count[: arrangement.n_graded] = np.repeat(below, np.diff(level_start))
     return count, np.concatenate([[0], np.cumsum(count)])
 
@@ -213,13 +213,13 @@ def _rows(arrangement: Arrangement) -> tuple[Integers, Integers]:
 def _pieces(
     arrangement: Arrangement, count: Integers, start: Integers
 ) -> tuple[Integers, Integers]:
-    """Cut queries into pieces: first place of the query, winners from and to, most losers.
+    """Cut queries into pieces: first row of the query, winners from and to, most losers.
 
     Gives also the first piece of every query, and the end.
     """
-    places = arrangement.level_start[arrangement.query_start]
-    bottom, top = places[:-1], places[1:]
-    # The lowest level wins nothing; the highest place has the most losers.
+    query_bounds = arrangement.level_start[arrangement.query_start]
+    bottom, top = query_bounds[:-1], query_bounds[1:]
+    # The lowest level wins nothing; the highest row has the most losers.
     low = arrangement.level_start[arrangement.query_start[:-1] + 1]
     whole = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
     # Every piece has sums by column of its own: they must stay few beside the pairs.
@@ -261,7 +261,7 @@ class DroppedWeights:
     Notes
     -----
     O(n · features used · masks) for each `advance`, O(n · masks) for each eight rankers of
-    `ties`; 16 bytes of memory for each place and mask.
+    `ties`; 16 bytes of memory for each row and mask.
     """
 
     def __init__(
@@ -278,21 +278,21 @@ class DroppedWeights:
         queries = arrangement.query_start.size - 1
         # A pair must see one mask, and a listed pair may join two queries.
         self._groups = 1 if arrangement.winner.size else max(1, min(GROUPS, queries))
-        places = arrangement.level_start[arrangement.query_start]
-        self._group = np.zeros(arrangement.n_places, np.int64)
+        query_bounds = arrangement.level_start[arrangement.query_start]
+        self._group = np.zeros(arrangement.n_arranged, np.int64)
         if self._groups > 1:
-            self._group[:] = np.repeat(np.arange(queries) % self._groups, np.diff(places))
+            self._group[:] = np.repeat(np.arange(queries) % self._groups, np.diff(query_bounds))
         self._feature: list[int] = []
         self._first: list[int] = []
         self._eta: list[float] = []
-        self._small = is_small("pairs", arrangement.n_places * masks)
+        self._small = is_small("pairs", arrangement.n_arranged * masks)
         self._toss()
 
     @staticmethod
     def bytes_needed(arrangement: Arrangement, masks: int, features: int) -> int:
         """Memory of the estimate, before any of it is taken."""
         tables = 8 * 256 * features * GROUPS * (masks // 2 + 1)
-        return (24 * masks + 64) * arrangement.n_places + tables + 40 * arrangement.winner.size
+        return (24 * masks + 64) * arrangement.n_arranged + tables + 40 * arrangement.winner.size
 
     def advance(self, feature: int, first: int, *, step: float) -> None:
         """Add `step` to the accumulated weight of the ranker that is 1 from code `first` up."""
@@ -310,7 +310,7 @@ class DroppedWeights:
     def _toss(self) -> None:
         """Draw masks and take the sums."""
         arrangement, masks = self._arrangement, self._masks
-        shape = (masks // 2, arrangement.n_places)
+        shape = (masks // 2, arrangement.n_arranged)
         kept, total = np.zeros(shape), np.zeros(shape[1])
         used = sorted(set(self._feature))
         if used:
@@ -337,9 +337,9 @@ class DroppedWeights:
         code = np.arange(256)
         for j, (feature, first) in enumerate(zip(self._feature, self._first, strict=True)):
             values = self._eta[j] * np.where((code >= first) & (code < 255), 1.0, -1.0)
-            place = used.index(feature)
-            totals[place] += values
-            tables[:, place] += coins[j][:, :, None] * values
+            index = used.index(feature)
+            totals[index] += values
+            tables[:, index] += coins[j][:, :, None] * values
         return tables, totals
 
     def _sum_up(self, up: Floats, down: Floats) -> None:
@@ -356,7 +356,7 @@ class DroppedWeights:
         )  # fmt: skip
         shift = max(scale.max(initial=-np.inf), listed.max(initial=-np.inf))
         self._up, self._down, self._factor = up, down, np.exp(scale - shift)
-        row, column = np.zeros(arrangement.n_places), np.zeros(arrangement.n_places)
+        row, column = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
         mass = np.zeros(queries)
         self._workers.run(
             _dropped_sums, queries, arrangement.query_start, arrangement.level_start, up, down,
@@ -376,7 +376,7 @@ class DroppedWeights:
         found = []
         for first in range(0, len(rankers), ABREAST):
             batch = rankers[first : first + ABREAST]
-            one = np.zeros((arrangement.n_places, ABREAST))
+            one = np.zeros((arrangement.n_arranged, ABREAST))
             for j, values in enumerate(batch):
                 one[:, j] = values
             sums = np.zeros((ABREAST, queries))
@@ -401,10 +401,10 @@ def _fill(
 ) -> None:  # fmt: skip
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
-        for place in range(begin, end):
-            row = weights[start[place] : start[place] + count[place]]
+        for item in range(begin, end):
+            row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
-                row[k] = weight[place] * outer[bottom + k] * share
+                row[k] = weight[item] * outer[bottom + k] * share
 
 
 @njit(cache=True, nogil=True)
@@ -419,19 +419,19 @@ def _advance(
         column = columns[column_start[piece] : column_start[piece + 1]]
         column[:] = 0.0
         mass, ties = 0.0, 0.0
-        for place in range(begin, end):
-            losers = count[place]
-            row = weights[start[place] : start[place] + losers]
-            factor = by_loser[values[place], bottom : bottom + losers]
+        for item in range(begin, end):
+            losers = count[item]
+            row = weights[start[item] : start[item] + losers]
+            factor = by_loser[values[item], bottom : bottom + losers]
             for k in range(losers):
                 row[k] *= factor[k]
             for k in range(losers):
                 column[k] += row[k]
             total = _sum(row)
             above = _sum_of_products(row, one[bottom : bottom + losers])
-            row_sums[place] = total
+            row_sums[item] = total
             mass += total
-            ties += above if values[place] == 1 else total - above
+            ties += above if values[item] == 1 else total - above
         sums[0, piece] = mass
         sums[1, piece] = ties
 
@@ -498,8 +498,8 @@ def _ties(
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
         tied = np.zeros(8)
-        for place in range(begin, end):
-            row = weights[start[place] : start[place] + count[place]]
+        for item in range(begin, end):
+            row = weights[start[item] : start[item] + count[item]]
             above[:] = 0.0
             total = 0.0
             for k in range(row.size):
@@ -508,7 +508,7 @@ def _ties(
                 values = one[bottom + k]
                 for j in range(8):
                     above[j] += weight * values[j]
-            values = one[place]
+            values = one[item]
             for j in range(8):
                 tied[j] += values[j] * above[j] + (1.0 - values[j]) * (total - above[j])
         for j in range(8):
@@ -540,10 +540,10 @@ def _line(
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
         total, falling = 0.0, 0.0
-        for place in range(begin, end):
-            row = weights[start[place] : start[place] + count[place]]
+        for item in range(begin, end):
+            row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
-                exponent, slope = _line_of_pair(values[place], values[bottom + k], table)
+                exponent, slope = _line_of_pair(values[item], values[bottom + k], table)
                 mass = row[k] * np.exp(exponent)
                 total += mass
                 falling += mass * slope
@@ -569,28 +569,29 @@ def _kept_scores(
     """Add up what the masks keep of every feature, and all of it."""
     for j in range(used.size):
         column = codes[used[j]]
-        for place in range(low, high):
-            code = column[place]
-            total[place] += totals[j, code]
-            table = tables[group[place], j]
+        for row in range(low, high):
+            code = column[row]
+            total[row] += totals[j, code]
+            table = tables[group[row], j]
             for mask in range(kept.shape[0]):
-                kept[mask, place] += table[mask, code]
+                kept[mask, row] += table[mask, code]
 
 
 @njit(cache=True, nogil=True)
 def _scale_terms(
-    low: int, high: int, places: Integers, weight: Floats, outer: Floats, up: Floats, down: Floats,
+    low: int, high: int, query_bounds: Integers, weight: Floats, outer: Floats, up: Floats,
+    down: Floats,
     scale: Floats,
 ) -> None:  # fmt: skip
-    """Exponentials relative to the largest of each query, times the weights of the places."""
+    """Exponentials relative to the largest of each query, times the weights of the rows."""
     for mask in range(up.shape[0]):
         for query in range(low, high):
-            bottom, top = places[query], places[query + 1]
+            bottom, top = query_bounds[query], query_bounds[query + 1]
             most_up = up[mask, bottom:top].max()
             most_down = down[mask, bottom:top].max()
-            for place in range(bottom, top):
-                up[mask, place] = weight[place] * np.exp(up[mask, place] - most_up)
-                down[mask, place] = outer[place] * np.exp(down[mask, place] - most_down)
+            for row in range(bottom, top):
+                up[mask, row] = weight[row] * np.exp(up[mask, row] - most_up)
+                down[mask, row] = outer[row] * np.exp(down[mask, row] - most_down)
             scale[mask, query] = most_up + most_down
 
 
@@ -606,18 +607,18 @@ def _dropped_sums(
             below = 0.0
             for level in range(bottom, top):
                 here = 0.0
-                for place in range(level_start[level], level_start[level + 1]):
-                    won = scale * up[mask, place] * below
-                    row[place] += won
+                for item in range(level_start[level], level_start[level + 1]):
+                    won = scale * up[mask, item] * below
+                    row[item] += won
                     mass[query] += won
-                    here += down[mask, place]
+                    here += down[mask, item]
                 below += here
             above = 0.0
             for level in range(top - 1, bottom - 1, -1):
                 here = 0.0
-                for place in range(level_start[level], level_start[level + 1]):
-                    column[place] += scale * down[mask, place] * above
-                    here += up[mask, place]
+                for item in range(level_start[level], level_start[level + 1]):
+                    column[item] += scale * down[mask, item] * above
+                    here += up[mask, item]
                 above += here
 
 
@@ -636,9 +637,9 @@ def _dropped_ties(
             for level in range(bottom, top):
                 fresh_above[:] = 0.0
                 fresh_below[:] = 0.0
-                for place in range(level_start[level], level_start[level + 1]):
-                    win, lose = scale * up[mask, place], down[mask, place]
-                    values = one[place]
+                for row in range(level_start[level], level_start[level + 1]):
+                    win, lose = scale * up[mask, row], down[mask, row]
+                    values = one[row]
                     for j in range(8):
                         side = values[j]
                         sums[j, query] += win * (side * above[j] + (1.0 - side) * below[j])

@@ -55,7 +55,7 @@ class PointRisk(PairRisk):
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None
     ) -> BoundPointRisk:
-        """Prepare the risk for one set of judgments, in the order of its places."""
+        """Prepare the risk for one set of judgments, in the order of its rows."""
         if isinstance(judgments, Judgments):
             judgments = judgments.arrange("pairs")
         return BoundPointRisk(judgments, workers)
@@ -89,7 +89,7 @@ class BoundPointRisk(BoundLossRisk):
                 "PointRisk needs two classes in one list, and no listed pairs; use PairRisk for "
                 "grades, queries and pairs"
             )
-        self._sign = np.where(np.arange(arrangement.n_places) < arrangement.level_start[1], -1, 1)
+        self._sign = np.where(np.arange(arrangement.n_arranged) < arrangement.level_start[1], -1, 1)
         self._log_weight = np.log(arrangement.weight)
         self._log_rows = math.log(math.fsum(np.sort(arrangement.weight)))
 
@@ -110,7 +110,7 @@ class BoundPointRisk(BoundLossRisk):
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
     @property
-    def ghost(self) -> float:
+    def smoothing(self) -> float:
         """Half a row's share of the weight, a row of weight 2 being two rows."""
         weight = self.arrangement.weight
         return 0.5 / max(exact_sum(weight), weight.size)

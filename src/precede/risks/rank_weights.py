@@ -217,17 +217,17 @@ def rank_weight(given: str | RankWeight | None) -> RankWeight | None:
 
 @dataclass(frozen=True)
 class RoundWeights:
-    """Weights of the pairs in one round, as numbers per place and per query.
+    """Weights of the pairs in one round, as numbers per row and per query.
 
     A pair of query q weighs ``plain[q] + factor[q] (G_i - G_k) (flat + |D_i - D_k| + t)`` times its
-    weight without ranks; t is `tied` of the two places if their scores are equal, else 0.
+    weight without ranks; t is `tied` of the two rows if their scores are equal, else 0.
 
     Attributes
     ----------
     scores : scores of the round, by which ranks were made
-    order : places of every query from the highest score down
+    order : rows of every query from the highest score down
     ends : for every position of `order`, where the run of equal scores that it is in ends
-    discount, tied : mean discount of the ranks a place shares, and what ties add; per place
+    discount, tied : mean discount of the ranks a row shares, and what ties add; per row
     plain, factor : one number per query
     ranked : levels, discounts and `tied` in the order of `order`
     """
@@ -243,7 +243,7 @@ class RoundWeights:
 
 
 class RankWeights:
-    """`RankWeight` on the places of an arrangement: gives the weights of a round.
+    """`RankWeight` on the rows of an arrangement: gives the weights of a round.
 
     `balanced` says whether the total weight of a query is kept as it is without ranks.
     """
@@ -290,7 +290,7 @@ class RankWeights:
 
     def at(self, scores: Floats) -> RoundWeights:
         """Weights of a round that begins at these scores: O(n log n)."""
-        places, graded = self.arrangement, self.arrangement.n_graded
+        arrangement, graded = self.arrangement, self.arrangement.n_graded
         kept = scores[:graded].copy()
         order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
         discount, tied = np.zeros(graded), np.zeros(graded)
@@ -309,7 +309,7 @@ class RankWeights:
         if not self.balanced and blend == 0:
             return found
         unit = replace(found, factor=scale)
-        mean = _by_query(self.meet(unit, places.weight, places.outer)[0], self.first)
+        mean = _by_query(self.meet(unit, arrangement.weight, arrangement.outer)[0], self.first)
         mean /= self.plain_totals
         if not self.balanced:
             return replace(found, plain=blend * mean)
@@ -322,7 +322,7 @@ class RankWeights:
     ) -> tuple[Floats, Floats]:  # fmt: skip
         """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
 
-        The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each place,
+        The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each row,
         only pairs of two different numbers count.
         """
         order, queries = weights.order, self.first.size - 1
@@ -374,13 +374,13 @@ class RankWeightedRisk(BoundLossRisk):
         return self.weights.at(scores) if self._round is None else self._round
 
     def totals(self, state: State) -> Floats:
-        """Weight of the pairs that every place takes part in, in this round."""
-        found = np.zeros(self.arrangement.n_places)
-        places = self.arrangement
+        """Weight of the pairs that every row takes part in, in this round."""
+        found = np.zeros(self.arrangement.n_arranged)
+        arrangement = self.arrangement
         up, down = self.weights.meet(
-            self.at(state.scores), places.weight, places.outer, losers=True
+            self.at(state.scores), arrangement.weight, arrangement.outer, losers=True
         )
-        found[: places.n_graded] = up + down
+        found[: arrangement.n_graded] = up + down
         return found
 
 
@@ -388,7 +388,7 @@ class RankedExponentialRisk(RankWeightedRisk):
     """Exponential loss with weights by rank: O(n log(grades)), and a sort in every round.
 
     With ``a_i = exp(-s_i)`` and ``b_k = exp(s_k)`` the sums over pairs are those of
-    `RankWeights.meet`. `State.parts` holds the mass of every place as winner and as loser.
+    `RankWeights.meet`. `State.parts` holds the mass of every row as winner and as loser.
     """
 
     def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -399,10 +399,10 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
-        weights, places = self.at(scores), self.arrangement
+        weights, arrangement = self.at(scores), self.arrangement
         up, down, lift, log_query = self._sums(weights, scores)
         log_value = log_total(log_query, self.workers)
-        pull, parts = np.zeros(places.n_places), np.zeros((2, places.n_places))
+        pull, parts = np.zeros(arrangement.n_arranged), np.zeros((2, arrangement.n_arranged))
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, (weights, parts))
         parts[0, : up.size], parts[1, : up.size] = up, down
@@ -414,9 +414,9 @@ class RankedExponentialRisk(RankWeightedRisk):
     def _sums(
         self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Sums over pairs of every place, as winner and as loser, and of every query.
+        """Sums over pairs of every row, as winner and as loser, and of every query.
 
-        Those of a place are relative to exp(lift) of its query, the third array; those of
+        Those of a row are relative to exp(lift) of its query, the third array; those of
         queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only.
         """
         winner, loser = self.arrangement.weight, self.arrangement.outer
@@ -447,7 +447,7 @@ class RankedExponentialRisk(RankWeightedRisk):
             return up, down, lift, np.log(_by_query(up, first)) + lift
 
     def _share(self, lift: Floats, log_value: float) -> Floats:
-        """What turns sums of places into shares of the risk."""
+        """What turns sums of rows into shares of the risk."""
         return np.exp(np.repeat(lift - log_value, np.diff(self.weights.first)))
 
     def growth(self, state: State) -> float:  # noqa: ARG002
@@ -455,7 +455,7 @@ class RankedExponentialRisk(RankWeightedRisk):
         return self.rate
 
     def curvature(self, state: State) -> Floats:
-        """Diagonal of the second derivative over the pair mass: the masses of a place's pairs."""
+        """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
         parts: Floats = state.parts[1]
         return self.rate * (parts[0] + parts[1])
 
@@ -485,7 +485,7 @@ def _ranks_of_queries(
     low: int, high: int, first: Integers, scores: Floats, by_rank: Floats, order: Integers,
     ends: Integers, discount: Floats, tied: Floats,
 ) -> None:  # fmt: skip
-    """Ranking order of every query, its runs of equal scores, and the discounts of its places."""
+    """Ranking order of every query, its runs of equal scores, and the discounts of its rows."""
     for query in range(low, high):
         start, end = first[query], first[query + 1]
         if end - start <= LONG:
@@ -507,10 +507,10 @@ def _ranks_of_queries(
             if by_rank[begin - start] == by_rank[last - 1 - start]:
                 total, apart = count * by_rank[begin - start], 0.0
             for position in range(begin, last):
-                place = order[position]
+                row = order[position]
                 ends[position] = last
-                discount[place] = total / count
-                tied[place] = 2.0 * apart / (count * (count - 1.0)) if count > 1 else 0.0
+                discount[row] = total / count
+                tied[row] = 2.0 * apart / (count * (count - 1.0)) if count > 1 else 0.0
             begin = last
 
 

@@ -1,6 +1,6 @@
 """Logistic and squared hinge risk with weights by rank: every pair once, none stored.
 
-As in `precede.risks.short_queries` the losers of a winner are the places before its level, and
+As in `precede.risks.short_queries` the losers of a winner are the rows before its level, and
 the inner loops run over neighbours. Where ranks beyond k weigh nothing, a winner beyond them
 meets the losers within them only: O(k) instead of all.
 """
@@ -19,7 +19,7 @@ from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeigh
 
 __all__ = ["RankedPairsRisk"]
 
-# With more pairs for each place than this a fit would hardly end.
+# With more pairs for each row than this a fit would hardly end.
 MOST_PAIRS = 50_000
 # Logistic losses of a query are computed from exponentials if its scores are no further apart.
 NARROW = 80.0
@@ -41,14 +41,14 @@ class RankedPairsRisk(RankWeightedRisk):
         self._logistic = loss.pair_kernel == "logistic"
         self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
         rule = weights.rule
-        # Pairs of two places without a discount have no weight.
+        # Pairs of two rows without a discount have no weight.
         self._sparse = rule.k is not None and rule.blend == 0 and rule.discount is not None
         if not self._sparse:
             self._refuse_many_pairs()
 
     def _refuse_many_pairs(self) -> None:
-        places = self.arrangement
-        count = np.array([places.count_graded_pairs(), places.n_places], np.float64)
+        arrangement = self.arrangement
+        count = np.array([arrangement.count_graded_pairs(), arrangement.n_arranged], np.float64)
         pairs, rows = sum_of(lambda: count, self.workers)
         if pairs > MOST_PAIRS * rows:
             raise ValueError(
@@ -59,50 +59,50 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
-        places = self.arrangement
-        pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
+        arrangement = self.arrangement
+        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
         weights = self.at(scores)
-        sums = self._sums(weights, scores, places.weight, places.outer, pull, bend)
+        sums = self._sums(weights, scores, arrangement.weight, arrangement.outer, pull, hessian)
         value, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
-            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(bend))
+            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = float(np.log(value)) if value > 0 else -np.inf
-        return State(scores, log_value, float(np.log(mass)), pull / mass, bend / mass)
+        return State(scores, log_value, float(np.log(mass)), pull / mass, hessian / mass)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
-        pull: Floats, bend: Floats,
+        pull: Floats, hessian: Floats,
     ) -> Floats:  # fmt: skip
         """Value and mass of every query; pull and curvature are added to the arrays."""
-        places, ranked = self.arrangement, self.weights
-        at = scores[: places.n_graded]
+        arrangement, ranked = self.arrangement, self.weights
+        at = scores[: arrangement.n_graded]
         if self.loss.gap:
-            at = at - places.grade[: places.n_graded]
+            at = at - arrangement.grade[: arrangement.n_graded]
         queries = ranked.first.size - 1
         sums = np.zeros((queries, 2))
         self.workers.run(
-            _pairs_of_queries, queries, places.level_start, places.query_start,
+            _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
             int(np.diff(ranked.first).max(initial=0)), self._logistic, self._knot, self._sparse,
             at, weights.scores, ranked.gain, weights.discount, weights.tied, weights.plain,
-            weights.factor, ranked.flat, winner, loser, pull, bend, sums, small=ranked.small,
+            weights.factor, ranked.flat, winner, loser, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
         return sums
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: known with the state."""
-        bend: Floats = state.parts
-        return bend
+        hessian: Floats = state.parts
+        return hessian
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        places, weights = self.arrangement, self.at(state.scores)
+        arrangement, weights = self.arrangement, self.at(state.scores)
         if state.log_mass == -np.inf:
             return Masses(0.0, 0.0, 0.0)
-        unused = np.zeros((2, places.n_places))
+        unused = np.zeros((2, arrangement.n_arranged))
         found = []
         for above in (1, 0):
-            winner = np.where(values == above, places.weight, 0.0)
-            loser = np.where(values == above, 0.0, places.outer)
+            winner = np.where(values == above, arrangement.weight, 0.0)
+            loser = np.where(values == above, 0.0, arrangement.outer)
             sums = self._sums(weights, state.scores, winner, loser, *unused)
             found.append(sums[:, 1] * np.exp(-state.log_mass))
         right, wrong = exact_sums(found, self.workers)
@@ -111,11 +111,11 @@ class RankedPairsRisk(RankWeightedRisk):
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# Rows of `items`: what a loop over losers reads, for all places of a query or for those with a
+# Rows of `items`: what a loop over losers reads, for all rows of a query or for those with a
 # discount only. Rows of `work`: what it writes.
 
 _AT, _RANKED, _GAIN, _DISCOUNT, _SHARE, _DOWN, _CURVE = range(7)
-_WEIGHT, _SLOPE, _BENT, _PAID = range(4)
+_WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
 
 
 @njit(cache=True, nogil=True)
@@ -123,9 +123,9 @@ def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
     logistic: bool, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    outer: Floats, pull: Floats, bend: Floats, sums: Floats,
+    outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value and mass of every query into `sums`; pull and curvature of its places."""
+    """Value and mass of every query into `sums`; pull and curvature of its rows."""
     every, top = np.empty((7, longest)), np.empty((7, longest))
     where = np.empty(longest, np.int64)
     work = np.empty((4, longest))
@@ -145,21 +145,21 @@ def _pairs_of_queries(
             losers = level_start[level] - first
             while losing < chosen and where[losing] < losers:
                 losing += 1
-            for place in range(level_start[level], level_start[level + 1]):
-                own = weight[place]
+            for row in range(level_start[level], level_start[level + 1]):
+                own = weight[row]
                 if own == 0.0:
                     continue
-                few = sparse and discount[place] == 0.0
+                few = sparse and discount[row] == 0.0
                 items, count = (top, losing) if few else (every, losers)
                 met = _weigh(
-                    items, count, ranked[place], gain[place], discount[place], tied[place],
+                    items, count, ranked[row], gain[row], discount[row], tied[row],
                     flat, own * pair_plain, own * pair_factor, work[_WEIGHT],
                 )  # fmt: skip
                 of_pairs += met
-                up, curved, paid = _meet(items, count, every[_AT, place - first], kind, knot, work)
-                value += paid
-                pull[place] += up
-                bend[place] += curved
+                up, curved, loss = _meet(items, count, every[_AT, row - first], kind, knot, work)
+                value += loss
+                pull[row] += up
+                hessian[row] += curved
         for j in range(chosen):
             every[_DOWN, where[j]] += top[_DOWN, j]
             every[_CURVE, where[j]] += top[_CURVE, j]
@@ -167,7 +167,7 @@ def _pairs_of_queries(
         for k in range(last - first):
             mass += every[_DOWN, k]
             pull[first + k] -= every[_DOWN, k]
-            bend[first + k] += every[_CURVE, k]
+            hessian[first + k] += every[_CURVE, k]
         if narrow and value < 1e-6 * of_pairs:
             value = _small_losses(
                 every, level_start, bottom, summit, tied, flat, pair_plain, pair_factor, weight,
@@ -181,17 +181,17 @@ def _gather(
     first: Integer, last: Integer, sparse: bool, ranked: Floats, gain: Floats, discount: Floats,
     outer: Floats, every: Floats, top: Floats, where: Integers,
 ) -> int:  # fmt: skip
-    """Copy what loops over losers read; gives how many places have a discount, if asked for."""
+    """Copy what loops over losers read; gives how many rows have a discount, if asked for."""
     chosen = 0
-    for place in range(first, last):
-        k = place - first
-        every[_RANKED, k] = ranked[place]
-        every[_GAIN, k] = gain[place]
-        every[_DISCOUNT, k] = discount[place]
-        every[_SHARE, k] = outer[place]
+    for row in range(first, last):
+        k = row - first
+        every[_RANKED, k] = ranked[row]
+        every[_GAIN, k] = gain[row]
+        every[_DISCOUNT, k] = discount[row]
+        every[_SHARE, k] = outer[row]
         every[_DOWN, k] = 0.0
         every[_CURVE, k] = 0.0
-        if sparse and discount[place] > 0.0:
+        if sparse and discount[row] > 0.0:
             top[:, chosen] = every[:, k]
             where[chosen] = k
             chosen += 1
@@ -219,38 +219,38 @@ def _meet(
     items: Floats, count: Integer, at: float, kind: int, knot: float, work: Floats
 ) -> tuple[float, float, float]:
     """Pull, curvature and loss of a winner; those of its losers are added to theirs."""
-    weight, slope, bent, paid = work[_WEIGHT], work[_SLOPE], work[_BENT], work[_PAID]
+    weight, slope, curvature, loss = work[_WEIGHT], work[_SLOPE], work[_CURVATURE], work[_LOSS]
     if kind == 0:
-        _narrow_terms(items[_AT], count, at, slope, bent, paid)
+        _narrow_terms(items[_AT], count, at, slope, curvature, loss)
     elif kind == 1:
-        _wide_terms(items[_AT], count, at, slope, bent, paid)
+        _wide_terms(items[_AT], count, at, slope, curvature, loss)
     else:
-        _hinge_terms(items[_AT], count, knot - at, slope, bent, paid)
+        _hinge_terms(items[_AT], count, knot - at, slope, curvature, loss)
     down, curve = items[_DOWN], items[_CURVE]
     for k in range(count):
         slope[k] *= weight[k]
         down[k] += slope[k]
     for k in range(count):
-        bent[k] *= weight[k]
-        curve[k] += bent[k]
+        curvature[k] *= weight[k]
+        curve[k] += curvature[k]
     for k in range(count):
-        paid[k] *= weight[k]
-    return _total(slope, count), _total(bent, count), _total(paid, count)
+        loss[k] *= weight[k]
+    return _total(slope, count), _total(curvature, count), _total(loss, count)
 
 
 @njit(cache=True, nogil=True)
 def _narrow_terms(
-    at: Floats, count: Integer, own: float, slope: Floats, bent: Floats, paid: Floats
+    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
     """Logistic losses; `at` and `own` are exponentials of scores."""
     inverse = 1.0 / own
     for k in range(count):
         odds = 1.0 + at[k] * inverse
         right = np.divide(1.0, odds)  # chance of the right order
-        paid[k] = odds
+        loss[k] = odds
         slope[k] = at[k] * inverse * right
-        bent[k] = at[k] * inverse * right * right
-    _logarithms(paid, count)
+        curvature[k] = at[k] * inverse * right * right
+    _logarithms(loss, count)
 
 
 @njit(cache=True, nogil=True)
@@ -262,29 +262,29 @@ def _logarithms(values: Floats, count: Integer) -> None:
 
 @njit(cache=True, nogil=True)
 def _wide_terms(
-    at: Floats, count: Integer, own: float, slope: Floats, bent: Floats, paid: Floats
+    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
     """Logistic losses of scores too far apart for plain exponentials."""
     for k in range(count):
         margin = own - at[k]
         small = np.exp(-abs(margin))
         slope[k] = (small if margin > 0 else 1.0) / (1.0 + small)
-        bent[k] = small / ((1.0 + small) * (1.0 + small))
-        paid[k] = np.log1p(small) + max(-margin, 0.0)
+        curvature[k] = small / ((1.0 + small) * (1.0 + small))
+        loss[k] = np.log1p(small) + max(-margin, 0.0)
 
 
 @njit(cache=True, nogil=True)
 def _hinge_terms(
-    at: Floats, count: Integer, reach: float, slope: Floats, bent: Floats, paid: Floats
+    at: Floats, count: Integer, reach: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
     """Squared hinges."""
     for k in range(count):
         short = reach + at[k]
         slope[k] = 2.0 * short if short > 0.0 else 0.0
     for k in range(count):
-        bent[k] = 2.0 if slope[k] > 0.0 else 0.0
+        curvature[k] = 2.0 if slope[k] > 0.0 else 0.0
     for k in range(count):
-        paid[k] = 0.25 * slope[k] * slope[k]
+        loss[k] = 0.25 * slope[k] * slope[k]
 
 
 @njit(cache=True, nogil=True)
@@ -299,11 +299,11 @@ def _small_losses(
     first, value = level_start[bottom], 0.0
     for level in range(bottom + 1, summit):
         losers = level_start[level] - first
-        for place in range(level_start[level], level_start[level + 1]):
-            i = place - first
+        for row in range(level_start[level], level_start[level + 1]):
+            i = row - first
             _weigh(
                 every, losers, every[_RANKED, i], every[_GAIN, i], every[_DISCOUNT, i],
-                tied[place], flat, weight[place] * plain, weight[place] * factor, work,
+                tied[row], flat, weight[row] * plain, weight[row] * factor, work,
             )  # fmt: skip
             for k in range(losers):
                 value += work[k] * np.log1p(every[_AT, k] / every[_AT, i])

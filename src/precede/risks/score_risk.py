@@ -16,7 +16,7 @@ from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
 from precede.risks.rank_weights import RankWeight
 
-__all__ = ["BoundScoreRisk", "ScoreRisk", "places_of", "risk_of"]
+__all__ = ["BoundScoreRisk", "ScoreRisk", "arranged_judgments", "risk_of"]
 
 
 class ScoreRisk(Risk):
@@ -63,7 +63,7 @@ class ScoreRisk(Risk):
 
 
 class BoundScoreRisk(BoundRisk):
-    """A `ScoreRisk` on the places of an arrangement; half the sum of absolute pulls is its mass."""
+    """A `ScoreRisk` on the rows of an arrangement; half the sum of absolute pulls is its mass."""
 
     # How a risk written by hand behaves far away is not known: it need not even be defined there.
     negligible = 1e-12
@@ -71,7 +71,7 @@ class BoundScoreRisk(BoundRisk):
     def __init__(self, risk: ScoreRisk, arrangement: Arrangement, workers: Workers | None = None):
         super().__init__(arrangement, workers)
         self.risk = risk
-        self._judgments = places_of(arrangement)
+        self._judgments = arranged_judgments(arrangement)
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
@@ -88,19 +88,19 @@ class BoundScoreRisk(BoundRisk):
 
     def curvature(self, state: State) -> Floats:
         """Divide the user's curvature by the mass."""
-        bend = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
-        return bend * np.exp(-state.log_mass)
+        hessian = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
+        return hessian * np.exp(-state.log_mass)
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: a risk written by hand says nothing about pairs."""
         raise ValueError(f"{type(self.risk).__name__} knows no masses; use rankers='trees'")
 
 
-def places_of(arrangement: Arrangement) -> Judgments:
-    """The places of an arrangement as judgments of their own, rows in the order of places."""
+def arranged_judgments(arrangement: Arrangement) -> Judgments:
+    """The rows of an arrangement as judgments of their own, in arranged order."""
     first = arrangement.level_start[arrangement.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    alone = np.arange(arrangement.n_places - query.size) + first.size
+    alone = np.arange(arrangement.n_arranged - query.size) + first.size
     return Judgments(
         arrangement.grade,
         np.concatenate([query, alone]),

@@ -2,7 +2,7 @@
 
 For lists of up to some hundred items it is quicker to go through the pairs, without storing one,
 than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
-of a query stand by rising grade, so the losers of a winner are the places before its level:
+of a query stand by rising grade, so the losers of a winner are the rows before its level:
 the inner loop runs over neighbours and the processor takes several at a time.
 """
 
@@ -22,7 +22,7 @@ from precede.risks.pair_sums import GeneralRisk
 __all__ = ["EnumeratedRisk", "worth_enumerating"]
 
 
-# Up to so many pairs for each place enumeration is quicker than to sort (measured).
+# Up to so many pairs for each row enumeration is quicker than to sort (measured).
 MOST_PAIRS = 300
 
 
@@ -38,7 +38,7 @@ def worth_enumerating(
     if loss.pair_kernel != "squared_hinge" or cost.power != 1 or arrangement.shared:
         return False
     # All machines must come to the same decision.
-    count = np.array([arrangement.count_graded_pairs(), arrangement.n_places], np.float64)
+    count = np.array([arrangement.count_graded_pairs(), arrangement.n_arranged], np.float64)
     pairs, rows = sum_of(lambda: count, workers)
     return bool(pairs <= MOST_PAIRS * rows)
 
@@ -72,40 +72,40 @@ class EnumeratedRisk(BoundLossRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
-        places = self.arrangement
-        pull, bend = np.zeros(places.n_places), np.zeros(places.n_places)
-        at = scores[: places.n_graded]
+        arrangement = self.arrangement
+        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
+        at = scores[: arrangement.n_graded]
         if self.loss.gap:
-            at = at - places.grade[: places.n_graded]
-        sums = self._sum_graded(at, pull, bend)
-        listed = self._listed(scores, pull, bend)
+            at = at - arrangement.grade[: arrangement.n_graded]
+        sums = self._sum_graded(at, pull, hessian)
+        listed = self._listed(scores, pull, hessian)
         value, mass = exact_sums([np.append(sums[:, j], listed[j]) for j in range(2)], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
-            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(bend))
+            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = float(np.log(value)) if value > 0 else -np.inf
-        self.workers.run(_divide, pull.size, mass, pull, bend, small=is_small("rows", pull.size))
-        return State(scores, log_value, float(np.log(mass)), pull, bend)
+        self.workers.run(_divide, pull.size, mass, pull, hessian, small=is_small("rows", pull.size))
+        return State(scores, log_value, float(np.log(mass)), pull, hessian)
 
-    def _sum_graded(self, scores: Floats, pull: Floats, bend: Floats) -> Floats:
+    def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
-        places, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
-        known = (scores, places.weight, places.outer, pull, bend)
+        arrangement, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
+        known = (scores, arrangement.weight, arrangement.outer, pull, hessian)
         if self._logistic:
             self.workers.run(
-                _narrow_runs, len(sums), self._runs, places.level_start, self._longest, *known,
+                _narrow_runs, len(sums), self._runs, arrangement.level_start, self._longest, *known,
                 sums, small=self._small,
             )  # fmt: skip
         left = np.flatnonzero(np.isnan(sums[:, 1]))  # all, or those too far apart
         if left.size:
             found = np.empty((left.size, 2))
             self.workers.run(
-                _plain_runs, left.size, self._runs[left], places.level_start, self._longest,
+                _plain_runs, left.size, self._runs[left], arrangement.level_start, self._longest,
                 self._logistic, self._knot, *known, found, small=self._small,
             )  # fmt: skip
             sums[left] = found
         return sums
 
-    def _listed(self, scores: Floats, pull: Floats, bend: Floats) -> tuple[Floats, Floats]:
+    def _listed(self, scores: Floats, pull: Floats, hessian: Floats) -> tuple[Floats, Floats]:
         """Add the listed pairs; gives their values and masses."""
         winner, loser, weight = self.arrangement.winner, self.arrangement.loser, self._pair_weight
         if not winner.size:
@@ -115,7 +115,7 @@ class EnumeratedRisk(BoundLossRisk):
         curve = weight * self.loss.curvature(margin)
         for side, sign in ((winner, 1.0), (loser, -1.0)):
             pull += sign * np.bincount(side, mass, minlength=pull.size)
-            bend += np.bincount(side, curve, minlength=bend.size)
+            hessian += np.bincount(side, curve, minlength=hessian.size)
         return weight * self.loss.value(margin), mass
 
     def curvature(self, state: State) -> Floats:
@@ -136,18 +136,18 @@ class EnumeratedRisk(BoundLossRisk):
 
 
 @njit(cache=True, nogil=True)
-def _divide(low: int, high: int, mass: float, pull: Floats, bend: Floats) -> None:
-    for place in range(low, high):
-        pull[place] /= mass
-        bend[place] /= mass
+def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
+    for row in range(low, high):
+        pull[row] /= mass
+        hessian[row] /= mass
 
 
 @njit(cache=True, nogil=True)
 def _narrow_runs(
     low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
-    weight: Floats, outer: Floats, pull: Floats, bend: Floats, sums: Floats,
+    weight: Floats, outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Logistic value and mass of every run of levels into `sums`; pull and curvature of its places.
+    """Logistic value and mass of every run of levels into `sums`; pull and curvature of its rows.
 
     Runs whose scores are too far apart for plain exponentials are left alone.
     """
@@ -160,8 +160,8 @@ def _narrow_runs(
         size = last - first
         share = outer[first:last]
         least, most = scores[first], scores[first]
-        for place in range(first, last):
-            least, most = min(least, scores[place]), max(most, scores[place])
+        for row in range(first, last):
+            least, most = min(least, scores[row]), max(most, scores[row])
         wide, middle = most - least, 0.5 * (most + least)
         if not wide < 80.0:
             continue
@@ -171,8 +171,8 @@ def _narrow_runs(
             gathered[1, k] = 0.0
             gathered[2, k] = 1.0
         value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull,
-                              bend)  # fmt: skip
-        sums[run, 1] = _settle(share, gathered, pull[first:last], bend[first:last])
+                              hessian)  # fmt: skip
+        sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
         if value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
             value = _small_losses(at, level_start, bottom, top, weight, share)
         sums[run, 0] = value
@@ -181,7 +181,7 @@ def _narrow_runs(
 @njit(cache=True, nogil=True)
 def _plain_runs(
     low: int, high: int, runs: Integers, level_start: Integers, longest: int, logistic: bool,
-    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, bend: Floats,
+    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, hessian: Floats,
     sums: Floats,
 ) -> None:  # fmt: skip
     """The same of hinges, or of logistic losses at any distance."""
@@ -195,18 +195,18 @@ def _plain_runs(
             gathered[1, k] = 0.0
             gathered[2, k] = 0.0
         sums[run, 0] = _plain_query(here, logistic, knot, level_start, bottom, top, weight, share,
-                                    gathered, terms, pull, bend)  # fmt: skip
-        sums[run, 1] = _settle(share, gathered, pull[first:last], bend[first:last])
+                                    gathered, terms, pull, hessian)  # fmt: skip
+        sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
 
 
 @njit(cache=True, nogil=True)
-def _settle(share: Floats, gathered: Floats, pull: Floats, bend: Floats) -> float:
+def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> float:
     """Give the losers of a run what they gathered; returns the mass."""
     mass = 0.0
     for k in range(share.size):
         mass += share[k] * gathered[0, k]
         pull[k] -= share[k] * gathered[0, k]
-        bend[k] += share[k] * gathered[1, k]
+        hessian[k] += share[k] * gathered[1, k]
     return mass
 
 
@@ -221,8 +221,8 @@ def _pair_weight(
         for k in range(done, level_start[level] - first):
             losers += share[k]
         done = level_start[level] - first
-        for place in range(level_start[level], level_start[level + 1]):
-            total += weight[place] * losers
+        for row in range(level_start[level], level_start[level + 1]):
+            total += weight[row] * losers
     return total
 
 
@@ -237,18 +237,18 @@ def _small_losses(
     first = level_start[bottom]
     value = 0.0
     for level in range(bottom + 1, top):
-        for place in range(level_start[level], level_start[level + 1]):
-            paid = 0.0
+        for row in range(level_start[level], level_start[level + 1]):
+            loss = 0.0
             for k in range(level_start[level] - first):
-                paid += share[k] * np.log1p(at[k] / at[place - first])
-            value += weight[place] * paid
+                loss += share[k] * np.log1p(at[k] / at[row - first])
+            value += weight[row] * loss
     return value
 
 
 @njit(cache=True, nogil=True)
 def _narrow_query(
     at: Floats, wide: float, level_start: Integers, bottom: int, top: int, weight: Floats,
-    share: Floats, gathered: Floats, pull: Floats, bend: Floats,
+    share: Floats, gathered: Floats, pull: Floats, hessian: Floats,
 ) -> float:  # fmt: skip
     """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
 
@@ -260,23 +260,23 @@ def _narrow_query(
     value, waiting = 0.0, 0
     for level in range(bottom + 1, top):
         losers, last = level_start[level] - first, level_start[level + 1]
-        place = level_start[level]
-        while place < last:
-            own = weight[place]
-            if waiting >= most or (waiting > 0 and own != weight[place - 1]):
-                value += weight[place - 1] * _logs(gathered[2], share, level_start[top] - first)
+        row = level_start[level]
+        while row < last:
+            own = weight[row]
+            if waiting >= most or (waiting > 0 and own != weight[row - 1]):
+                value += weight[row - 1] * _logs(gathered[2], share, level_start[top] - first)
                 waiting = 0
-            two = place + 1 < last and weight[place + 1] == own
-            other = at[place + 1 - first] if two else np.inf
+            two = row + 1 < last and weight[row + 1] == own
+            other = at[row + 1 - first] if two else np.inf
             up, curved, other_up, other_curved = _two_winners(
-                at, losers, at[place - first], other, own, share, gathered
+                at, losers, at[row - first], other, own, share, gathered
             )
-            pull[place] += own * up
-            bend[place] += own * curved
+            pull[row] += own * up
+            hessian[row] += own * curved
             if two:
-                pull[place + 1] += own * other_up
-                bend[place + 1] += own * other_curved
-            place += 1 + two
+                pull[row + 1] += own * other_up
+                hessian[row + 1] += own * other_curved
+            row += 1 + two
             waiting += 1 + two
     last = level_start[top] - 1
     return value + weight[last] * _logs(gathered[2], share, last + 1 - first)
@@ -310,70 +310,70 @@ def _two_winners(
         inverse = np.divide(1.0, both)
         right, other_right = inverse * other_odds, inverse * odds  # chances of the right order
         wrong, other_wrong = wrong * right, other_wrong * other_right
-        bent, other_bent = wrong * right, other_wrong * other_right
+        curvature, other_curvature = wrong * right, other_wrong * other_right
         down[k] += own * (wrong + other_wrong)
-        curve[k] += own * (bent + other_bent)
+        curve[k] += own * (curvature + other_curvature)
         up += share[k] * wrong
-        curved += share[k] * bent
+        curved += share[k] * curvature
         other_up += share[k] * other_wrong
-        other_curved += share[k] * other_bent
+        other_curved += share[k] * other_curvature
     return up, curved, other_up, other_curved
 
 
 @njit(cache=True, nogil=True)
 def _plain_query(
     at: Floats, logistic: bool, knot: float, level_start: Integers, bottom: int, top: int,
-    weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, bend: Floats,
+    weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, hessian: Floats,
 ) -> float:  # fmt: skip
     """Hinge pairs of a query, or logistic ones too far apart for plain exponentials."""
     first = level_start[bottom]
-    down, curve, paid = gathered[0], gathered[1], gathered[2]
+    down, curve, loss = gathered[0], gathered[1], gathered[2]
     for level in range(bottom + 1, top):
         losers = level_start[level] - first
-        for place in range(level_start[level], level_start[level + 1]):
-            own, own_at = weight[place], at[place - first]
+        for row in range(level_start[level], level_start[level + 1]):
+            own, own_at = weight[row], at[row - first]
             if logistic:
-                _wide_pairs(at, losers, own_at, own, down, curve, paid, terms)
+                _wide_pairs(at, losers, own_at, own, down, curve, loss, terms)
             else:
-                _hinge_pairs(at, losers, knot - own_at, own, down, curve, paid, terms)
-            pull[place] += own * _weighted_total(terms[0], share, losers)
-            bend[place] += own * _weighted_total(terms[1], share, losers)
-    return _weighted_total(paid, share, level_start[top] - first)
+                _hinge_pairs(at, losers, knot - own_at, own, down, curve, loss, terms)
+            pull[row] += own * _weighted_total(terms[0], share, losers)
+            hessian[row] += own * _weighted_total(terms[1], share, losers)
+    return _weighted_total(loss, share, level_start[top] - first)
 
 
 @njit(cache=True, nogil=True)
 def _hinge_pairs(
-    at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, paid: Floats,
+    at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, loss: Floats,
     terms: Floats,
 ) -> None:  # fmt: skip
-    slope, bent = terms[0], terms[1]
+    slope, curvature = terms[0], terms[1]
     for k in range(losers):
         short = 2.0 * (reach + at[k])
         slope[k] = short if short > 0.0 else 0.0
     for k in range(losers):
-        bent[k] = 2.0 if slope[k] > 0.0 else 0.0
+        curvature[k] = 2.0 if slope[k] > 0.0 else 0.0
     for k in range(losers):
-        paid[k] += 0.25 * own * slope[k] * slope[k]
+        loss[k] += 0.25 * own * slope[k] * slope[k]
     for k in range(losers):
         down[k] += own * slope[k]
     for k in range(losers):
-        curve[k] += own * bent[k]
+        curve[k] += own * curvature[k]
 
 
 @njit(cache=True, nogil=True)
 def _wide_pairs(
     at: Floats, losers: int, own_at: float, own: float, down: Floats, curve: Floats,
-    paid: Floats, terms: Floats,
+    loss: Floats, terms: Floats,
 ) -> None:  # fmt: skip
     for k in range(losers):
         margin = own_at - at[k]
         small = np.exp(-abs(margin))
         chance = (small if margin > 0 else 1.0) / (1.0 + small)
-        bent = small / ((1.0 + small) * (1.0 + small))
-        paid[k] += own * (np.log1p(small) + max(-margin, 0.0))
+        curvature = small / ((1.0 + small) * (1.0 + small))
+        loss[k] += own * (np.log1p(small) + max(-margin, 0.0))
         down[k] += own * chance
-        curve[k] += own * bent
-        terms[0, k], terms[1, k] = chance, bent
+        curve[k] += own * curvature
+        terms[0, k], terms[1, k] = chance, curvature
 
 
 @njit(cache=True, nogil=True)

@@ -119,18 +119,18 @@ class SmoothLine:
     def _slope(self, step: float) -> float:
         """Derivative of the risk by the step, up to a positive factor."""
         (up, up_slope), (down, down_slope) = self._kernels(step), self._kernels(-step)
-        total, paid, bends = 0.0, [], []
+        total, loss_sums, slopes = 0.0, [], []
         for above in self._above:
             one, zero = above[1], above[0]
             # Losers where the ranker is 0: winners with 1 move away from them; and the reverse.
-            paid.append((_meet(self._still, zero) + _meet(up, one),
+            loss_sums.append((_meet(self._still, zero) + _meet(up, one),
                          _meet(self._still, one) + _meet(down, zero)))  # fmt: skip
-            bends.append((_meet(up_slope, one), -_meet(down_slope, zero)))
-        most = max(float(each.max()) for pair in paid for each in pair)
-        for pair, bend, below in zip(paid, bends, self._below, strict=True):
+            slopes.append((_meet(up_slope, one), -_meet(down_slope, zero)))
+        most = max(float(each.max()) for pair in loss_sums for each in pair)
+        for pair, slope, below in zip(loss_sums, slopes, self._below, strict=True):
             for side in (0, 1):
-                tax = np.maximum(pair[side] / most, 0.0) ** (self._power - 1)
-                total += float((below[side] * tax * bend[side]).sum())
+                price_slope = np.maximum(pair[side] / most, 0.0) ** (self._power - 1)
+                total += float((below[side] * price_slope * slope[side]).sum())
         return total
 
     def _kernels(self, shift: float) -> tuple[Array, Array]:
@@ -208,12 +208,12 @@ def _moments(
     nodes = moments.shape[3]
     cells = moments.shape[2]
     for number in range(begin, end):
-        for place in range(number * BLOCK, min((number + 1) * BLOCK, scores.size)):
-            position = (scores[place] - origin) / width
+        for item in range(number * BLOCK, min((number + 1) * BLOCK, scores.size)):
+            position = (scores[item] - origin) / width
             cell = min(int(position), cells - 1)
             x = 2.0 * (position - cell) - 1.0
-            row = moments[number, values[place], cell]
-            weight = mass[place]
+            row = moments[number, values[item], cell]
+            weight = mass[item]
             before, now = 1.0, x
             row[0] += weight
             for a in range(1, nodes):

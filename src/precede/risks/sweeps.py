@@ -6,9 +6,9 @@ For losers k and winners i of the same query, the risk needs
     over losers:   S_i = sum_{k below i} x_k K(s_i - s_k)      for every winner i
 
 where K is the loss, its slope or its curvature. Levels of a query are split in halves again
-and again: at each split every place of the upper half is above every place of the lower
+and again: at each split every row of the upper half is above every row of the lower
 half, so a split is a sum over *all* sources and targets, which the form of the loss makes
-cheap. With L levels a place takes part in log2(L) splits.
+cheap. With L levels a row takes part in log2(L) splits.
 
 Results are logarithms, because weights and prices may be astronomically large or small.
 """
@@ -35,8 +35,8 @@ TILE = 2048  # side of the tiles in which a loss without a form is summed
 MOST_CELLS = 4096
 # Up to this many cells their matrices cost less than the polynomials they save.
 FEW_CELLS = 400
-LARGE = 1 << 15  # a split of so many places is interpolated
-LONG = 1 << 13  # a split of so many places is sorted digit by digit, once for both directions
+LARGE = 1 << 15  # a split of so many rows is interpolated
+LONG = 1 << 13  # a split of so many rows is sorted digit by digit, once for both directions
 
 
 class PairSums:
@@ -65,13 +65,13 @@ class PairSums:
     def over_winners(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str]
     ) -> list[Floats]:
-        """``log sum_{i above k} exp(log_source_i) K(s_i - s_k)`` for every place k."""
+        """``log sum_{i above k} exp(log_source_i) K(s_i - s_k)`` for every row k."""
         return self._over(scores, log_source, kernels, winners=True)
 
     def over_losers(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str]
     ) -> list[Floats]:
-        """``log sum_{k below i} exp(log_source_k) K(s_i - s_k)`` for every place i."""
+        """``log sum_{k below i} exp(log_source_k) K(s_i - s_k)`` for every row i."""
         return self._over(scores, log_source, kernels, winners=False)
 
     @property
@@ -100,7 +100,7 @@ class PairSums:
         winner, loser, weight = self._listed()
         if not winner.size:
             return graded
-        grade, query = self.arrangement.grade, _query_of_place(self.arrangement)
+        grade, query = self.arrangement.grade, _query_of_row(self.arrangement)
         both = (query[winner] == query[loser]) & (query[winner] >= 0)
         both &= grade[winner] > grade[loser]
         if self.loss.gap:
@@ -202,13 +202,13 @@ class _Separable:
         results = []
         for name in kernels:
             rate, constant = _exponent(self._form, name)
-            by_place = _log_sums_of_levels(
+            by_row = _log_sums_of_levels(
                 log_source + sign * rate * scores,
                 arrangement.level_start,
                 arrangement.query_start,
                 winners,
             )
-            results.append(by_place - sign * rate * scores + constant)
+            results.append(by_row - sign * rate * scores + constant)
         return results
 
 
@@ -226,7 +226,7 @@ def _exponent(form: Separable, name: str) -> tuple[float, float]:
 class _Blocks:
     """Splits of every query into an upper and a lower half, and sums over each split.
 
-    A split is a row (low, middle, high) of places: losers low..middle, winners middle..high.
+    A split is a row (low, middle, high) of positions: losers low..middle, winners middle..high.
     """
 
     def __init__(self, arrangement: Arrangement, loss: PairLoss, workers: Workers):
@@ -511,8 +511,8 @@ def _kernel_of(loss: PairLoss, name: str) -> Kernel:
 
 
 def _losers(arrangement: Arrangement) -> Flags:
-    """Which places have somebody who should rank above them."""
-    loses = np.zeros(arrangement.n_places, bool)
+    """Which rows have somebody who should rank above them."""
+    loses = np.zeros(arrangement.n_arranged, bool)
     loses[: arrangement.n_graded] = True
     for level in arrangement.query_start[1:] - 1:
         loses[arrangement.level_start[level] : arrangement.level_start[level + 1]] = False
@@ -520,10 +520,10 @@ def _losers(arrangement: Arrangement) -> Flags:
     return loses
 
 
-def _query_of_place(arrangement: Arrangement) -> Integers:
+def _query_of_row(arrangement: Arrangement) -> Integers:
     first = arrangement.level_start[arrangement.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    return np.concatenate([query, np.full(arrangement.n_places - query.size, -1)])
+    return np.concatenate([query, np.full(arrangement.n_arranged - query.size, -1)])
 
 
 def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:
@@ -542,7 +542,7 @@ def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:
 def _log_sums_of_levels(
     values: Floats, level_start: Integers, query_start: Integers, winners: bool,
 ) -> Floats:  # fmt: skip
-    """For each place, log of the sum of exp(values) over the levels above it (or below)."""
+    """For each row, log of the sum of exp(values) over the levels above it (or below)."""
     result = np.full(level_start[-1], -np.inf)
     for query in range(query_start.size - 1):
         bottom, top = query_start[query], query_start[query + 1]
@@ -551,14 +551,14 @@ def _log_sums_of_levels(
             level = top - 1 - j if winners else bottom + j
             first, last = level_start[level], level_start[level + 1]
             largest = -np.inf
-            for place in range(first, last):
-                result[place] = running
-                largest = max(largest, values[place])
+            for row in range(first, last):
+                result[row] = running
+                largest = max(largest, values[row])
             if largest == -np.inf:
                 continue
             total = 0.0
-            for place in range(first, last):
-                total += np.exp(values[place] - largest)
+            for row in range(first, last):
+                total += np.exp(values[row] - largest)
             here = largest + np.log(total)
             if running == -np.inf:
                 running = here
@@ -602,7 +602,7 @@ def _polynomial_of_queries(
     begin: int, end: int, split_start: Integers, split: Integers, most: int, scores: Floats,
     source: Floats, winners: bool, knot: float, degrees: Integers, totals: Floats,
 ) -> None:  # fmt: skip
-    """Sums over every split of fewer than `most` places of the queries begin..end."""
+    """Sums over every split of fewer than `most` rows of the queries begin..end."""
     for row in range(split_start[begin], split_start[end]):
         low, middle, high = split[row, 0], split[row, 1], split[row, 2]
         if high - low < most:
@@ -638,12 +638,12 @@ def _polynomial_of_split(
     for k in by_take:
         target = sign * scores[offset + k]
         while passed < by_give.size:
-            place = sign * scores[first + by_give[passed]] - knot
-            if not place < target:
+            point = sign * scores[first + by_give[passed]] - knot
+            if not point < target:
                 break
             if passed > 0:
-                _advance(moment, place - at)
-            at = place
+                _advance(moment, point - at)
+            at = point
             moment[0] += source[first + by_give[passed]]
             passed += 1
         if passed == 0:
@@ -656,7 +656,7 @@ def _polynomial_of_split(
 
 @njit(cache=True, nogil=True)
 def _order_of(values: Floats) -> Integers:
-    """Places by rising value, equal ones as they stand: digits of eleven bits, lowest first.
+    """Positions by rising value, equal ones as they stand: digits of eleven bits, lowest first.
 
     Of positive numbers the bits rise with the value; of negative ones they fall.
     """
@@ -664,9 +664,9 @@ def _order_of(values: Floats) -> Integers:
     bits = values.view(np.uint64)
     top = np.uint64(1) << np.uint64(63)
     counts = np.zeros((6, 2048), np.int64)
-    for place in range(values.size):
-        key = ~bits[place] if bits[place] & top else bits[place] | top
-        keys[place] = key
+    for row in range(values.size):
+        key = ~bits[row] if bits[row] & top else bits[row] | top
+        keys[row] = key
         for digit in range(6):
             counts[digit, (key >> np.uint64(11 * digit)) & np.uint64(2047)] += 1
     order, other = np.arange(values.size), np.empty(values.size, np.int64)
@@ -732,11 +732,11 @@ def _moments_of_blocks(
 ) -> None:  # fmt: skip
     nodes = moments.shape[2]
     for number in range(begin, end):
-        for place in range(number * block, min((number + 1) * block, scores.size)):
-            position = (scores[place] - origin) * density
+        for item in range(number * block, min((number + 1) * block, scores.size)):
+            position = (scores[item] - origin) * density
             cell = int(position)
             x = 2.0 * (position - cell) - 1.0
-            before, now = source[place], source[place] * x
+            before, now = source[item], source[item] * x
             row = moments[number, cell]
             row[0] += before
             for a in range(1, nodes):
@@ -750,8 +750,8 @@ def _read_locals(
     totals: Floats,
 ) -> None:  # fmt: skip
     kernels, _, nodes = local.shape
-    for place in range(begin, end):
-        position = (scores[place] - origin) * density
+    for item in range(begin, end):
+        position = (scores[item] - origin) * density
         cell = int(position)
         x = 2.0 * (position - cell) - 1.0
         twice = 2.0 * x
@@ -762,12 +762,12 @@ def _read_locals(
             for a in range(nodes - 1, 0, -1):
                 after, now = now, twice * now - after + row[a]
                 after2, now2 = now2, twice * now2 - after2 + other[a]
-            totals[j, place] += x * now - after + row[0]
-            totals[j + 1, place] += x * now2 - after2 + other[0]
+            totals[j, item] += x * now - after + row[0]
+            totals[j + 1, item] += x * now2 - after2 + other[0]
             j += 2
         if j < kernels:
             row = local[j, cell]
             after, now = 0.0, 0.0
             for a in range(nodes - 1, 0, -1):
                 after, now = now, twice * now - after + row[a]
-            totals[j, place] += x * now - after + row[0]
+            totals[j, item] += x * now - after + row[0]

@@ -24,7 +24,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integer, Integers
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, upper_tail
 from precede.engine.workers import warn_caller
@@ -1245,6 +1245,15 @@ def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
             order[first + rank] = first + np.intp(i)
 
 
+@njit(cache=True, nogil=True)
+def _sum_of(values: Floats, first: Integer, last: Integer) -> float:
+    """Sum the values of a block of tied items."""
+    total = 0.0
+    for i in range(first, last):
+        total += values[i]
+    return total
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _discounted(
     gains: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
@@ -1258,10 +1267,7 @@ def _discounted(
             first, last = blocks[block], blocks[block + 1]
             if first >= end:
                 break
-            gain = 0.0
-            for i in range(first, last):
-                gain += gains[i]
-            gain /= last - first
+            gain = _sum_of(gains, first, last) / (last - first)
             for i in range(first, min(last, end)):
                 total += gain * discounts[i - begin]
         values[query] = total
@@ -1284,9 +1290,7 @@ def _precisions(
             first, last = blocks[block], blocks[block + 1]
             if first >= end:
                 break
-            inside = 0.0
-            for i in range(first, last):
-                inside += relevant[i]
+            inside = _sum_of(relevant, first, last)
             if inside == 0:
                 continue
             more = (inside - 1.0) / max(last - first - 1, 1)
@@ -1310,9 +1314,7 @@ def _first_hit(
             first, last = blocks[block], blocks[block + 1]
             if first >= end or missed == 0.0:
                 break
-            inside = 0.0
-            for i in range(first, last):
-                inside += relevant[i]
+            inside = _sum_of(relevant, first, last)
             for i in range(first, min(last, end)):
                 hit = min(1.0, inside / (last - i))
                 total += missed * hit / (i - begin + 1)
@@ -1364,9 +1366,7 @@ def _positives_above(
         total, above, left = 0.0, 0.0, negatives[query]
         for block in range(block_start[query], block_start[query + 1]):
             first, last = blocks[block], blocks[block + 1]
-            positive = 0.0
-            for i in range(first, last):
-                positive += relevant[i]
+            positive = _sum_of(relevant, first, last)
             negative = int(last - first - positive)
             for i in range(1, negative + 1):
                 # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
@@ -1409,39 +1409,50 @@ def _split_pairs(
     scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, rights: Floats,
     wrongs: Floats,
 ) -> None:  # fmt: skip
-    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
-
-    Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
-    """
+    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse."""
     longest = 0
     for query in range(starts.size - 1):
         longest = max(longest, starts[query + 1] - starts[query])
     tree, mass = np.empty(longest + 1), np.empty(longest)  # ranks of a query: 0, 1, 2, ...
     for query in range(starts.size - 1):
-        highest = 0
-        for k in range(starts[query], starts[query + 1]):
-            highest = max(highest, ranks[k])
-        for rank in range(highest + 1):
-            tree[rank + 1] = 0.0
-            mass[rank] = 0.0
-        above, right, wrong = 0.0, 0.0, 0.0
-        i = starts[query]
-        for k in range(starts[query], starts[query + 1]):
-            while i < k and scores[i] - scores[k] >= gap:
-                above += weights[i]
-                mass[ranks[i]] += weights[i]
-                node = ranks[i] + 1
-                while node <= highest + 1:
-                    tree[node] += weights[i]
-                    node += node & -node
-                i += 1
-            lower, node = 0.0, ranks[k]
-            while node > 0:
-                lower += tree[node]
-                node -= node & -node
-            wrong += weights[k] * lower
-            right += weights[k] * (above - lower - mass[ranks[k]])
-        rights[query], wrongs[query] = right, wrong
+        rights[query], wrongs[query] = _split_query(
+            scores, ranks, weights, starts[query], starts[query + 1], gap, tree, mass
+        )
+
+
+@njit(cache=True, nogil=True)
+def _split_query(
+    scores: Floats, ranks: Integers, weights: Floats, begin: Integer, end: Integer, gap: float,
+    tree: Floats, mass: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Sums of `_split_pairs` of one query.
+
+    Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
+    """
+    highest = 0
+    for k in range(begin, end):
+        highest = max(highest, ranks[k])
+    for rank in range(highest + 1):
+        tree[rank + 1] = 0.0
+        mass[rank] = 0.0
+    above, right, wrong = 0.0, 0.0, 0.0
+    i = begin
+    for k in range(begin, end):
+        while i < k and scores[i] - scores[k] >= gap:
+            above += weights[i]
+            mass[ranks[i]] += weights[i]
+            node = ranks[i] + 1
+            while node <= highest + 1:
+                tree[node] += weights[i]
+                node += node & -node
+            i += 1
+        lower, node = 0.0, ranks[k]
+        while node > 0:
+            lower += tree[node]
+            node -= node & -node
+        wrong += weights[k] * lower
+        right += weights[k] * (above - lower - mass[ranks[k]])
+    return right, wrong
 
 
 @njit(cache=True, nogil=True)
@@ -1465,32 +1476,16 @@ def _count_apart(
 
 @njit(cache=True, nogil=True)
 def _count_right(
-    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Integers
-) -> float:
-    """Count the pairs in the right order whose scores differ by at least gap.
-
-    A Fenwick tree holds by rank, from the highest down, how many are far enough above.
-    """
-    right = 0
+    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Floats,
+    ones: Floats, mass: Floats,
+) -> float:  # fmt: skip
+    """Count the pairs in the right order whose scores differ by at least gap."""
+    right = 0.0
     for query in range(group[0], group[1]):
-        highest = 0
-        for k in range(starts[query], starts[query + 1]):
-            highest = max(highest, ranks[k])
-        for node in range(highest + 2):
-            tree[node] = 0
-        i = starts[query]
-        for k in range(starts[query], starts[query + 1]):
-            while i < k and scores[i] - scores[k] >= gap:
-                node = highest + 1 - ranks[i]
-                while node <= highest + 1:
-                    tree[node] += 1
-                    node += node & -node
-                i += 1
-            node = highest - ranks[k]
-            while node > 0:
-                right += tree[node]
-                node -= node & -node
-    return float(right)
+        right += _split_query(
+            scores, ranks, ones, starts[query], starts[query + 1], gap, tree, mass
+        )[0]
+    return right
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -1504,7 +1499,8 @@ def _share_of_groups(
     count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
     is monotone, and non-negative floats are ordered like their `bits`.
     """
-    counts = np.empty(ranks.size + 2, np.intp)
+    counts, ones = np.empty(ranks.size, np.intp), np.ones(ranks.size)
+    tree, mass = np.empty(ranks.size + 1), np.empty(ranks.size)
     for g in range(groups.size - 1):
         group = groups[g : g + 2]
         most, wanted, least, turn = all_pairs[g], all_wanted[g], 0, 0
@@ -1524,13 +1520,13 @@ def _share_of_groups(
             else:
                 ends[1], least = ends[2], count
             turn += 1
-        right = _count_right(scores, ranks, starts, group, ends[0], counts)
+        right = _count_right(scores, ranks, starts, group, ends[0], tree, ones, mass)
         if ties == 1 and ends[0] == 0:
             apart = _count_apart(scores, ranks, starts, group, 5e-324, counts)
             right += 0.5 * (all_pairs[g] - apart)
         if most > wanted:
             # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
-            sure = _count_right(scores, ranks, starts, group, ends[1], counts)
+            sure = _count_right(scores, ranks, starts, group, ends[1], tree, ones, mass)
             if ties == 0:
                 right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
             else:

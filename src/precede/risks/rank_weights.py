@@ -630,7 +630,9 @@ def _met(
     `sign` is that of G_i - G_k, and `direction` that of D_k - D_i.
     """
     if not few:
-        return _meeting(sums, index, gain[own], discount, sign, -direction, plain, factor, flat)
+        return _meeting(
+            sums, index, float(gain[own]), discount, sign, -direction, plain, factor, flat
+        )
     apart, one = 0.0, 0.0
     lowest, highest = (0, own) if sign > 0 else (own + 1, gain.size)
     for level in range(lowest, highest):

@@ -9,7 +9,7 @@ from precede.engine.lazy import lazily
 
 
 def test_names_are_listed_and_found():
-    get, names, every = lazily("precede", {"Judgments": "judgments", "Exp": "losses"})
+    get, names, every = lazily("precede", {"judgments": "Judgments", "losses": "Exp"})
     from precede import Judgments
 
     assert get("Judgments") is Judgments
@@ -22,7 +22,9 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
         get("nothing")
 
 
-@pytest.mark.parametrize("package", ["boosting", "dask", "explain", "files", "rankers"])
+@pytest.mark.parametrize(
+    "package", ["boosting", "bounds", "dask", "explain", "files", "metrics", "rankers"]
+)
 def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
     code = f"""
 import sys, precede.{package}

@@ -32,28 +32,16 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "Bound": "base",
-            "MarginDistribution": "margins",
-            "PushRisk": "push",
-            "bernstein_bound": "ranking_risk",
-            "consistent_radius": "ranking_risk",
-            "convergence_bound": "training",
-            "covering_bound": "margins",
-            "fast_rate_bound": "ranking_risk",
-            "margin_bound": "margins",
-            "margin_distribution": "margins",
-            "negatives_needed": "push",
-            "noise_constant": "ranking_risk",
-            "projection_variance_bound": "ranking_risk",
-            "psi_inverse": "ranking_risk",
-            "psi_transform": "ranking_risk",
-            "push_bound": "push",
-            "push_risk": "push",
-            "rademacher_bound": "rademacher",
-            "sloppy_covering": "margins",
-            "small_step_bound": "training",
-            "stump_supremum": "rademacher",
-            "training_bound": "training",
-            "vc_bound": "ranking_risk",
+            "base": "Bound",
+            "margins": (
+                "MarginDistribution covering_bound margin_bound margin_distribution sloppy_covering"
+            ),
+            "push": "PushRisk negatives_needed push_bound push_risk",
+            "rademacher": "rademacher_bound stump_supremum",
+            "ranking_risk": (
+                "bernstein_bound consistent_radius fast_rate_bound noise_constant "
+                "projection_variance_bound psi_inverse psi_transform vc_bound"
+            ),
+            "training": "convergence_bound small_step_bound training_bound",
         },
     )

@@ -16,12 +16,9 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "DaskBoostedRanker": "estimators",
-            "DaskConvexRisk": "estimators",
-            "DaskPushRanker": "estimators",
-            "DaskQBRank": "estimators",
-            "DaskRankBoost": "estimators",
-            "DaskSmoothMargin": "estimators",
-            "PairObjective": "estimators",
+            "estimators": (
+                "DaskBoostedRanker DaskConvexRisk DaskPushRanker DaskQBRank DaskRankBoost "
+                "DaskSmoothMargin PairObjective"
+            ),
         },
     )

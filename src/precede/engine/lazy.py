@@ -13,16 +13,17 @@ __all__ = ["lazily"]
 
 
 def lazily(
-    package: str, homes: Mapping[str, str]
+    package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Give ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    `homes` maps every name to the module of the package that defines it.
+    `modules` maps the modules of the package to the names that they define, in one string.
 
-    >>> get, names, _ = lazily("precede", {"Judgments": "judgments"})
+    >>> get, names, _ = lazily("precede", {"judgments": "Judgments"})
     >>> get("Judgments").__name__, names()
     ('Judgments', ['Judgments'])
     """
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in homes:

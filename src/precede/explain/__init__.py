@@ -19,15 +19,10 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "Explanation": "contributions",
-            "Nodes": "shapley",
-            "PairExplanation": "contributions",
-            "Paths": "shapley",
-            "ShapeFunction": "contributions",
-            "explain": "contributions",
-            "explain_pair": "contributions",
-            "feature_index": "contributions",
-            "nodes_of": "contributions",
-            "shape_function": "contributions",
+            "contributions": (
+                "Explanation PairExplanation ShapeFunction explain explain_pair feature_index "
+                "nodes_of shape_function"
+            ),
+            "shapley": "Nodes Paths",
         },
     )

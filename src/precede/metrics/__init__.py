@@ -32,24 +32,15 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "Definition": "registry",
-            "Evaluation": "evaluator",
-            "Evaluator": "evaluator",
-            "Interval": "evaluator",
-            "Metric": "registry",
-            "PRESETS": "policy",
-            "Policy": "policy",
-            "REGISTRY": "registry",
-            "Scorer": "scorer",
-            "default_metrics": "registry",
-            "defined_metrics": "evaluator",
-            "evaluate": "evaluator",
-            "list_metrics": "registry",
-            "listed_metrics": "registry",
-            "make_scorer": "scorer",
-            "metric": "registry",
-            "precision_at_percent": "evaluator",
-            "register_metric": "registry",
-            "weigh_pairs": "ranked",
+            "evaluator": (
+                "Evaluation Evaluator Interval defined_metrics evaluate precision_at_percent"
+            ),
+            "policy": "PRESETS Policy",
+            "ranked": "weigh_pairs",
+            "registry": (
+                "Definition Metric REGISTRY default_metrics list_metrics listed_metrics metric "
+                "register_metric"
+            ),
+            "scorer": "Scorer make_scorer",
         },
     )

@@ -9,6 +9,16 @@ import itertools
 import math
 from statistics import correlation, fmean
 
+import numpy as np
+
+NAMES = [
+    "ndcg", "ndcg@1", "ndcg@3", "ndcg@40%", "dcg", "dcg@2", "map", "map@2", "map@50%", "mrr",
+    "mrr@2", "err", "err@2", "precision@3", "precision@9", "precision@34%", "recall@2",
+    "recall@1%", "auc", "pair_error", "pairwise_accuracy", "kendall_tau", "partial_auc@0.1",
+    "partial_auc@0.35", "partial_auc@1", "positives_above_first_negative",
+    "precision_at_percent@1", "precision_at_percent@37.5", "precision_at_percent@100", "spearman",
+]  # fmt: skip
+
 DEFAULTS = {
     "gains": "exp",
     "ties": "worst",
@@ -253,3 +263,10 @@ READERS = {
     "partial_auc": partial_auc,
     "positives_above_first_negative": positives_above_first_negative,
 }
+
+
+def example():
+    """Grades, scores and queries at random."""
+    rng = np.random.default_rng(9)
+    y, scores = rng.integers(0, 3, 60), rng.normal(size=60)
+    return y, scores, np.repeat(np.arange(12), 5)

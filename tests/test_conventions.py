@@ -3,9 +3,11 @@
 import ast
 import functools
 import graphlib
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -373,6 +375,40 @@ def test_nothing_private_of_others_is_imported():
                     continue
                 parts = [*node.module.split("."), *(alias.name for alias in node.names)]
                 assert not any(part.startswith("_") for part in parts), (path, node.module)
+
+
+# Words of this package alone, and the word of the field or the glossary that replaces each.
+BANNED = {
+    "bend": "curvature", "bends": "curvature", "bent": "curvature", "bow": "curvature",
+    "tax": "price slope", "taxes": "price slope", "paid": "loss sum", "ghost": "smoothing mass",
+    "ghosts": "smoothing mass", "relive": "replay", "farewell": "timeout", "told": "say what it is",
+    "watch": "monitor", "watched": "monitor", "dealt": "scatter", "peers": "workers",
+    "place": "row, position, index or rank", "places": "rows, positions, indices or ranks",
+}  # fmt: skip
+# Documented names: an attribute of disk tables, and a parameter of `draw_strips`.
+OLD_NAMES = {"n_places", "places"}
+# Plain English is free, such as "in place" or "takes its place".
+IN_PROSE = set(BANNED) - {"paid", "told", "watch", "place", "places"}
+PLACE = re.compile(
+    r"(?<!\bin)(?<!\bno)(?<!\bone)(?<!\blast)(?<!\bthese)(?<!\btakes its)(?<!\btake their)"
+    r"(?<!\btaken the)\s+places?\b(?!\))",
+    re.I,
+)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_words_are_those_of_the_glossary(path):
+    names, prose = set(), []
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.NAME:
+            names.add(token.string)
+        elif token.type == tokenize.COMMENT or token.string[-3:] == '"""':
+            prose.append(token.string)
+    wrong = {name for name in names - OLD_NAMES if BANNED.keys() & name.lower().split("_")}
+    text = "\n".join(prose)
+    wrong |= {word for word in re.findall(r"\w+", text) if word.lower() in IN_PROSE}
+    assert {word: BANNED.get(word.lower()) for word in wrong} == {}
+    assert PLACE.findall(text) == []
 
 
 def test_no_global_random_state():

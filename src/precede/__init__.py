@@ -54,7 +54,7 @@ _HOME = {
     "best_margin": "margin",
     "compare": "inference",
     "e2_loss": "algorithms.e2",
-    "evaluate": "metrics",
+    "evaluate": "metrics.evaluator",
     "export": "exports.write",
     "load": "estimator",
     "margins": "margin",
@@ -124,7 +124,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.losses import SquaredHinge as SquaredHinge
     from precede.margin import best_margin as best_margin
     from precede.margin import margins as margins
-    from precede.metrics import evaluate as evaluate
+    from precede.metrics.evaluator import evaluate as evaluate
     from precede.rankers.base import Family as Family
     from precede.rankers.base import Found as Found
     from precede.rankers.base import Ranker as Ranker

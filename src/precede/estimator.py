@@ -772,30 +772,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             )
         return judgments, table.classes
 
-    def _target(
-        self,
-        n: int,
-        y: Any,
-        *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        pairs: ArrayLike | None = None,
-        pair_weight: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> tuple[Judgments, Array | None]:
-        """Bring every way to say what should precede what into one form.
-
-        Gives also the two classes, if it is two classes in one list.
-        """
-        if y is None and pairs is None:
+    def _target(self, n: int, y: Any, **target: Any) -> tuple[Judgments, Array | None]:
+        """Do as `judgments_to_fit`, which may not be called without a target."""
+        if y is None and target.get("pairs") is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
-        return judgments_to_fit(
-            n, y, qid=qid, group=group, pairs=pairs, pair_weight=pair_weight,
-            sample_weight=sample_weight,
-        )  # fmt: skip
+        return judgments_to_fit(n, y, **target)
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense; called at the start of a fit."""

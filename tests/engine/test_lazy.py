@@ -22,7 +22,9 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
         get("nothing")
 
 
-@pytest.mark.parametrize("package", ["boosting", "dask", "explain", "files", "rankers"])
+@pytest.mark.parametrize(
+    "package", ["boosting", "bounds", "dask", "explain", "files", "metrics", "rankers"]
+)
 def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
     code = f"""
 import sys, precede.{package}

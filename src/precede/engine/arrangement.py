@@ -114,14 +114,6 @@ class Arrangement:
         listed = self.pair_weight * self.weight[self.winner]
         return above + np.bincount(self.loser, listed, minlength=self.n_arranged)
 
-    def query_totals(self) -> Floats:
-        """Weight of the graded pairs of every query; before the rows are reordered."""
-        return _graded_totals(self.weight[: self.n_graded], self.level_start, self.query_start)
-
-    def query_items(self) -> Floats:
-        """Weight of the graded items of every query, in any order of the rows: O(n)."""
-        return _sums_of_runs(self.weight, self.level_start[self.query_start])
-
     def weights_of_levels(self) -> Floats:
         """Sum of the weights of every level, of all machines.
 

@@ -126,24 +126,16 @@ def read_blocks(
     [[[0.5, 0.0]], [[0.0, 2.0]]]
     """
     return _blocks(
-        path, size=size, format=format, roles=roles, header=header, groups=groups,
-        weights=weights, pairs=pairs, n_jobs=n_jobs,
+        path, padded=False, size=size, n_jobs=n_jobs, groups=groups, weights=weights,
+        pairs=pairs, format=format, roles=roles, header=header,
     )  # fmt: skip
 
 
 def _blocks(
-    path: Name,
-    *,
-    size: int | None = None,
-    format: str | None = None,
-    roles: Roles | None = None,
-    header: bool = True,
-    groups: Name | None = None,
-    weights: Name | None = None,
-    pairs: Name | None = None,
-    n_jobs: int | None = None,
-    padded: bool = False,
-) -> Iterator[Data]:
+    path: Name, *, padded: bool, size: int | None = None, n_jobs: int | None = None,
+    groups: Name | None = None, weights: Name | None = None, pairs: Name | None = None,
+    format: str | None = None, roles: Roles | None = None, header: bool = True,
+) -> Iterator[Data]:  # fmt: skip
     """Carry out `read_blocks`; if `padded`, the X of LETOR files are `Padded`."""
     if side_file(pairs, path, ".pairs") is not None:
         raise ValueError(

@@ -332,7 +332,7 @@ class RankWeights:
         up, down = np.zeros((2, order.size)), np.zeros((2, order.size if losers else 0))
         few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
         self.workers.run(
-            _meet_in_queries if few else _meet_many_levels, 2 * queries, self.first, weights.ends,
+            _meet_in_queries, 2 * queries, few, self.first, weights.ends,
             self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
             self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
             small=self.small,
@@ -515,8 +515,17 @@ def _ranks_of_queries(
 
 
 @njit(cache=True, nogil=True)
-def _insert(tree: Floats, index: Integer, value: float, gain: float, discount: float) -> None:
-    """Add an item to a Fenwick tree of sums of value times 1, G, D and G·D."""
+def _insert(
+    few: bool, tree: Floats, index: Integer, value: float, gain: float, discount: float
+) -> None:
+    """Add an item to sums of value times 1 and D of its grade, or to a Fenwick tree.
+
+    The tree holds sums of value times 1, G, D and G·D.
+    """
+    if few:
+        tree[index, 0] += value
+        tree[index, 1] += value * discount
+        return
     node = index + 1
     while node < tree.shape[0]:
         tree[node, 0] += value
@@ -561,23 +570,25 @@ def _meeting(
 
 @njit(cache=True, nogil=True)
 def _meet_in_queries(
-    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    low: int, high: int, few: bool, first: Integers, ends: Integers, query_start: Integers,
     level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
     level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
     losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
-    """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below."""
-    queries = first.size - 1
-    most = np.diff(query_start).max()
-    above = np.empty((2, most, 2))  # of losers, by side: sums of loser_k and loser_k·D_k
-    beyond = np.empty((most, 2))  # of winners
+    """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below.
+
+    With `few` grades the sums of each are kept, with many they are in Fenwick trees.
+    """
+    queries, most = first.size - 1, np.diff(query_start).max() + 1
+    sums_above, sums_beyond = np.empty((2, most, 4)), np.empty((most, 4))
     for task in range(low, high):
         query, way = task % queries, task // queries
         direction = 1 - 2 * way
         start, end = first[query], first[query + 1]
         gain = level_gain[query_start[query] : query_start[query + 1]]
-        above[:, :, :] = 0.0
-        beyond[:, :] = 0.0
+        above, beyond = sums_above[:, : gain.size + 1], sums_beyond[: gain.size + 1]
+        above[:, :, :] = 0.0  # of losers, by side
+        beyond[:, :] = 0.0  # of winners, from the highest grade down
         position = start if direction > 0 else end - 1
         while start <= position < end:
             # A run of equal scores: what was seen so far is above it, or below it.
@@ -587,12 +598,12 @@ def _meet_in_queries(
             for i in range(one, other):
                 look = 1 - sides[i] if sides.size > 1 else 0
                 up[way, i] += winner[i] * _met(
-                    above[look], 0, level[i], gain, level[i], discount[i], direction, flat,
+                    few, above[look], level[i], gain, level[i], discount[i], 1, direction, flat,
                     plain[query], factor[query],
                 )  # fmt: skip
                 if losers:
                     down[way, i] += loser[i] * _met(
-                        beyond, level[i] + 1, gain.size, gain, level[i], discount[i],
+                        few, beyond, gain.size - 1 - level[i], gain, level[i], discount[i], -1,
                         direction, flat, plain[query], factor[query],
                     )  # fmt: skip
             if direction > 0 and other - one > 1:
@@ -602,24 +613,33 @@ def _meet_in_queries(
                 )  # fmt: skip
             for i in range(one, other):
                 side = sides[i] if sides.size > 1 else 0
-                above[side, level[i], 0] += loser[i]
-                above[side, level[i], 1] += loser[i] * discount[i]
-                beyond[level[i], 0] += winner[i]
-                beyond[level[i], 1] += winner[i] * discount[i]
+                own, reverse = level[i], gain.size - 1 - level[i]
+                _insert(few, above[side], own, loser[i], gain[own], discount[i])
+                if losers:
+                    _insert(few, beyond, reverse, winner[i], gain[own], discount[i])
             position = other if direction > 0 else one - 1
 
 
 @njit(cache=True, nogil=True)
 def _met(
-    sums: Floats, lowest: Integer, highest: Integer, gain: Floats, own: Integer, discount: float,
-    direction: int, flat: float, plain: float, factor: float,
+    few: bool, sums: Floats, index: Integer, gain: Floats, own: Integer, discount: float,
+    sign: int, direction: int, flat: float, plain: float, factor: float,
 ) -> float:  # fmt: skip
-    """Sum of the weights of an item with those of the levels lowest..highest."""
+    """Sum of the weights of an item with the items of smaller indices.
+
+    `sign` is that of G_i - G_k, and `direction` that of D_k - D_i.
+    """
+    if not few:
+        return _meeting(
+            sums, index, float(gain[own]), discount, sign, -direction, plain, factor, flat
+        )
     apart, one = 0.0, 0.0
+    lowest, highest = (0, own) if sign > 0 else (own + 1, gain.size)
     for level in range(lowest, highest):
-        gap = direction * (sums[level, 1] - discount * sums[level, 0])
-        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[level, 0])
-        one += sums[level, 0]
+        each = level if sign > 0 else gain.size - 1 - level
+        gap = direction * (sums[each, 1] - discount * sums[each, 0])
+        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[each, 0])
+        one += sums[each, 0]
     return plain * one + factor * apart
 
 
@@ -630,51 +650,6 @@ def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
     while one > start and ends[one - 1] == ends[position]:
         one -= 1
     return one
-
-
-@njit(cache=True, nogil=True)
-def _meet_many_levels(
-    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
-    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
-    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
-    losers: bool, up: Floats, down: Floats,
-) -> None:  # fmt: skip
-    """As `_meet_in_queries`, with the sums in Fenwick trees over the grades."""
-    queries = first.size - 1
-    for task in range(low, high):
-        query, way = task % queries, task // queries
-        direction = 1.0 - 2.0 * way
-        start, end = first[query], first[query + 1]
-        gain = level_gain[query_start[query] : query_start[query + 1]]
-        above, beyond = np.zeros((2, gain.size + 1, 4)), np.zeros((gain.size + 1, 4))
-        position = start if direction > 0 else end - 1
-        while start <= position < end:
-            one, other = position, ends[position]
-            if direction < 0:
-                one, other = _first_of_run(ends, start, position), position + 1
-            for i in range(one, other):
-                look = 1 - sides[i] if sides.size > 1 else 0
-                up[way, i] += winner[i] * _meeting(
-                    above[look], level[i], gain[level[i]], discount[i], 1.0, -direction,
-                    plain[query], factor[query], flat,
-                )  # fmt: skip
-                if losers:
-                    down[way, i] += loser[i] * _meeting(
-                        beyond, gain.size - 1 - level[i], gain[level[i]], discount[i], -1.0,
-                        -direction, plain[query], factor[query], flat,
-                    )  # fmt: skip
-            if direction > 0 and other - one > 1:
-                _meet_tied(
-                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
-                    winner, loser, sides, losers, up[0], down[0],
-                )  # fmt: skip
-            for i in range(one, other):
-                side = sides[i] if sides.size > 1 else 0
-                own, reverse = level[i], gain.size - 1 - level[i]
-                _insert(above[side], own, loser[i], gain[own], discount[i])
-                if losers:
-                    _insert(beyond, reverse, winner[i], gain[own], discount[i])
-            position = other if direction > 0 else one - 1
 
 
 @njit(cache=True, nogil=True)

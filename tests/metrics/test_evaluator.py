@@ -1,8 +1,7 @@
+"""Evaluations against naive twins, by hand, and with every kind of input."""
+
 import json
 import math
-import shutil
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError, replace
 
 import numba
@@ -10,41 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import naive_metrics as naive
-from precede import Judgments, RankBoost, Report
-from precede.cli.commands import app
-from precede.inference import compare, mean_metric
+from naive_metrics import NAMES, example
+from precede import Judgments
+from precede.inference import mean_metric
 from precede.metrics import (
     PRESETS,
-    REGISTRY,
     Evaluator,
     Interval,
-    Metric,
     Policy,
-    default_metrics,
     evaluate,
-    list_metrics,
-    listed_metrics,
     metric,
     precision_at_percent,
-    register_metric,
 )
 
-NAMES = [
-    "ndcg", "ndcg@1", "ndcg@3", "ndcg@40%", "dcg", "dcg@2", "map", "map@2", "map@50%", "mrr",
-    "mrr@2", "err", "err@2", "precision@3", "precision@9", "precision@34%", "recall@2",
-    "recall@1%", "auc", "pair_error", "pairwise_accuracy", "kendall_tau", "partial_auc@0.1",
-    "partial_auc@0.35", "partial_auc@1", "positives_above_first_negative",
-    "precision_at_percent@1", "precision_at_percent@37.5", "precision_at_percent@100", "spearman",
-]  # fmt: skip
 TIES = ("worst", "average", "order")
-
 quick = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-
 # Six items at most: ties="average" lists up to 720 orders in the naive twin.
 grade_kinds = st.sampled_from(["graded", "binary", "continuous", "negative", "constant"])
 score_kinds = st.sampled_from(["continuous", "tied", "constant", "close"])
@@ -137,30 +120,6 @@ def test_a_metric_may_bring_its_own_least_relevant_grade(data, policy, one, othe
         if expected:
             together = evaluate(y, scores, qid, metrics=list(expected), **policy)
             assert together.mean == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["map(relevant=4)", "precision@5(relevant=2)", "auc(relevant=0.5)"]
-)
-def test_metrics_with_a_least_relevant_grade_print_and_parse_as_themselves(text):
-    assert str(metric(text)) == text
-    assert metric(str(metric(text))) == metric(text)
-    assert metric(text.upper().replace("=", " = ")) == metric(text)
-    assert metric("map(relevant=4.0)") == Metric("map", relevant=4)
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    ("map(relevant=many)", r"write it like map@10\(relevant=4\)"),
-    ("map(relevant=4", "write it like"),
-    ("map(4)", "write it like"),
-    ("map(k=4)", "write it like"),
-    ("map(relevant=inf)", "relevant=inf must be a finite number"),
-    ("ndcg(relevant=4)", "ndcg does not ask which grades are relevant"),
-    ("pair_error(relevant=4)", "pair_error does not ask which grades are relevant"),
-])  # fmt: skip
-def test_least_relevant_grades_that_are_refused(text, told):
-    with pytest.raises(ValueError, match=told):
-        metric(text)
 
 
 def ratings(queries=40, seed=0):
@@ -350,19 +309,6 @@ def test_precision_at_percent_by_hand():
         assert evaluate(y, scores, metrics=name).mean[name] == pytest.approx(expected)
 
 
-def test_precision_at_percent_of_a_large_query_lists_no_pairs():
-    # Ten thousand million pairs; a list of them would need 80 GB.
-    rng = np.random.default_rng(6)
-    n = 300 if numba.config.DISABLE_JIT else 150_000
-    y = rng.normal(size=n)
-    judge = Evaluator(y, metrics=["precision_at_percent@10", "pair_error"])
-    result = judge.evaluate(y + rng.normal(size=n)).mean
-    assert 0.9 < result["precision_at_percent@10"] < 1.0
-    # Correlation 1/√2: the share of discordant pairs tends to arccos(1/√2)/π = 1/4.
-    assert result["pair_error"] == pytest.approx(0.25, abs=2 / math.sqrt(n))
-    assert judge.evaluate(y).mean == {"precision_at_percent@10": 1.0, "pair_error": 0.0}
-
-
 def test_values_by_hand():
     # Ranking of grades 3, 0, 1 with the gains 7, 0, 1.
     y, scores = [3, 0, 1], [0.9, 0.5, 0.1]
@@ -416,61 +362,6 @@ def test_queries_of_weight_zero_do_not_count():
     result = evaluate(y, scores, qid, metrics="mrr", sample_weight=[1, 1, 1, 1, 0, 0])
     assert result.mean["mrr"] == 0.75
     assert result.interval("mrr") == evaluate(y[:4], scores[:4], qid[:4]).interval("mrr")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_print_and_parse(name):
-    assert str(metric(name)) == name
-    assert metric(name) == metric(name.upper())
-    assert hash(metric(name)) == hash(metric(f" {name} "))
-    assert metric(Metric("map", 3)) == metric("map@3")
-    assert metric(name).greater_is_better == (name != "pair_error")
-
-
-@given(
-    k=st.one_of(st.integers(1, 10**6), st.floats(1e-6, 100)),
-    name=st.sampled_from(["map", "recall"]),
-)
-def test_percent_round_trip(k, name):
-    if k <= 100:
-        assert metric(str(Metric(name, k, percent=True))) == Metric(name, k, percent=True)
-    if isinstance(k, int):
-        assert metric(str(Metric(name, k))) == Metric(name, float(k)) == Metric(name, k)
-
-
-def test_fields_of_a_metric():
-    parsed = metric("precision@1%")
-    assert (parsed.name, parsed.k, parsed.percent) == ("precision", 1, True)
-    assert metric("ndcg").k is None
-    assert metric("partial_auc@0.1").k == 0.1
-    with pytest.raises(FrozenInstanceError):
-        parsed.k = 3
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("ndgc@10", r"unknown metric 'ndgc': did you mean ndcg.*known are auc, dcg, err"),
-        ("qqq", r"unknown metric 'qqq': known are auc"),
-        ("precision", r"precision is not well formed: write precision@10 or precision@5%"),
-        ("ndcg@0", r"ndcg@0 is not well formed"),
-        ("ndcg@-1", r"ndcg@-1 is not well formed"),
-        ("ndcg@2.5", r"ndcg@2.5 is not well formed"),
-        ("ndcg@101%", r"ndcg@101% is not well formed"),
-        ("ndcg@inf", r"ndcg@inf is not well formed"),
-        ("ndcg@nan", r"ndcg@nan is not well formed"),
-        ("ndcg@ten", r"'ndcg@ten' has no number after the @"),
-        ("ndcg@", r"'ndcg@' has no number after the @"),
-        ("auc@5", r"auc@5 is not well formed: write auc"),
-        ("partial_auc", r"write partial_auc@0.1"),
-        ("partial_auc@5", r"write partial_auc@0.1"),
-        ("partial_auc@10%", r"write partial_auc@0.1"),
-        ("precision_at_percent@101", r"a percentage of at most 100"),
-    ],
-)
-def test_bad_metrics(text, message):
-    with pytest.raises(ValueError, match=message):
-        metric(text)
 
 
 def test_percent_cutoffs_round_up_without_rounding_error():
@@ -556,19 +447,6 @@ def test_huge_cutoffs():
     assert list(result.mean.values()) == [1.0, 1.0]
 
 
-def test_no_relevant_policies():
-    y, scores, qid = [1, 0, 0, 0], [1, 2, 1, 2], ["a", "a", "b", "b"]
-    names = ["ndcg", "map", "mrr", "err", "precision@1", "recall@1"]
-    for policy, expected in [("skip", math.nan), ("zero", 0.0), ("one", 1.0)]:
-        result = evaluate(y, scores, qid, metrics=[*names, "dcg", "auc"], no_relevant=policy)
-        for name in names:
-            np.testing.assert_equal(result.per_query[name][1], expected)
-            assert result.skipped[name] == (policy == "skip")
-        assert result.per_query["dcg"][1] == 0.0
-        assert result.skipped["dcg"] == 0
-        assert result.skipped["auc"] == 1
-
-
 @pytest.mark.parametrize(
     "qid",
     [
@@ -637,12 +515,6 @@ def test_judgments_bring_grades_queries_and_weights():
 def test_judgments_that_say_more_or_less_than_grades_are_refused(y, options, message):
     with pytest.raises(ValueError, match=message):
         evaluate(y, [1.0, 2.0, 3.0], **options)
-
-
-def example():
-    rng = np.random.default_rng(9)
-    y, scores = rng.integers(0, 3, 60), rng.normal(size=60)
-    return y, scores, np.repeat(np.arange(12), 5)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])
@@ -752,261 +624,15 @@ def test_policy_is_part_of_the_result():
     assert hash(Policy(gains=[0, 1])) == hash(Policy(gains=(0.0, 1.0)))
 
 
-# Peers.
-
-
-def graded_queries(seed, *, tied):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 25, 50)
-    qid = np.repeat(np.arange(50), sizes)
-    y = rng.integers(0, 5, qid.size) * (rng.random(qid.size) < 0.4)
-    scores = rng.normal(size=qid.size)
-    # Single precision, because trec_eval keeps scores so.
-    scores = np.round(scores, 1) if tied else scores.astype(np.float32).astype(float)
-    return y, scores, qid, sizes
-
-
-def lightgbm_values(y, scores, sizes, weights=None):
-    lightgbm = pytest.importorskip("lightgbm")
-    data = lightgbm.Dataset(
-        np.zeros((y.size, 1)), label=y, group=sizes, init_score=scores, weight=weights
-    )
-    parameters = {"objective": "lambdarank", "metric": ["ndcg", "map"], "eval_at": [1, 3, 10, 50]}
-    booster = lightgbm.Booster(parameters | {"verbose": -1, "num_threads": 1}, data)
-    return {name: value for _, name, value, _ in booster.eval_train()}
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_lightgbm_preset(tied):
-    y, scores, qid, sizes = graded_queries(1, tied=tied)
-    expected = lightgbm_values(y, scores, sizes)
-    assert len(expected) == 8
-    got = evaluate(y, scores, qid, metrics=expected, preset="lightgbm").mean
-    assert got == pytest.approx(expected, rel=1e-14)
-
-
-def test_lightgbm_preset_with_weights():
-    y, scores, qid, sizes = graded_queries(2, tied=True)
-    y[np.append(0, np.cumsum(sizes)[:-1])] = 1  # LightGBM does not weigh an empty query's 1
-    weights = np.random.default_rng(2).integers(1, 5, y.size).astype(float)
-    expected = lightgbm_values(y, scores, sizes, weights)
-    got = evaluate(y, scores, qid, metrics=expected, preset="lightgbm", sample_weight=weights).mean
-    # LightGBM keeps weights in single precision.
-    assert got == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_sklearn_preset(tied):
-    from sklearn.metrics import dcg_score, ndcg_score, roc_auc_score
-
-    y, scores, qid, _ = graded_queries(3, tied=tied)
-    names = ["ndcg", "ndcg@5", "dcg", "dcg@5", "auc"]
-    result = evaluate(y, scores, qid, metrics=names, preset="sklearn")
-    checked = 0
-    for index, query in enumerate(result.queries):
-        rows = qid == query
-        if rows.sum() == 1:
-            continue  # scikit-learn refuses a single document
-        one = [y[rows]], [scores[rows]]
-        expected = {
-            "ndcg": ndcg_score(*one),
-            "ndcg@5": ndcg_score(*one, k=5),
-            "dcg": dcg_score(*one),
-            "dcg@5": dcg_score(*one, k=5),
-        }
-        if 0 < (y[rows] >= 1).sum() < rows.sum():
-            expected["auc"] = roc_auc_score(y[rows] >= 1, scores[rows])
-        for name, value in expected.items():
-            assert result.per_query[name][index] == pytest.approx(value, rel=1e-13), name
-            checked += 1
-    assert checked > 200
-
-
-def test_sklearn_without_ties():
-    from scipy.stats import kendalltau
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    rng = np.random.default_rng(4)
-    y, scores = rng.integers(0, 3, 200), rng.normal(size=200)
-    result = evaluate(y, scores, metrics=["map", "partial_auc@0.1", "kendall_tau"]).mean
-    assert result["map"] == pytest.approx(average_precision_score(y >= 1, scores))
-    # scikit-learn rescales the partial area so that chance is 1/2 (McClish).
-    area, limit = result["partial_auc@0.1"] * 0.1, 0.1
-    rescaled = 0.5 * (1 + (area - limit**2 / 2) / (limit - limit**2 / 2))
-    assert rescaled == pytest.approx(roc_auc_score(y >= 1, scores, max_fpr=0.1))
-    assert result["kendall_tau"] == pytest.approx(kendalltau(y, scores).statistic)
-
-
-TREC = {
-    "nDCG": "ndcg",
-    "nDCG@5": "ndcg@5",
-    "AP": "map",
-    "AP@5": "map@5",
-    "RR": "mrr",
-    "P@5": "precision@5",
-    "P@30": "precision@30",
-    "R@5": "recall@5",
-}
-
-
-def trec_values(names, y, scores, qid):
-    ir_measures = pytest.importorskip("ir_measures")
-    # trec_eval breaks ties by document name, the greatest first: name rows downwards.
-    names_of_rows = [f"d{y.size - i:06d}" for i in range(y.size)]
-    judged = zip(qid, names_of_rows, y.tolist(), strict=True)
-    qrels = [ir_measures.Qrel(str(q), d, g) for q, d, g in judged]
-    ranked = zip(qid, names_of_rows, scores.tolist(), strict=True)
-    run = [ir_measures.ScoredDoc(str(q), d, s) for q, d, s in ranked]
-    measures = [ir_measures.parse_measure(name) for name in names]
-    return {str(k): v for k, v in ir_measures.calc_aggregate(measures, qrels, run).items()}
-
-
-@pytest.mark.parametrize("tied", [False, True])
-def test_trec_preset(tied):
-    y, scores, qid, _ = graded_queries(5, tied=tied)
-    expected = trec_values(TREC, y, scores, qid)
-    got = evaluate(y, scores, qid, metrics=TREC.values(), preset="trec").mean
-    for theirs, ours in TREC.items():
-        assert got[ours] == pytest.approx(expected[theirs], rel=1e-12), ours
-
-
-def test_trec_relevance_level_and_cut_reciprocal_rank():
-    y, scores, qid, _ = graded_queries(6, tied=False)
-    expected = trec_values(["AP(rel=3)", "RR@2"], y, scores, qid)
-    got = evaluate(y, scores, qid, metrics="map", preset="trec", relevant=3).mean["map"]
-    assert got == pytest.approx(expected["AP(rel=3)"], rel=1e-12)
-    got = evaluate(y, scores, qid, metrics="mrr@2", preset="trec").mean["mrr@2"]
-    assert got == pytest.approx(expected["RR@2"], rel=1e-12)
-
-
-@pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval is a Perl script")
-def test_err_equals_gdeval():
-    y, scores, qid, _ = graded_queries(7, tied=False)
-    expected = trec_values(["ERR@10"], y, scores, qid)["ERR@10"]
-    got = evaluate(y, scores, qid, metrics="err@10", preset="trec", max_grade=4).mean["err@10"]
-    assert got == pytest.approx(expected, abs=1e-5)  # gdeval prints five decimals
-
-
-# House rules.
-
-
-def test_import_is_light_and_compiles_nothing():
-    script = (
-        "import sys, precede.metrics as m\n"
-        "print([n for n in ('pandas', 'matplotlib', 'lightgbm', 'dask') if n in sys.modules])\n"
-        "print(sum(len(v.signatures) for v in vars(m).values() if hasattr(v, 'signatures')))\n"
-    )
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert out.stdout.split("\n")[:2] == ["[]", "0"]
-
-
 def test_doctests():
     import doctest
 
-    from precede import metrics
+    from precede.metrics import evaluator, policy, ranked, registry, scorer
 
-    results = doctest.testmod(metrics)
-    assert results.attempted >= 7
-    assert results.failed == 0
-
-
-def mean_of_top(grades, depth):
-    return float(np.mean(grades[:depth]))
-
-
-@pytest.fixture
-def toy():
-    """A metric registered for one test, of which less is better."""
-    yield register_metric(
-        "shame", lambda grades, depth: -mean_of_top(grades, depth), needs="pair",
-        greater_is_better=False, meaning="minus the mean grade at the top", default="shame@3",
-        uses=("evaluate", "by_query", "compare", "list"),
-    )  # fmt: skip
-    del REGISTRY["shame"]
-
-
-def test_a_registered_metric_is_known_everywhere(toy):
-    y, scores, qid = example()
-    found = evaluate(y, scores, qid)
-    for number, query in enumerate(found.queries):
-        mine = y[qid == query][np.argsort(-scores[qid == query])]
-        expected = -mean_of_top(mine, 3) if np.ptp(mine) else math.nan
-        assert found.per_query["shame@3"][number] == pytest.approx(expected, nan_ok=True)
-    half = evaluate(y, scores, qid, metrics="shame@50%")
-    assert half.mean["shame@50%"] == found.mean["shame@3"]
-    paired = compare(y, scores, -scores, qid, metric="shame@3")
-    assert paired.difference == pytest.approx(
-        found.mean["shame@3"] - evaluate(y, -scores, qid).mean["shame@3"]
-    )
-    X = np.column_stack([scores, y + scores])
-    model = RankBoost(n_estimators=6, eval_metric="shame@3", early_stopping_rounds=2)
-    model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
-    monitored = model.evals_result_["valid_0"]["shame@3"]
-    assert model.best_score_ == min(monitored)
-    facts = Report(model, X, y, qid=qid).facts
-    assert "shame@3" in [row["metric"] for row in facts["quality"]["metrics"]]
-    assert "shame@3" in facts["queries"]["columns"]
-    alone = Report(RankBoost(n_estimators=2).fit(X, y), X, y).facts
-    assert "shame@3" in [row["metric"] for row in alone["quality"]["metrics"]]
-    told = CliRunner().invoke(app, ["metrics", "--json"]).stdout.splitlines()
-    row = next(row for row in map(json.loads, told) if row["metric"] == "shame")
-    assert (row["better"], row["default"]) == ("less", "shame@3")
-    assert row["written"] == "shame, shame@10 or shame@5%"
-
-
-def test_every_list_of_metrics_comes_from_the_registry():
-    assert default_metrics() == (
-        "ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
-        "precision_at_percent@10",
-    )  # fmt: skip
-    assert default_metrics("by_query") == ("ndcg@10", "map", "mrr", "pair_error")
-    assert default_metrics("compare") == ("ndcg@10", "pair_error")
-    assert listed_metrics() == ("pairwise_accuracy", "pair_error")
-    assert (list_metrics(2), list_metrics(5)) == (("auc", "pair_error"), ("pair_error",))
-    for name, defined in REGISTRY.items():
-        assert defined.name == name
-        assert defined.meaning
-        assert defined.default is None or metric(defined.default).name == name
-    worse = [name for name, defined in REGISTRY.items() if not defined.greater_is_better]
-    assert worse == ["pair_error"]
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"name": "NDCG"}, "name='NDCG'; give a word in lower case"),
-        ({"name": "ndcg"}, "ndcg is a metric already"),
-        ({"function": 3}, "function=3; give a function"),
-        ({"needs": "luck"}, "needs='luck'; choose one of relevant, pair, nothing"),
-        ({"default": "ndcg@10"}, "default='ndcg@10' is another metric than 'mine'"),
-    ],
-)
-def test_what_is_no_metric_is_not_registered(change, told):
-    before = dict(REGISTRY)
-    with pytest.raises(ValueError, match=told):
-        register_metric(**{"name": "mine", "function": mean_of_top} | change)
-    assert before == REGISTRY
-
-
-def test_a_registered_metric_has_no_closed_form_of_ties(toy):
-    with pytest.raises(ValueError, match=r"shame@3 is no mean over the orders.*ties='worst'"):
-        evaluate([0, 1], [1, 1], metrics="shame@3", ties="average")
-
-
-@pytest.mark.parametrize("decimals", [0, 3])
-def test_spearman_is_that_of_scipy_and_has_intervals(decimals):
-    from scipy.stats import spearmanr
-
-    random = np.random.default_rng(5)
-    y, qid = random.normal(size=600).round(decimals), np.repeat(np.arange(20), 30)
-    scores = (y + random.normal(size=600)).round(decimals)
-    found = evaluate(y, scores, qid, metrics="spearman")
-    expected = [spearmanr(y[qid == q], scores[qid == q]).statistic for q in range(20)]
-    np.testing.assert_allclose(found.per_query["spearman"], expected, rtol=1e-12)
-    assert found.mean["spearman"] in found.interval("spearman")
-    assert evaluate([1, 2, 3], [7, 7, 7], metrics="spearman").mean["spearman"] == 0
-    with pytest.raises(ValueError, match="spearman is undefined"):
-        evaluate([1, 1], [1, 2], metrics="spearman")
+    for module in (evaluator, policy, ranked, registry, scorer):
+        results = doctest.testmod(module)
+        assert results.attempted >= 1
+        assert results.failed == 0
 
 
 def test_queries_may_be_given_by_their_sizes():

@@ -1,0 +1,596 @@
+"""Ranking metrics: per query first, mean second, every convention stated.
+
+An `Evaluation` carries the metrics and the `Policy` beside the numbers. The formulas are in
+``docs/metrics.md``.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import asdict, dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from precede.engine.arrays import Floats, Integers
+from precede.engine.frames import pandas_frame
+from precede.engine.parameters import upper_tail
+from precede.engine.workers import warn_caller
+from precede.judgments import (
+    Judgments,
+    check_column,
+    check_weights,
+    check_within_queries,
+    number_queries,
+    qid_of_groups,
+    read_target,
+)
+from precede.metrics.policy import NO_RELEVANT, TIES, Policy, resolve
+from precede.metrics.ranked import (
+    CHANCE,
+    CODE,
+    FILL,
+    GAIN,
+    RANK,
+    RELEVANT,
+    WEIGHT,
+    Ranked,
+    right_shares,
+    share_of,
+)
+from precede.metrics.registry import (
+    AP,
+    DCG,
+    OF_POSITIONS,
+    PERCENT,
+    RIGHT,
+    WRONG,
+    Metric,
+    default_metrics,
+    listed_metrics,
+    metric,
+)
+
+__all__ = [
+    "Evaluation",
+    "Evaluator",
+    "Interval",
+    "defined_metrics",
+    "evaluate",
+    "precision_at_percent",
+]
+
+_MOST_ALIKE = 0.9  # share of queries with nothing but relevant items from which users are warned
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval of numbers, both ends included, with its nominal level.
+
+    >>> print(Interval(0.25, 0.5, 0.95), 0.3 in Interval(0.25, 0.5, 0.95))
+    0.2500 to 0.5000 (95 %) True
+    """
+
+    low: float
+    high: float
+    level: float
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.low, self.high))
+
+    def __str__(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f} ({100 * self.level:g} %)"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics of one ranking: their means, their values per query, and the conventions.
+
+    `mean` holds, by the printed form of a metric, the mean over the queries not skipped;
+    `per_query` its values, aligned with the ids `queries`, NaN where skipped; `skipped` how
+    many those are. `pooled` holds auc, pair_error, pairwise_accuracy and precision_at_percent,
+    where asked for, as the share among all pairs within queries, so that a query counts by its
+    pairs. `weights` are the queries' weights in the mean; `policy` has its `max_grade` filled in.
+
+    >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
+    metric     mean  95% interval        queries  skipped
+    mrr      0.8333  [0.1162, 1.5504]          3        0
+    gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant
+    """
+
+    mean: dict[str, float]
+    per_query: dict[str, Floats]
+    pooled: dict[str, float]
+    queries: NDArray[Any]
+    weights: Floats
+    skipped: dict[str, int]
+    policy: Policy
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries, skipped ones included."""
+        return int(self.queries.size)
+
+    def interval(self, name: str | Metric, level: float = 0.95) -> Interval:
+        """Return Student's interval mean ± t·e for a metric, the query being the unit.
+
+        e is the jackknife's, e² = Var(ψ)/n with ψ_q = (n − 1)·w_q·(v_q − mean)/(Σw − w_q) over
+        the n queries with a value and a weight; t has (Σw²)²/Σw⁴ − 1 degrees of freedom, as many
+        as e² is worth (Satterthwaite). Equal weights give `inference.mean_metric`.
+        """
+        key = str(metric(name))
+        if key not in self.per_query:
+            raise ValueError(f"{key} was not evaluated; evaluated are {', '.join(self.mean)}")
+        mean, used = self.mean[key], ~np.isnan(self.per_query[key]) & (self.weights > 0)
+        values, weights = self.per_query[key][used], self.weights[used]
+        squares = np.square(weights / weights.max())
+        effective = squares.sum() ** 2 / np.square(squares).sum()
+        if effective < 1.1:
+            raise ValueError(f"{key} has {effective:.3g} effective queries: give two or more")
+        if np.ptp(values) <= 1e-12 * abs(mean):
+            raise ValueError(f"{key} is {mean:g} in every query, its error would be 0: add queries")
+        psi = (values.size - 1) * weights * (values - mean) / (weights.sum() - weights)
+        error = psi.std(ddof=1) / math.sqrt(values.size)
+        reach = float(stdtrit(effective - 1, 1 - upper_tail(level)) * error)
+        return Interval(mean - reach, mean + reach, level)
+
+    def _rows(self) -> list[list[str]]:
+        """Return the table that `__str__` and `_repr_html_` lay out."""
+        rows = [["metric", "mean", "95% interval", "queries", "skipped"]]
+        for key, mean in self.mean.items():
+            try:
+                interval = "[{:.4f}, {:.4f}]".format(*self.interval(key))
+            except ValueError:
+                interval = "-"
+            skipped = self.skipped[key]
+            rows.append([key, f"{mean:.4f}", interval, f"{self.n_queries - skipped}", f"{skipped}"])
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(row[0]) for row in rows)
+        lines = [f"{a:<{width}} {b:>8}  {c:<18}  {d:>7}  {e:>7}" for a, b, c, d, e in rows]
+        return "\n".join([*lines, str(self.policy)])
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
+        return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
+
+    def to_frame(self, *, by_query: bool = False, level: float = 0.95) -> Any:
+        """Return a pandas data frame: a row for each metric, or, `by_query`, for each query.
+
+        >>> result = evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8], metrics=["mrr", "auc"])
+        >>> list(result.to_frame().columns), result.to_frame(by_query=True).loc[8, "mrr"]
+        (['mean', 'low', 'high', 'queries', 'skipped'], np.float64(0.5))
+        """
+        if by_query:
+            return pandas_frame(self.per_query, index=self.queries.tolist()).rename_axis("qid")
+        rows = []
+        for key, mean in self.mean.items():
+            try:
+                low, high = self.interval(key, level)
+            except ValueError:
+                low = high = math.nan
+            skipped = self.skipped[key]
+            rows.append({"mean": mean, "low": low, "high": high,
+                         "queries": self.n_queries - skipped, "skipped": skipped})  # fmt: skip
+        return pandas_frame(rows, index=list(self.mean)).rename_axis("metric")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings and lists, None standing for a skipped query."""
+        plain = {name: dict(getattr(self, name)) for name in ("mean", "pooled", "skipped")}
+        lists = {key: values.tolist() for key, values in self.per_query.items()}
+        plain["per_query"] = {k: [None if math.isnan(v) else v for v in lists[k]] for k in lists}
+        plain |= {"queries": self.queries.tolist(), "weights": self.weights.tolist()}
+        return plain | {"policy": asdict(self.policy)}
+
+
+class Evaluator:
+    """Grades and queries made ready once, to evaluate many vectors of scores.
+
+    What depends on the grades alone is computed here. A call of `evaluate` then costs O(n log n)
+    for n rows and O(n) memory; but ``precision_at_percent`` reads a query some ten times (at
+    most 200), and ``err`` with ``ties="average"`` takes O(m·min(m, k)) for m equal scores.
+
+    Parameters
+    ----------
+    y, qid : arrays of shape (n,)
+        Grades (any finite numbers, larger is better) and query ids (of any type, in any order;
+        None makes one query of all rows). `y` may be a `Judgments` that holds all this. If it
+        lists pairs, pairwise_accuracy and pair_error are computed, over these pairs and those of
+        the grades together; a pair must lie within a query, and ties are left out.
+    metrics, preset : str, Metric or an iterable of them; {"lightgbm", "sklearn", "trec"}
+        What to compute, by default `default_metrics`; the library whose conventions (`PRESETS`)
+        to start from.
+    sample_weight : array of shape (n,), optional
+        Item weights; a query counts in every mean by the mean weight of its items. In auc,
+        pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product
+        (times its own weight if it is listed).
+    group : array-like of query sizes, optional
+        In place of `qid`, for rows sorted by query (as in LightGBM).
+    **options
+        Fields of `Policy`: gains, ties, no_relevant, relevant, max_grade, map_over.
+
+    Examples
+    --------
+    >>> judge = Evaluator([0, 1, 2, 0, 1], ["a", "a", "b", "b", "b"], metrics=["mrr", "auc"])
+    >>> judge.value([0.1, 0.2, 0.3, 0.9, 0.1]), judge.evaluate([1, 2, 3, 1, 2]).mean
+    (0.75, {'mrr': 1.0, 'auc': 1.0})
+    """
+
+    def __init__(
+        self,
+        y: ArrayLike | Judgments,
+        qid: ArrayLike | None = None,
+        *,
+        metrics: str | Metric | Iterable[str | Metric] = "default",
+        preset: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        **options: Any,
+    ) -> None:
+        if group is not None:
+            qid = qid_of_groups(group, qid, len(cast(Sized, y)))
+        self._listed = read_listed(y)
+        if isinstance(metrics, str) and metrics == "default":
+            metrics = default_metrics() if self._listed is None else listed_metrics()
+        grade, qid, sample_weight = read_target(y, qid, sample_weight, listed=True)
+        grades = check_column(grade, "y")
+        given = np.ones(grades.size) if sample_weight is None else sample_weight
+        weights = check_weights(given, "sample_weight", grades.size)
+        if not weights.any():
+            raise ValueError("sample_weight is 0 in every row: give more than 0 to some row")
+        several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
+        if not isinstance(several, Iterable):
+            raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
+        self.metrics = tuple(dict.fromkeys(map(metric, several)))
+        if not self.metrics:
+            raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
+        for each in self.metrics:
+            if self._listed is not None and not each.definition.of_listed_pairs:
+                given = f"{each} reads grades and would ignore the {self._listed.size} listed pairs"
+                raise ValueError(f"{given}: use {' or '.join(listed_metrics())}, or pass y.grade")
+        self.policy = resolve(preset, options, float(grades.max()))
+        number, self.queries = number_queries(qid, grades.size)
+        rows, sizes = np.argsort(number, kind="stable"), np.bincount(number)
+        self._starts = np.append(0, np.cumsum(sizes))
+        keys = (grades[rows], np.repeat(np.arange(sizes.size), sizes))
+        inner = np.lexsort(keys if sample_weight is None else (weights[rows], *keys))
+        if self.policy.ties != "order":
+            # With rows in order of grade, a stable sort by score alone puts the worst grade
+            # first among ties, and the answer cannot depend on the order of the rows.
+            rows, inner = rows[inner], np.arange(rows.size)
+        self._rows = rows
+        self._grades = grades[rows]
+        self._items = _make_items(self._grades, self.metrics, self.policy)
+        rises = np.cumsum(np.append(0, np.diff(grades[rows][inner]) != 0))
+        self._items[RANK, inner] = rises - np.repeat(rises[self._starts[:-1]], sizes)
+        self._items[WEIGHT] = weights[rows]
+        self._pairs = _count_pairs(rises, self._starts)
+        self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
+        self._weights.flags.writeable = self.queries.flags.writeable = False
+        self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
+        self._plan = self._make_plan()
+        self._graded_scale = self._scale = self._make_scale()
+        if self._listed is not None:
+            self._scale = self._scale + self._listed.sums(None, sizes.size)[:, None]
+        self._check_defined()
+        self._warn_of_relevance()
+
+    def evaluate(self, scores: ArrayLike) -> Evaluation:
+        """Evaluate every metric on these scores, one per row of `y`."""
+        table = self._measure(scores, len(self.metrics))
+        per_query = {str(each): table[i] for i, each in enumerate(self.metrics)}
+        pairs = {str(each): i for i, each in enumerate(self.metrics) if each.definition.by_pairs}
+        mean = {key: _mean(values, self._weights) for key, values in per_query.items()}
+        pooled = {key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()}
+        pooled |= self._pooled_precision(scores)
+        skipped = {key: int(np.isnan(values).sum()) for key, values in per_query.items()}
+        found = (mean, per_query, pooled, self.queries, self._weights, skipped, self.policy)
+        return Evaluation(*found)
+
+    def _pooled_precision(self, scores: ArrayLike) -> dict[str, float]:
+        """Return precision_at_percent over the pairs of all queries of positive weight."""
+        cuts = {str(each): each.k for each in self.metrics if each.definition.code == PERCENT}
+        if not cuts:
+            return {}
+        kept = np.repeat(self._weights > 0, np.diff(self._starts))
+        starts = np.append(0, np.cumsum(np.diff(self._starts)[self._weights > 0]))
+        column = check_column(scores, "scores", self._rows.size)[self._rows][kept]
+        ties = TIES.index(self.policy.ties)
+        ranked = Ranked(column, starts, self._items[:1, kept], ties)
+        known = (ranked.scores, ranked.row(RANK).astype(np.intp), starts)
+        pairs = self._pairs[self._weights > 0]
+        return {
+            key: float(right_shares(*known, pairs, float(k or 0), ties, pooled=True)[0])
+            for key, k in cuts.items()
+        }
+
+    def value(self, scores: ArrayLike) -> float:
+        """Return the mean of the first metric and compute no other."""
+        return _mean(self._measure(scores, 1)[0], self._weights)
+
+    def _measure(self, scores: ArrayLike, count: int) -> Floats:
+        """Return the values of the first metrics, one row each."""
+        column = check_column(scores, "scores", self._rows.size)
+        ties = TIES.index(self.policy.ties)
+        ranked = Ranked(column[self._rows], self._starts, self._items, ties)
+        table = self._table(ranked, self._plan[:count], self._graded_scale.T)
+        if self._listed is not None:
+            self._add_listed(table, column)
+        for i, each in enumerate(self.metrics[:count]):
+            if each.definition.function is not None:
+                table[i] = self._by_function(each, column[self._rows], table[i])
+        table.flags.writeable = False
+        return table
+
+    def _table(self, ranked: Ranked, plan: Floats, totals: Floats) -> Floats:
+        """Return the values of the metrics of a plan, one row each, with these denominators."""
+        table = np.repeat(plan[:, FILL, None], self._starts.size - 1, axis=1)
+        for values, row, total in zip(table, plan, totals, strict=False):
+            found = ranked.measure(row, total, self._discounts, self._pairs)
+            np.divide(found, total, out=values, where=total > 0)
+        return table
+
+    def _by_function(self, each: Metric, scores: Floats, values: Floats) -> Floats:
+        """Return the values of a metric that has a function; undefined ones stay as they are."""
+        function = each.definition.function
+        assert function is not None
+        if self.policy.ties == "average":
+            raise ValueError(f"{each} is no mean over the orders of ties: pass ties='worst'")
+        values, column = values.copy(), self.metrics.index(each)
+        for query in np.flatnonzero(self._scale[:, column] > 0):
+            rows = slice(self._starts[query], self._starts[query + 1])
+            grades = self._grades[rows][np.argsort(-scores[rows], kind="stable")]
+            depth = grades.size if each.k is None else int(each.k)
+            if each.percent and each.k is not None:
+                depth = int(share_of(each.k, grades.size))
+            values[query] = float(function(grades, min(depth, grades.size)))
+        return values
+
+    def _add_listed(self, table: Floats, scores: Floats) -> None:
+        """Turn the shares among graded pairs into shares among graded and listed pairs."""
+        assert self._listed is not None
+        wrong = self._listed.wrong(scores, self.policy.ties)
+        for i, each in enumerate(self.metrics[: len(table)]):
+            missed = wrong if each.definition.code == WRONG else 1.0 - wrong
+            graded = np.nan_to_num(table[i]) * self._graded_scale[:, i]
+            total = self._scale[:, i]
+            summed = graded + self._listed.sums(missed, total.size)
+            table[i] = np.divide(summed, total, out=np.full(total.size, np.nan), where=total > 0)
+
+    def _make_plan(self) -> Floats:
+        """Return what the kernel is told of each metric, one row each."""
+        known = [each.definition for each in self.metrics]
+        cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
+        percents = [each.percent or each.k is None for each in self.metrics]
+        empty = NO_RELEVANT[self.policy.no_relevant]
+        fills = [empty if each.needs == "relevant" else math.nan for each in known]
+        relevance = [self._row_of(each) for each in self.metrics]
+        return np.column_stack([[each.code for each in known], cuts, percents, fills, relevance])
+
+    def _make_scale(self) -> Floats:
+        """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
+        plan, starts = self._plan.copy(), self._starts
+        plan[plan[:, CODE] == WRONG, CODE] = RIGHT
+        ranked = Ranked(self._items[RANK], starts, self._items, 0)
+        scale = self._table(ranked, plan, np.ones((len(plan), starts.size - 1))).T.copy()
+        squares = np.add.reduceat(self._items[WEIGHT], starts[:-1]) ** 2
+        all_pairs = (squares - np.add.reduceat(self._items[WEIGHT] ** 2, starts[:-1])) / 2
+        for i, each in enumerate(self.metrics):
+            divisor = each.definition.divisor
+            if each.definition.code == AP and self.policy.map_over == "relevant":
+                divisor = "relevant"
+            if divisor == "defined":
+                scale[:, i] = scale[:, i] > 0
+            elif divisor == "relevant":
+                scale[:, i] = np.add.reduceat(self._items[self._row_of(each)], starts[:-1])
+            elif divisor == "tau":
+                scale[:, i] = np.sqrt(scale[:, i] * all_pairs)
+            elif divisor == "one":
+                scale[:, i] = 1.0
+        return scale
+
+    def _row_of(self, each: Metric) -> int:
+        """Return the row of the items that says which are relevant to a metric."""
+        return (
+            RELEVANT
+            if each.relevant is None
+            else 5 + _thresholds(self.metrics).index(each.relevant)
+        )
+
+    def _warn_of_relevance(self) -> None:
+        """Warn of metrics that are the same for every order of nearly every query.
+
+        What counts are queries of several grades, whose items a greater `relevant` tells apart.
+        """
+        names_of: dict[int, list[str]] = {}
+        for each in self.metrics:
+            if each.definition.reads_relevance and each.definition.code in OF_POSITIONS:
+                names_of.setdefault(self._row_of(each), []).append(str(each))
+        first, highest = self._starts[:-1], f"{self._grades.max():g}"
+        several = (np.maximum.reduceat(self._items[RANK], first) > 0) & (self._weights > 0)
+        for row, names in names_of.items():
+            share = (
+                np.mean(np.minimum.reduceat(self._items[row], first)[several])
+                if several.any()
+                else 0
+            )
+            if share >= _MOST_ALIKE:
+                warn_caller(
+                    f"every item is relevant in {100 * share:.0f} % of the queries with different "
+                    f"grades, so that {', '.join(names)} cannot tell rankings apart; the grades go "
+                    f"from {self._grades.min():g} to {highest}: say from which one on an item is "
+                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})' or "
+                    f"relevant={highest}",
+                    once=True,
+                )
+
+    def _check_defined(self) -> None:
+        """Raise if a metric would have no query to average, which depends on y alone."""
+        for i, each in enumerate(self.metrics):
+            usable = (self._scale[:, i] > 0) | ~np.isnan(self._plan[i, FILL])
+            if not np.any(usable & (self._weights > 0)):
+                what = "pair" if each.definition.needs == "pair" else "relevant item"
+                why = f"{each} is undefined: no query of positive weight holds a {what}"
+                raise ValueError(f"{why}; check qid and relevant=, or pass no_relevant='zero'")
+
+
+def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Evaluation:
+    """Evaluate a ranking: each metric per query first, then the mean over queries.
+
+    A larger score stands higher; `y`, `qid` and the options are those of `Evaluator`.
+    >>> evaluate([0, 1, 0], [5, 5, 5], metrics=["auc", "recall@1"], ties="average").mean
+    {'auc': 0.5, 'recall@1': 0.3333333333333333}
+    """
+    return Evaluator(y, qid, **options).evaluate(scores)
+
+
+def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
+    """Return the default metrics, without those that these grades leave undefined.
+
+    >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
+    True
+    """
+    defined = []
+    for name in default_metrics():
+        try:
+            with warnings.catch_warnings(action="ignore"):  # the evaluation itself will warn
+                Evaluator(y, qid, metrics=name, sample_weight=weight)
+        except ValueError:
+            continue
+        defined.append(name)
+    return defined
+
+
+def precision_at_percent(
+    y: Any,
+    scores: ArrayLike,
+    qid: Any = None,
+    *,
+    percent: float,
+    pooled: bool = False,
+    ties: str = "worst",
+) -> float:
+    """Share in the right order among the `percent` % of pairs whose scores differ most.
+
+    Pairs join rows of one query and different grades. With ``pooled=True`` the pairs of all
+    queries form one list, sorted by |h(x) − h(y)|, as in table 1 of Zheng et al. (2007): long
+    queries and queries with large gaps dominate its top. With ``pooled=False`` each query has
+    its own list, and the result is the mean over queries. Both are in the `Evaluation` of
+    ``evaluate(..., metrics="precision_at_percent@10")``, as `pooled` and `mean`. O(n log n) time
+    and some ten passes over the rows; no pair is listed.
+
+    >>> y, scores, qid = [1, 0, 1, 0, 0], [9, 1, 2, 3, 4], ["a", "a", "b", "b", "b"]
+    >>> precision_at_percent(y, scores, qid, percent=50, pooled=True)  # gaps 8 (right), 2 (wrong)
+    0.5
+    >>> precision_at_percent(y, scores, qid, percent=50)  # 1 in query a, 0 in query b
+    0.5
+    >>> precision_at_percent(y, scores, qid, percent=10, pooled=True)
+    1.0
+    """
+    name = str(Metric("precision_at_percent", percent))
+    result = evaluate(y, scores, qid, metrics=name, ties=ties)
+    return (result.pooled if pooled else result.mean)[name]
+
+
+@dataclass(frozen=True)
+class ListedPairs:
+    """The listed pairs of a `Judgments`: rows, weights with those of the items, queries.
+
+    Sorted by query and weight, so that sums do not depend on the order of the list.
+    """
+
+    winner: Integers
+    loser: Integers
+    weight: Floats
+    query: Integers
+
+    @property
+    def size(self) -> int:
+        """How many pairs there are."""
+        return int(self.winner.size)
+
+    def wrong(self, scores: Floats, ties: str) -> Floats:
+        """Return 1 for pairs out of order, 0 for those in order; equal scores by the policy."""
+        above, below = scores[self.winner], scores[self.loser]
+        equal: Any = self.winner > self.loser  # under "order" the earlier row ranks above
+        if ties != "order":
+            equal = 1.0 if ties == "worst" else 0.5
+        return np.where(above == below, equal, above < below).astype(np.float64)
+
+    def sums(self, values: Floats | None, queries: int) -> Floats:
+        """Sum weight·values over the pairs of every query; no values are ones."""
+        each = self.weight if values is None else self.weight * values
+        return np.bincount(self.query, each, minlength=queries).astype(np.float64, copy=False)
+
+
+def read_listed(y: Any) -> ListedPairs | None:
+    """Return the listed pairs of a `Judgments`, without its ties; None if it lists none."""
+    if not isinstance(y, Judgments) or y.pairs is None or not len(y.pairs):
+        return None
+    check_within_queries(y, y.pairs, "pairs")
+    winner, loser = y.pairs.T
+    weight = np.ones(winner.size) if y.pair_weight is None else y.pair_weight
+    if y.weight is not None:
+        weight = weight * y.weight[winner] * y.weight[loser]
+    query = y._query()[loser]
+    order = np.lexsort((weight, query))
+    return ListedPairs(winner[order], loser[order], weight[order], query[order])
+
+
+def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
+    """Return the table of items with the gain, chance and relevance of their grades."""
+    thresholds = _thresholds(metrics)
+    items = np.zeros((5 + len(thresholds), grades.size))
+    for row, least in enumerate(thresholds, start=5):
+        items[row] = grades >= least
+    if any(each.definition.code == DCG for each in metrics):
+        items[GAIN] = _gains(grades, policy.gains)
+    top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less satisfy nobody
+    items[CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)
+    items[RELEVANT] = grades >= policy.relevant
+    return items
+
+
+def _count_pairs(rises: Integers, starts: Integers) -> Integers:
+    """Return the number of pairs of different grades in every query.
+
+    `rises` are numbers that grow with the grade, rows standing by query and grade.
+    """
+    fresh = np.append(True, np.diff(rises) != 0)
+    fresh[starts[:-1]] = True
+    first = np.flatnonzero(fresh)
+    sizes = np.diff(np.append(first, rises.size))
+    alike = np.add.reduceat(sizes * sizes, np.searchsorted(first, starts[:-1]))
+    return (np.diff(starts) ** 2 - alike) // 2
+
+
+def _thresholds(metrics: tuple[Metric, ...]) -> list[float]:
+    """Return the least relevant grades that metrics bring themselves, each once."""
+    return sorted({each.relevant for each in metrics if each.relevant is not None})
+
+
+def _gains(grades: Floats, gains: Any) -> Floats:
+    if gains == "exp" and grades.max() > 1000:
+        raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
+    if isinstance(gains, str):
+        return np.exp2(grades) - 1.0 if gains == "exp" else grades
+    wrong = (grades < 0) | (grades >= len(gains)) | (grades != np.floor(grades))
+    if wrong.any():
+        raise ValueError(f"grade {grades[wrong][0]:g} has no entry in the {len(gains)} gains")
+    return np.asarray(gains)[grades.astype(np.intp)]
+
+
+def _mean(values: Floats, weights: Floats) -> float:
+    """Return the mean of the values that are not NaN; sums are exact, so no order matters."""
+    weights, values = weights[~np.isnan(values)], values[~np.isnan(values)]
+    return math.fsum((values * weights).tolist()) / math.fsum(weights.tolist())

@@ -1,0 +1,497 @@
+"""Sums over ranked lists, of which metrics are made.
+
+Each query is sorted once, and every kind of metric has a kernel that reads it off the sorted
+queries. Equal scores form *blocks*. Under ``ties="average"`` a block is read by the closed form
+of its expectation over all orders; under the other policies ties are broken first and a block is
+one item.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from precede.engine.arrays import Floats, Integer, Integers
+from precede.metrics.registry import (
+    AP,
+    AUC,
+    DCG,
+    ERR,
+    PARTIAL_AUC,
+    PERCENT,
+    PRECISION,
+    RHO,
+    RR,
+    TAU,
+    TOP,
+    WRONG,
+)
+
+__all__ = ["Ranked", "right_shares", "share_of", "weigh_pairs"]
+
+# Rows of the table of items, and columns of the table of metrics.
+RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
+CODE, K, IS_PERCENT, FILL, ROW = range(5)
+_LEAST = 5e-324  # the least gap between two different scores
+SHORT = 200  # up to so many items counting who stands above is faster than sorting
+
+
+class Ranked:
+    """The items of all queries, each query from its highest score down.
+
+    `blocks` holds the start of every block, then the number of items, and `block_start` the
+    first block of every query, then the number of blocks:
+        scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
+    Rows of the table of items and what several metrics read are computed when asked for.
+    """
+
+    def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: int) -> None:
+        order = _descending(scores, starts)
+        self.starts, self.sizes, self.ties = starts, np.diff(starts), ties
+        self.scores = scores[order]
+        self.blocks, self.block_start = np.arange(scores.size + 1), starts
+        if ties == 1:
+            fresh = np.append(True, self.scores[1:] != self.scores[:-1])
+            fresh[starts[:-1]] = True
+            self.blocks = np.append(np.flatnonzero(fresh), scores.size)
+            self.block_start = np.searchsorted(self.blocks, starts)
+        self._order, self._items = order, items
+        self._rows: dict[int, Floats] = {}
+        self._pairs: dict[int, tuple[Floats, Floats]] = {}
+
+    def row(self, row: int) -> Floats:
+        """Return a row of the table of items, in this order."""
+        if row not in self._rows:
+            self._rows[row] = self._items[row][self._order]
+        return self._rows[row]
+
+    def measure(self, plan: Floats, total: Floats, discounts: Floats, pairs: Integers) -> Floats:
+        """Return the numerators of a metric, a row of the plan; totals are its denominators."""
+        code, k, row = int(plan[CODE]), float(plan[K]), int(plan[ROW])
+        values = np.zeros(self.sizes.size)
+        where = (self.blocks, self.block_start, self.starts)
+        if code < AUC:
+            depth = (
+                np.full(self.sizes.size, int(k))
+                if not plan[IS_PERCENT]
+                else share_of(k, self.sizes)
+            )
+            self._read_list(code, row, np.minimum(depth, self.sizes), discounts, values)
+            return values / depth if code == PRECISION else values
+        if code in (PARTIAL_AUC, TOP):
+            relevant = self.row(row)
+            negatives = np.ones(self.sizes.size)
+            if code == PARTIAL_AUC:
+                negatives = k * (self.sizes - np.add.reduceat(relevant, self.starts[:-1]))
+            _positives_above(relevant, *where, negatives, values)
+            return values
+        if code == PERCENT:
+            ranks = self.row(RANK).astype(np.intp)
+            return right_shares(self.scores, ranks, self.starts, pairs, k, self.ties)
+        if code == RHO:
+            _rank_correlations(self.scores, self.row(RANK).astype(np.intp), self.starts, values)
+            return values
+        right, wrong = self.split_pairs(row if code == AUC else RANK)
+        if code == TAU:
+            return right - wrong
+        tied = np.maximum(0.0, total - right - wrong) if self.ties == 1 else 0.0
+        return (wrong if code == WRONG else right) + 0.5 * tied
+
+    def _read_list(
+        self, code: int, row: int, depth: Integers, discounts: Floats, values: Floats
+    ) -> None:
+        """Write the numerators of a metric that reads the first `depth` positions."""
+        where = (self.blocks, self.block_start, self.starts, depth)
+        if code == DCG:
+            _discounted(self.row(GAIN), *where, discounts, values)
+        elif code == ERR:
+            _cascade(self.row(CHANCE), *where, values)
+        elif code == AP:
+            _precisions(self.row(row), *where, values)
+        elif code == RR:
+            _first_hit(self.row(row), *where, values)
+        else:
+            _discounted(self.row(row), *where, np.ones(discounts.size), values)
+
+    def split_pairs(self, row: int) -> tuple[Floats, Floats]:
+        """Return the weights of the pairs in the right and in the wrong order, by query."""
+        if row not in self._pairs:
+            right, wrong = np.empty(self.sizes.size), np.empty(self.sizes.size)
+            _split_pairs(
+                self.scores, self.row(row).astype(np.intp), self.row(WEIGHT), self.starts,
+                _LEAST if self.ties == 1 else 0.0, right, wrong,
+            )  # fmt: skip
+            self._pairs[row] = right, wrong
+        return self._pairs[row]
+
+
+def weigh_pairs(
+    scores: Floats, starts: Integers, ranks: Integers, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Return the weights of the pairs in order and out of order in every query; ties are neither.
+
+    Ranks of a query are 0, 1, 2, ...; a pair weighs the product of the weights. O(n log n).
+
+    >>> every = weigh_pairs(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.arange(3), np.ones(3))
+    >>> [each.tolist() for each in every]
+    [[1.0], [2.0]]
+    """
+    items = np.zeros((5, scores.size))
+    items[RANK], items[WEIGHT] = ranks, weights
+    return Ranked(scores, starts, items, 1).split_pairs(RANK)
+
+
+def share_of(percent: float, count: Any) -> Any:
+    """Return percent of counts, rounded up and at least 1."""
+    # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
+    return np.maximum(1, np.ceil(percent * count / 100.0 * (1.0 - 1e-12)).astype(np.int64))
+
+
+def _descending(scores: Floats, starts: Integers) -> Integers:
+    """Return the stable order of falling scores within queries."""
+    order = np.empty(scores.size, np.intp)
+    _order_short(scores, starts, order)
+    for query in np.flatnonzero(np.diff(starts) > SHORT):
+        first, last = starts[query], starts[query + 1]
+        order[first:last] = first + np.argsort(-scores[first:last], kind="stable")
+    return order
+
+
+def right_shares(
+    scores: Floats, ranks: Integers, starts: Integers, pairs: Integers, percent: float, ties: int,
+    pooled: bool = False,
+) -> Floats:  # fmt: skip
+    """Return the share in the right order among the widest percent of the pairs.
+
+    Of every query, which holds so many `pairs` of different ranks, or of all of them together.
+    """
+    groups = np.array([0, starts.size - 1]) if pooled else np.arange(starts.size)
+    high, low = scores[starts[:-1]], scores[starts[1:] - 1]
+    halve = np.logical_or.reduceat(0.5 * high - 0.5 * low > 8e307, groups[:-1])
+    if halve.any():  # or the widest gap would be infinite
+        factor = np.repeat(np.where(halve, 0.5, 1.0), np.diff(groups))
+        scores = scores * np.repeat(factor, np.diff(starts))
+        high, low = high * factor, low * factor
+    pairs = np.add.reduceat(pairs, groups[:-1])
+    wanted, ends = share_of(percent, pairs), np.zeros(3)
+    shares = np.maximum.reduceat(high - low, groups[:-1])
+    _share_of_groups(
+        scores, ranks, starts, groups, pairs, wanted, ties, ends, ends.view(np.int64), shares
+    )
+    return shares
+
+
+# -- kernels ---------------------------------------------------------------------------------
+#
+# They divide as NumPy does: positions and numbers of items are above 0.
+
+
+@njit(cache=True, nogil=True)
+def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
+    """Write the stable order of falling scores of queries of up to 200 items.
+
+    Counting who stands above is quick there: several at a time, if unsigned.
+    """
+    for query in range(starts.size - 1):
+        first, size = starts[query], np.uint64(starts[query + 1] - starts[query])
+        if size > np.uint64(200):
+            continue
+        here = scores[first : starts[query + 1]]
+        for i in range(size):
+            rank = np.intp(0)
+            for j in range(i):
+                rank += np.intp(here[j] >= here[i])
+            for j in range(i + np.uint64(1), size):
+                rank += np.intp(here[j] > here[i])
+            order[first + rank] = first + np.intp(i)
+
+
+@njit(cache=True, nogil=True)
+def _sum_of(values: Floats, first: Integer, last: Integer) -> float:
+    """Sum the values of a block of tied items."""
+    total = 0.0
+    for i in range(first, last):
+        total += values[i]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _discounted(
+    gains: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    discounts: Floats, values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ gain·discount of every query; a tied item gains the mean of its block."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total = 0.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            gain = _sum_of(gains, first, last) / (last - first)
+            for i in range(first, min(last, end)):
+                total += gain * discounts[i - begin]
+        values[query] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _precisions(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ over relevant positions of (relevant items so far) / position, of every query.
+
+    In a block of m, r of them relevant, offset j is relevant with chance r/m, and if it is, the
+    j items of the block before it hold j·(r−1)/(m−1) more on average.
+    """
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, above = 0.0, 0.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            inside = _sum_of(relevant, first, last)
+            if inside == 0:
+                continue
+            more = (inside - 1.0) / max(last - first - 1, 1)
+            for i in range(first, min(last, end)):
+                chance = inside / (last - first)
+                total += chance * (above + 1.0 + (i - first) * more) / (i - begin + 1)
+            above += inside
+        values[query] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _first_hit(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write the (expected) reciprocal rank of the first relevant item, 0 beyond depth."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, missed = 0.0, 1.0  # missed: the chance that no hit came yet
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end or missed == 0.0:
+                break
+            inside = _sum_of(relevant, first, last)
+            for i in range(first, min(last, end)):
+                hit = min(1.0, inside / (last - i))
+                total += missed * hit / (i - begin + 1)
+                missed *= 1.0 - hit
+        values[query] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _cascade(
+    chances: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ 1/position · chance that the reader, unsatisfied so far, stops there.
+
+    The chance P_j of passing j random items of a block is the mean over j-subsets of Π(1 − chance):
+    item by item, P_j ← (n−j)/n · P_j + j/n · (1 − chance_n) · P_{j−1}, convex and hence stable.
+    """
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query] + depth[query]
+        total, alive = 0.0, 1.0
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            if first >= end:
+                break
+            if last - first == 1:
+                total += alive * chances[first] / (first - begin + 1)
+                alive *= 1.0 - chances[first]
+                continue
+            reach = min(last, end) - first
+            passing = np.zeros(reach + 1)
+            passing[0] = 1.0
+            for n in range(1, last - first + 1):
+                stay = 1.0 - chances[first + n - 1]
+                for j in range(min(n, reach), 0, -1):
+                    passing[j] = ((n - j) * passing[j] + j * stay * passing[j - 1]) / n
+            for j in range(1, reach + 1):
+                total += alive * (passing[j - 1] - passing[j]) / (first - begin + j)
+            alive *= passing[reach]
+        values[query] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _positives_above(
+    relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, negatives: Floats,
+    values: Floats,
+) -> None:  # fmt: skip
+    """Write Σ of positives above each of the first (so many) negatives, the last in part."""
+    for query in range(starts.size - 1):
+        total, above, left = 0.0, 0.0, negatives[query]
+        for block in range(block_start[query], block_start[query + 1]):
+            first, last = blocks[block], blocks[block + 1]
+            positive = _sum_of(relevant, first, last)
+            negative = int(last - first - positive)
+            for i in range(1, negative + 1):
+                # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
+                total += min(max(left, 0.0), 1.0) * (above + positive * i / (negative + 1))
+                left -= 1.0
+            above += positive
+        values[query] = total
+
+
+@njit(cache=True, nogil=True)
+def _rank_correlations(scores: Floats, ranks: Integers, starts: Integers, values: Floats) -> None:
+    """Write the correlation of mean ranks of scores and of grades; 0 without a spread."""
+    for query in range(starts.size - 1):
+        begin, end = starts[query], starts[query + 1]
+        size, middle = end - begin, 0.5 * (end - begin - 1)
+        below = np.zeros(size + 1)  # ranks of a query: 0, 1, 2, ...
+        for i in range(begin, end):
+            below[ranks[i] + 1] += 1.0
+        for rank in range(1, size + 1):
+            below[rank] += below[rank - 1]
+        product, of_scores, of_grades = 0.0, 0.0, 0.0
+        first = begin
+        while first < end:
+            last = first + 1
+            while last < end and scores[last] == scores[first]:
+                last += 1
+            up = middle - 0.5 * (first + last - 1 - 2 * begin)
+            for i in range(first, last):
+                grade = 0.5 * (below[ranks[i]] + below[ranks[i] + 1] - 1.0) - middle
+                product += up * grade
+                of_scores += up * up
+                of_grades += grade * grade
+            first = last
+        spread = of_scores * of_grades
+        values[query] = product / np.sqrt(spread) if spread > 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _split_pairs(
+    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, rights: Floats,
+    wrongs: Floats,
+) -> None:  # fmt: skip
+    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse."""
+    longest = 0
+    for query in range(starts.size - 1):
+        longest = max(longest, starts[query + 1] - starts[query])
+    tree, mass = np.empty(longest + 1), np.empty(longest)  # ranks of a query: 0, 1, 2, ...
+    for query in range(starts.size - 1):
+        rights[query], wrongs[query] = _split_query(
+            scores, ranks, weights, starts[query], starts[query + 1], gap, tree, mass
+        )
+
+
+@njit(cache=True, nogil=True)
+def _split_query(
+    scores: Floats, ranks: Integers, weights: Floats, begin: int, end: int, gap: float,
+    tree: Floats, mass: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Sums of `_split_pairs` of one query.
+
+    Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
+    """
+    highest = 0
+    for k in range(begin, end):
+        highest = max(highest, ranks[k])
+    for rank in range(highest + 1):
+        tree[rank + 1] = 0.0
+        mass[rank] = 0.0
+    above, right, wrong = 0.0, 0.0, 0.0
+    i = begin
+    for k in range(begin, end):
+        while i < k and scores[i] - scores[k] >= gap:
+            above += weights[i]
+            mass[ranks[i]] += weights[i]
+            node = ranks[i] + 1
+            while node <= highest + 1:
+                tree[node] += weights[i]
+                node += node & -node
+            i += 1
+        lower, node = 0.0, ranks[k]
+        while node > 0:
+            lower += tree[node]
+            node -= node & -node
+        wrong += weights[k] * lower
+        right += weights[k] * (above - lower - mass[ranks[k]])
+    return right, wrong
+
+
+@njit(cache=True, nogil=True)
+def _count_apart(
+    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float,
+    above_by_rank: Integers,
+) -> int:  # fmt: skip
+    """Count the pairs of different rank whose scores differ by at least gap, in O(n)."""
+    total = 0
+    for query in range(group[0], group[1]):
+        for k in range(starts[query], starts[query + 1]):
+            above_by_rank[ranks[k]] = 0
+        above = starts[query]
+        for k in range(starts[query], starts[query + 1]):
+            while above < k and scores[above] - scores[k] >= gap:
+                above_by_rank[ranks[above]] += 1
+                above += 1
+            total += above - starts[query] - above_by_rank[ranks[k]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _count_right(
+    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Floats,
+    ones: Floats, mass: Floats,
+) -> float:  # fmt: skip
+    """Count the pairs in the right order whose scores differ by at least gap."""
+    right = 0.0
+    for query in range(group[0], group[1]):
+        right += _split_query(
+            scores, ranks, ones, starts[query], starts[query + 1], gap, tree, mass
+        )[0]
+    return right
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _share_of_groups(
+    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, all_pairs: Integers,
+    all_wanted: Integers, ties: int, ends: Floats, bits: Integers, shares: Floats,
+) -> None:  # fmt: skip
+    """Write the share in the right order of the wanted widest of all pairs of each group.
+
+    The widest gaps come in `shares`. Bracket the gap that cuts off the wanted pairs: low < high,
+    count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
+    is monotone, and non-negative floats are ordered like their `bits`.
+    """
+    counts, ones = np.empty(ranks.size, np.intp), np.ones(ranks.size)
+    tree, mass = np.empty(ranks.size + 1), np.empty(ranks.size)
+    for g in range(groups.size - 1):
+        group = groups[g : g + 2]
+        most, wanted, least, turn = all_pairs[g], all_wanted[g], 0, 0
+        ends[0], ends[1] = 0.0, shares[g]  # low, high, middle
+        bits[1] += 1
+        while most > wanted and bits[1] - bits[0] > 1:
+            if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
+                ends[2] = ends[0] + (ends[1] - ends[0]) * ((most - wanted + 0.5) / (most - least))
+            elif turn % 3 == 1:
+                ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
+            else:  # half of the numbers between: at most 64 such turns
+                bits[2] = bits[0] + ((bits[1] - bits[0]) >> 1)
+            bits[2] = min(max(bits[2], bits[0] + 1), bits[1] - 1)
+            count = _count_apart(scores, ranks, starts, group, ends[2], counts)
+            if count >= wanted:
+                ends[0], most = ends[2], count
+            else:
+                ends[1], least = ends[2], count
+            turn += 1
+        right = _count_right(scores, ranks, starts, group, ends[0], tree, ones, mass)
+        if ties == 1 and ends[0] == 0:
+            apart = _count_apart(scores, ranks, starts, group, 5e-324, counts)
+            right += 0.5 * (all_pairs[g] - apart)
+        if most > wanted:
+            # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
+            sure = _count_right(scores, ranks, starts, group, ends[1], tree, ones, mass)
+            if ties == 0:
+                right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
+            else:
+                right = sure + (wanted - least) * (right - sure) / (most - least)
+        shares[g] = right / wanted

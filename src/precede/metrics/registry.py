@@ -1,0 +1,347 @@
+"""What metrics there are: a `Definition` for each name, and a `Metric` as it is written."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precede.engine.arrays import Floats
+from precede.engine.parameters import check_choice
+
+__all__ = [
+    "REGISTRY",
+    "Definition",
+    "Metric",
+    "default_metrics",
+    "list_metrics",
+    "listed_metrics",
+    "metric",
+    "register_metric",
+]
+
+# What `Ranked` computes: codes before AUC read positions, the others compare items.
+DCG, PRECISION, HITS, AP, RR, ERR = range(6)
+AUC, PARTIAL_AUC, TOP, RIGHT, WRONG, TAU, PERCENT, RHO = range(6, 14)
+# Metrics that ask which items are relevant; the first four read positions, and say nothing where
+# all items are.
+OF_POSITIONS = (PRECISION, HITS, AP, RR)
+OF_RELEVANCE = (*OF_POSITIONS, AUC, PARTIAL_AUC, TOP)
+# How a metric is written, {0} being its name.
+_WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """All that the package knows about a metric; `REGISTRY` holds one for each name.
+
+    Parameters
+    ----------
+    name : str
+    meaning : str
+        What it is, in a few words.
+    needs : "relevant", "pair" or "nothing"
+        What a query must hold for the metric to be defined: a relevant item (otherwise
+        ``Policy.no_relevant`` decides), a pair of different grades (otherwise it is skipped).
+    code : int
+        Which computation of the kernel it is.
+    written : str
+        How it is written, ``{0}`` being the name.
+    most : float, optional
+        The greatest cut-off, of metrics whose cut-off is no number of positions.
+    divisor : "ideal", "relevant", "one", "defined" or "tau"
+        What the sum over a query is divided by: its value in the ideal order, the number of
+        relevant items, 1, 1 where defined, or Kendall's √(comparable · all pairs).
+    greater_is_better : bool
+    default : str, optional
+        As it is written in lists of default metrics; without it, it is in none.
+    uses : tuple of "evaluate", "by_query", "compare", "list", "classes"
+        In which of these lists it is: what `evaluate` computes, the columns of a report's table
+        of queries, what the command line compares, what is computed for a single list, and what
+        for a single list of two classes only.
+    by_pairs : bool
+        Whether it is a share of pairs, so that it is pooled over queries as well.
+    of_listed_pairs : bool
+        Whether listed pairs have it.
+    function : callable, optional
+        ``function(grades, depth)`` of the grades of a query from the top and the cut-off in
+        positions, for metrics that the kernel does not compute.
+    """
+
+    name: str
+    meaning: str
+    needs: str
+    code: int
+    written: str = "{0}"
+    most: float | None = None
+    divisor: str = "ideal"
+    greater_is_better: bool = True
+    default: str | None = None
+    uses: tuple[str, ...] = ("evaluate",)
+    by_pairs: bool = False
+    of_listed_pairs: bool = False
+    function: Callable[[Floats, int], float] | None = None
+
+    @property
+    def reads_positions(self) -> bool:
+        """Whether a cut-off counts positions."""
+        return self.written in (_WHOLE, _CUT)
+
+    @property
+    def reads_relevance(self) -> bool:
+        """Whether its value depends on which grades are relevant."""
+        return self.function is None and self.code in OF_RELEVANCE
+
+
+# Lists of default metrics are in this order.
+REGISTRY = {
+    each.name: each
+    for each in (
+        Definition(
+            "ndcg", "discounted gain, as a share of the best order's", "relevant", DCG, _WHOLE,
+            default="ndcg@10", uses=("evaluate", "by_query", "compare"),
+        ),
+        Definition(
+            "map", "average precision", "relevant", AP, _WHOLE,
+            default="map", uses=("evaluate", "by_query"),
+        ),
+        Definition(
+            "mrr", "reciprocal rank of the first relevant item", "relevant", RR, _WHOLE,
+            default="mrr", uses=("evaluate", "by_query"),
+        ),
+        Definition(
+            "err", "expected reciprocal rank", "relevant", ERR, _WHOLE,
+            divisor="defined", default="err@10",
+        ),
+        Definition(
+            "precision", "share of relevant items at the top", "relevant", PRECISION, _CUT,
+            divisor="defined", default="precision@5",
+        ),
+        Definition(
+            "auc", "area under the ROC curve", "pair", AUC,
+            default="auc", uses=("evaluate", "list", "classes"), by_pairs=True,
+        ),
+        Definition(
+            "pair_error", "share of pairs in the wrong order", "pair", WRONG,
+            greater_is_better=False, default="pair_error",
+            uses=("evaluate", "by_query", "compare", "list"), by_pairs=True, of_listed_pairs=True,
+        ),
+        Definition(
+            "precision_at_percent", "share in order of the pairs furthest apart", "pair", PERCENT,
+            "{0}@10, a percentage of at most 100", 100, default="precision_at_percent@10",
+        ),
+        Definition("dcg", "discounted gain", "nothing", DCG, _WHOLE, divisor="one"),
+        Definition("kendall_tau", "Kendall's tau-b", "pair", TAU, divisor="tau"),
+        Definition(
+            "pairwise_accuracy", "share of pairs in order", "pair", RIGHT,
+            by_pairs=True, of_listed_pairs=True,
+        ),
+        Definition(
+            "partial_auc", "area under the left end of the ROC curve", "pair", PARTIAL_AUC,
+            "{0}@0.1, a fraction of at most 1", 1,
+        ),
+        Definition(
+            "positives_above_first_negative", "relevant items above the first other", "pair", TOP,
+            divisor="defined",
+        ),
+        Definition(
+            "recall", "share of the relevant items found", "relevant", HITS, _CUT,
+            divisor="relevant",
+        ),
+        Definition("spearman", "Spearman's rank correlation", "pair", RHO, divisor="defined"),
+    )
+}  # fmt: skip
+
+
+def register_metric(
+    name: str,
+    function: Callable[[Floats, int], float],
+    *,
+    meaning: str = "",
+    needs: str = "relevant",
+    greater_is_better: bool = True,
+    cut_off: bool = True,
+    default: str | None = None,
+    uses: tuple[str, ...] = ("evaluate",),
+) -> Definition:
+    """Add a metric of your own, known by name wherever metrics are named.
+
+    That is `evaluate`, `precede.inference.compare`, ``eval_metric``, reports and the command
+    line's functions; with a `default` it is in the lists named in `uses` (see `Definition`).
+
+    Parameters
+    ----------
+    name : str
+        Lower case, as in ``name`` or ``name@10``.
+    function : callable
+        ``function(grades, depth)`` gives the value of a query from its grades, the top of the
+        list first, and the cut-off in positions (their number where there is none). Equal
+        scores are put in order first, so that ``ties="average"`` is refused.
+    needs : "relevant", "pair" or "nothing"
+        What a query must hold; the function is not asked about other queries.
+    cut_off : bool
+        Whether ``name@10`` and ``name@5%`` may be written.
+
+    Examples
+    --------
+    >>> top = register_metric("first_grade", lambda grades, depth: grades[0], needs="nothing",
+    ...                       cut_off=False, meaning="grade of the first item")
+    >>> from precede.metrics import evaluate
+    >>> evaluate([0, 2, 1], [0.1, 0.5, 0.9], metrics="first_grade").mean
+    {'first_grade': 1.0}
+    >>> del REGISTRY["first_grade"]
+    """
+    if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
+        raise ValueError(f"name={name!r}; give a word in lower case, such as 'my_metric'")
+    if name in REGISTRY:
+        raise ValueError(f"{name} is a metric already; give it another name")
+    if not callable(function):
+        raise ValueError(f"function={function!r}; give a function of (grades, depth)")
+    codes = {"relevant": HITS, "pair": RIGHT, "nothing": HITS}
+    check_choice("needs", needs, codes)
+    defined = Definition(
+        name, meaning, needs, codes[needs], _WHOLE if cut_off else "{0}",
+        divisor="one" if needs == "nothing" else "defined", greater_is_better=greater_is_better,
+        default=default, uses=uses, function=function,
+    )  # fmt: skip
+    REGISTRY[name] = defined
+    if default is not None and metric(default).name != name:
+        del REGISTRY[name]
+        raise ValueError(f"default={default!r} is another metric than {name!r}")
+    return defined
+
+
+def default_metrics(use: str = "evaluate") -> tuple[str, ...]:
+    """Return the metrics computed where none is named, as they are written.
+
+    >>> default_metrics("compare")
+    ('ndcg@10', 'pair_error')
+    """
+    known = REGISTRY.values()
+    return tuple(each.default for each in known if each.default is not None and use in each.uses)
+
+
+def list_metrics(classes: int) -> tuple[str, ...]:
+    """Return the metrics of a single list with so many different grades.
+
+    >>> list_metrics(2), list_metrics(3)
+    (('auc', 'pair_error'), ('pair_error',))
+    """
+    of_two = () if classes == 2 else default_metrics("classes")
+    return tuple(name for name in default_metrics("list") if name not in of_two)
+
+
+def listed_metrics() -> tuple[str, ...]:
+    """Return the names of the metrics that listed pairs have."""
+    return tuple(sorted((n for n, each in REGISTRY.items() if each.of_listed_pairs), reverse=True))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric as a value: it prints and parses as itself.
+
+    The cut-off `k` is a number of positions (``ndcg@10``), a fraction of the negatives
+    (``partial_auc@0.1``), a percentage of the pairs (``precision_at_percent@10``) or, if
+    `percent`, a percentage of the query's items, rounded up (``precision@1%``). `relevant` is the
+    least relevant grade, where it is not that of the `Policy` (``map@10(relevant=4)``).
+
+    >>> str(Metric("precision", 1, percent=True)), metric("NDCG@10") == Metric("ndcg", 10)
+    ('precision@1%', True)
+    >>> str(Metric("map", 10, relevant=4))
+    'map@10(relevant=4)'
+    """
+
+    name: str
+    k: int | float | None = None
+    percent: bool = False
+    relevant: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in REGISTRY:
+            known = sorted(REGISTRY)
+            close = " or ".join(difflib.get_close_matches(str(self.name), known, n=3, cutoff=0.5))
+            hint = f"did you mean {close}? " if close else ""
+            raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(known)}")
+        if self.k is not None and not isinstance(self.k, (int, float, np.number)):
+            raise ValueError(
+                f"k={self.k!r} of {self.name} is no number: give 10 for {self.name}@10"
+            )
+        if self.k is not None and math.isfinite(self.k):
+            object.__setattr__(self, "k", _shortest(self.k))
+        if self.relevant is not None:
+            if not self.definition.reads_relevance:
+                raise ValueError(
+                    f"{self.name} does not ask which grades are relevant: leave it out"
+                )
+            check_grade("relevant", self.relevant)
+            object.__setattr__(self, "relevant", _shortest(self.relevant))
+        if not self._well_formed():
+            write = self.definition.written.format(self.name)
+            raise ValueError(f"{self} is not well formed: write {write}")
+
+    def _well_formed(self) -> bool:
+        if self.k is None:
+            return not self.percent and self.definition.written in ("{0}", _WHOLE)
+        if self.definition.reads_positions:
+            return 0 < self.k <= 100 if self.percent else isinstance(self.k, int) and self.k > 0
+        return not self.percent and 0 < self.k <= (self.definition.most or 0)
+
+    def __str__(self) -> str:
+        cut = "" if self.k is None else f"@{self.k!r}{'%' * self.percent}"
+        return f"{self.name}{cut}" + (
+            "" if self.relevant is None else f"(relevant={self.relevant!r})"
+        )
+
+    @property
+    def definition(self) -> Definition:
+        """What `REGISTRY` holds about the metric."""
+        return REGISTRY[self.name]
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether a larger value is a better ranking."""
+        return self.definition.greater_is_better
+
+
+def metric(text: str | Metric) -> Metric:
+    """Parse a metric from its printed form: ``name``, ``name@k`` or ``name@k%``.
+
+    ``(relevant=4)`` behind it says that grades from 4 are relevant, for metrics that ask. Upper
+    and lower case are one; a `Metric` is returned as it is.
+
+    >>> metric("recall@0.5%"), metric("pair_error").greater_is_better
+    (Metric(name='recall', k=0.5, percent=True, relevant=None), False)
+    >>> metric("map(relevant=4)").relevant
+    4
+    """
+    if isinstance(text, Metric):
+        return text
+    written, bracket, inside = "".join(str(text).lower().split()).partition("(")
+    name, at, cutoff = written.partition("@")
+    try:
+        number = float(cutoff.removesuffix("%")) if at else None
+    except ValueError:
+        raise ValueError(f"{text!r} has no number after the @: write it like ndcg@10") from None
+    least = None
+    if bracket:
+        try:
+            least = float(inside.removeprefix("relevant=").removesuffix(")"))
+        except ValueError:
+            least = math.nan
+        if not inside.startswith("relevant=") or not inside.endswith(")") or math.isnan(least):
+            raise ValueError(f"{text!r} is not well formed: write it like map@10(relevant=4)")
+    return Metric(name, number, percent=cutoff.endswith("%"), relevant=least)
+
+
+def _shortest(number: int | float) -> int | float:
+    """10.0 and 10 are one number and must print alike."""
+    return int(number) if number == int(number) else float(number)
+
+
+def check_grade(name: str, given: Any) -> None:
+    if not isinstance(given, (int, float, np.number)) or not math.isfinite(given):
+        raise ValueError(f"{name}={given!r} must be a finite number: give a grade")

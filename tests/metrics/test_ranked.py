@@ -1,0 +1,77 @@
+"""Sums over ranked lists: large lists, ties, and pairs counted one by one."""
+
+import math
+import subprocess
+import sys
+from itertools import pairwise, permutations
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precede.metrics import (
+    Evaluator,
+    evaluate,
+)
+from precede.metrics.ranked import weigh_pairs
+
+
+def test_import_is_light_and_compiles_nothing():
+    script = (
+        "import sys, precede.metrics.ranked as m\n"
+        "print([n for n in ('pandas', 'matplotlib', 'lightgbm', 'dask') if n in sys.modules])\n"
+        "print(sum(len(v.signatures) for v in vars(m).values() if hasattr(v, 'signatures')))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.split("\n")[:2] == ["[]", "0"]
+
+
+def test_precision_at_percent_of_a_large_query_lists_no_pairs():
+    # Ten thousand million pairs; a list of them would need 80 GB.
+    rng = np.random.default_rng(6)
+    n = 300 if numba.config.DISABLE_JIT else 150_000
+    y = rng.normal(size=n)
+    judge = Evaluator(y, metrics=["precision_at_percent@10", "pair_error"])
+    result = judge.evaluate(y + rng.normal(size=n)).mean
+    assert 0.9 < result["precision_at_percent@10"] < 1.0
+    # Correlation 1/√2: the share of discordant pairs tends to arccos(1/√2)/π = 1/4.
+    assert result["pair_error"] == pytest.approx(0.25, abs=2 / math.sqrt(n))
+    assert judge.evaluate(y).mean == {"precision_at_percent@10": 1.0, "pair_error": 0.0}
+
+
+@pytest.mark.parametrize("decimals", [0, 3])
+def test_spearman_is_that_of_scipy_and_has_intervals(decimals):
+    from scipy.stats import spearmanr
+
+    random = np.random.default_rng(5)
+    y, qid = random.normal(size=600).round(decimals), np.repeat(np.arange(20), 30)
+    scores = (y + random.normal(size=600)).round(decimals)
+    found = evaluate(y, scores, qid, metrics="spearman")
+    expected = [spearmanr(y[qid == q], scores[qid == q]).statistic for q in range(20)]
+    np.testing.assert_allclose(found.per_query["spearman"], expected, rtol=1e-12)
+    assert found.mean["spearman"] in found.interval("spearman")
+    assert evaluate([1, 2, 3], [7, 7, 7], metrics="spearman").mean["spearman"] == 0
+    with pytest.raises(ValueError, match="spearman is undefined"):
+        evaluate([1, 1], [1, 2], metrics="spearman")
+
+
+@given(
+    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3), st.integers(0, 4)), min_size=2),
+    st.integers(0, 30),
+)
+def test_weights_of_pairs_are_those_of_the_pairs_one_by_one(rows, cut):
+    columns = [np.array(column, float) for column in zip(*rows, strict=True)]
+    starts = np.unique([0, min(cut, len(rows)), len(rows)])
+    scores, grades, weights = columns
+    ranks = np.empty(len(rows), int)
+    for first, last in pairwise(starts):
+        ranks[first:last] = np.unique(grades[first:last], return_inverse=True)[1]
+    found = weigh_pairs(scores, starts, ranks, weights)
+    for query, (first, last) in enumerate(pairwise(starts)):
+        sums = [0.0, 0.0]
+        for i, k in permutations(range(first, last), 2):
+            if grades[i] > grades[k] and scores[i] != scores[k]:
+                sums[int(scores[i] < scores[k])] += weights[i] * weights[k]
+        assert [found[0][query], found[1][query]] == sums  # small integers: exact

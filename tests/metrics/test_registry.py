@@ -1,0 +1,188 @@
+"""Metrics print and parse as themselves, and one of your own is known everywhere."""
+
+import json
+import math
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from naive_metrics import NAMES, example
+from precede import RankBoost, Report
+from precede.cli.commands import app
+from precede.inference import compare
+from precede.metrics import (
+    REGISTRY,
+    Metric,
+    default_metrics,
+    evaluate,
+    list_metrics,
+    listed_metrics,
+    metric,
+    register_metric,
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["map(relevant=4)", "precision@5(relevant=2)", "auc(relevant=0.5)"]
+)
+def test_metrics_with_a_least_relevant_grade_print_and_parse_as_themselves(text):
+    assert str(metric(text)) == text
+    assert metric(str(metric(text))) == metric(text)
+    assert metric(text.upper().replace("=", " = ")) == metric(text)
+    assert metric("map(relevant=4.0)") == Metric("map", relevant=4)
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    ("map(relevant=many)", r"write it like map@10\(relevant=4\)"),
+    ("map(relevant=4", "write it like"),
+    ("map(4)", "write it like"),
+    ("map(k=4)", "write it like"),
+    ("map(relevant=inf)", "relevant=inf must be a finite number"),
+    ("ndcg(relevant=4)", "ndcg does not ask which grades are relevant"),
+    ("pair_error(relevant=4)", "pair_error does not ask which grades are relevant"),
+])  # fmt: skip
+def test_least_relevant_grades_that_are_refused(text, told):
+    with pytest.raises(ValueError, match=told):
+        metric(text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_print_and_parse(name):
+    assert str(metric(name)) == name
+    assert metric(name) == metric(name.upper())
+    assert hash(metric(name)) == hash(metric(f" {name} "))
+    assert metric(Metric("map", 3)) == metric("map@3")
+    assert metric(name).greater_is_better == (name != "pair_error")
+
+
+@given(
+    k=st.one_of(st.integers(1, 10**6), st.floats(1e-6, 100)),
+    name=st.sampled_from(["map", "recall"]),
+)
+def test_percent_round_trip(k, name):
+    if k <= 100:
+        assert metric(str(Metric(name, k, percent=True))) == Metric(name, k, percent=True)
+    if isinstance(k, int):
+        assert metric(str(Metric(name, k))) == Metric(name, float(k)) == Metric(name, k)
+
+
+def test_fields_of_a_metric():
+    parsed = metric("precision@1%")
+    assert (parsed.name, parsed.k, parsed.percent) == ("precision", 1, True)
+    assert metric("ndcg").k is None
+    assert metric("partial_auc@0.1").k == 0.1
+    with pytest.raises(FrozenInstanceError):
+        parsed.k = 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndgc@10", r"unknown metric 'ndgc': did you mean ndcg.*known are auc, dcg, err"),
+        ("qqq", r"unknown metric 'qqq': known are auc"),
+        ("precision", r"precision is not well formed: write precision@10 or precision@5%"),
+        ("ndcg@0", r"ndcg@0 is not well formed"),
+        ("ndcg@-1", r"ndcg@-1 is not well formed"),
+        ("ndcg@2.5", r"ndcg@2.5 is not well formed"),
+        ("ndcg@101%", r"ndcg@101% is not well formed"),
+        ("ndcg@inf", r"ndcg@inf is not well formed"),
+        ("ndcg@nan", r"ndcg@nan is not well formed"),
+        ("ndcg@ten", r"'ndcg@ten' has no number after the @"),
+        ("ndcg@", r"'ndcg@' has no number after the @"),
+        ("auc@5", r"auc@5 is not well formed: write auc"),
+        ("partial_auc", r"write partial_auc@0.1"),
+        ("partial_auc@5", r"write partial_auc@0.1"),
+        ("partial_auc@10%", r"write partial_auc@0.1"),
+        ("precision_at_percent@101", r"a percentage of at most 100"),
+    ],
+)
+def test_bad_metrics(text, message):
+    with pytest.raises(ValueError, match=message):
+        metric(text)
+
+
+def mean_of_top(grades, depth):
+    return float(np.mean(grades[:depth]))
+
+
+@pytest.fixture
+def toy():
+    """A metric registered for one test, of which less is better."""
+    yield register_metric(
+        "shame", lambda grades, depth: -mean_of_top(grades, depth), needs="pair",
+        greater_is_better=False, meaning="minus the mean grade at the top", default="shame@3",
+        uses=("evaluate", "by_query", "compare", "list"),
+    )  # fmt: skip
+    del REGISTRY["shame"]
+
+
+def test_a_registered_metric_is_known_everywhere(toy):
+    y, scores, qid = example()
+    found = evaluate(y, scores, qid)
+    for number, query in enumerate(found.queries):
+        mine = y[qid == query][np.argsort(-scores[qid == query])]
+        expected = -mean_of_top(mine, 3) if np.ptp(mine) else math.nan
+        assert found.per_query["shame@3"][number] == pytest.approx(expected, nan_ok=True)
+    half = evaluate(y, scores, qid, metrics="shame@50%")
+    assert half.mean["shame@50%"] == found.mean["shame@3"]
+    paired = compare(y, scores, -scores, qid, metric="shame@3")
+    assert paired.difference == pytest.approx(
+        found.mean["shame@3"] - evaluate(y, -scores, qid).mean["shame@3"]
+    )
+    X = np.column_stack([scores, y + scores])
+    model = RankBoost(n_estimators=6, eval_metric="shame@3", early_stopping_rounds=2)
+    model.fit(X, y, qid=qid, eval_set=(X, y), eval_qid=qid)
+    monitored = model.evals_result_["valid_0"]["shame@3"]
+    assert model.best_score_ == min(monitored)
+    facts = Report(model, X, y, qid=qid).facts
+    assert "shame@3" in [row["metric"] for row in facts["quality"]["metrics"]]
+    assert "shame@3" in facts["queries"]["columns"]
+    alone = Report(RankBoost(n_estimators=2).fit(X, y), X, y).facts
+    assert "shame@3" in [row["metric"] for row in alone["quality"]["metrics"]]
+    told = CliRunner().invoke(app, ["metrics", "--json"]).stdout.splitlines()
+    row = next(row for row in map(json.loads, told) if row["metric"] == "shame")
+    assert (row["better"], row["default"]) == ("less", "shame@3")
+    assert row["written"] == "shame, shame@10 or shame@5%"
+
+
+def test_every_list_of_metrics_comes_from_the_registry():
+    assert default_metrics() == (
+        "ndcg@10", "map", "mrr", "err@10", "precision@5", "auc", "pair_error",
+        "precision_at_percent@10",
+    )  # fmt: skip
+    assert default_metrics("by_query") == ("ndcg@10", "map", "mrr", "pair_error")
+    assert default_metrics("compare") == ("ndcg@10", "pair_error")
+    assert listed_metrics() == ("pairwise_accuracy", "pair_error")
+    assert (list_metrics(2), list_metrics(5)) == (("auc", "pair_error"), ("pair_error",))
+    for name, defined in REGISTRY.items():
+        assert defined.name == name
+        assert defined.meaning
+        assert defined.default is None or metric(defined.default).name == name
+    worse = [name for name, defined in REGISTRY.items() if not defined.greater_is_better]
+    assert worse == ["pair_error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"name": "NDCG"}, "name='NDCG'; give a word in lower case"),
+        ({"name": "ndcg"}, "ndcg is a metric already"),
+        ({"function": 3}, "function=3; give a function"),
+        ({"needs": "luck"}, "needs='luck'; choose one of relevant, pair, nothing"),
+        ({"default": "ndcg@10"}, "default='ndcg@10' is another metric than 'mine'"),
+    ],
+)
+def test_what_is_no_metric_is_not_registered(change, told):
+    before = dict(REGISTRY)
+    with pytest.raises(ValueError, match=told):
+        register_metric(**{"name": "mine", "function": mean_of_top} | change)
+    assert before == REGISTRY
+
+
+def test_a_registered_metric_has_no_closed_form_of_ties(toy):
+    with pytest.raises(ValueError, match=r"shame@3 is no mean over the orders.*ties='worst'"):
+        evaluate([0, 1], [1, 1], metrics="shame@3", ties="average")

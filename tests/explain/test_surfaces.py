@@ -15,9 +15,9 @@ from rankers.test_terms import ROWS, terms
 @given(terms().filter(lambda term: len(term.features) == 2), ROWS)
 def test_a_surface_gives_the_values_of_its_term(term, rows):
     X = np.array(rows)
-    surface = pair_function(term, ["a", "b", "c"], weight=2.0)
+    surface = pair_function(term, ["a", "b", "c"])
     one, other = term.features
-    assert_array_equal(surface(X[:, one], X[:, other]), 2 * term(X))
+    assert_array_equal(surface(X[:, one], X[:, other]), term(X))
     assert [len(surface.labels(axis)) for axis in (0, 1)] == list(term.shape)
     told = json.loads(json.dumps(surface.to_dict()))
     assert told["names"] == ["abc"[one], "abc"[other]]

@@ -511,11 +511,7 @@ class _LabelSearch(Search):
         self._missing = items.bins.has_missing & ~np.isnan(items.bins.low)
         self._histograms = Histograms(items, workers)
 
-    def best(
-        self,
-        pull: Floats,
-        allowed: Flags | None = None,  # noqa: ARG002
-    ) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
         """Give the stump and the votes of the largest edge; it is positive."""
         table, items = self._table, self._table.items
         self._cells[table.item, table.label] = to_integers(pull)

@@ -90,13 +90,7 @@ class ExactStep(StepRule):
     `BoundRisk.smoothed_step` for other losses and prices). Anything else is a line search.
     """
 
-    def step(
-        self,
-        risk: BoundRisk,
-        state: State,
-        found: Found,  # noqa: ARG002
-        values: Array,
-    ) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Closed form where there is one, a search on masses or on the line otherwise."""
         size, smoothed = risk.exact_step(state, values)
         return _finite(risk, size, values) if smoothed else Step(size)
@@ -126,13 +120,7 @@ class BoundStep(StepRule):
 class LineSearch(StepRule):
     """The least risk along the ranker, by a search on the derivative; any risk, any values."""
 
-    def step(
-        self,
-        risk: BoundRisk,
-        state: State,
-        found: Found,  # noqa: ARG002
-        values: Array,
-    ) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Search the line: on a few points that stand for many rows, or on all rows."""
         size, smoothed = risk.search_line(state, values)
         return _finite(risk, size, values) if smoothed else Step(size)
@@ -186,13 +174,7 @@ class NormalizedStep(StepRule):
 class QuadraticStep(StepRule):
     """The step 1: the ranker was fitted to a quadratic model of the risk and is the step."""
 
-    def step(
-        self,
-        risk: BoundRisk,  # noqa: ARG002
-        state: State,  # noqa: ARG002
-        found: Found,  # noqa: ARG002
-        values: Array,  # noqa: ARG002
-    ) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Take the step as it is."""
         return Step(1.0)
 

@@ -33,6 +33,7 @@ class Bound:
 
     Examples
     --------
+    >>> from precede.bounds import training_bound
     >>> print(training_bound([0.5, 0.4, 0.3]))
     training pair error (ties wrong) ≤ 0.7788, always
       0.7788  exp(−½ Σ edge²)

@@ -191,9 +191,9 @@ class Table:
         """
         return self.integer_histogram(to_integers(pull)) / SCALE
 
-    def integer_histogram(self, integers: Integers, features: Integers | None = None) -> Integers:
-        """Sum integers over every bin of every feature, or of some: O(n) for each."""
-        return Histograms(self).sums(integers, features)
+    def integer_histogram(self, integers: Integers) -> Integers:
+        """Sum integers over every bin of every feature: O(n) for each."""
+        return Histograms(self).sums(integers)
 
     def release(self, features: Integers) -> None:
         """Say that the codes of these features are not needed for a while."""

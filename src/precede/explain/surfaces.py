@@ -79,7 +79,7 @@ class PairFunction:
         return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
 
 
-def pair_function(term: Term, names: list[str], weight: float = 1.0) -> PairFunction:
+def pair_function(term: Term, names: list[str]) -> PairFunction:
     """The function of a pair term."""
     one, other = term.features
     return PairFunction(
@@ -87,9 +87,9 @@ def pair_function(term: Term, names: list[str], weight: float = 1.0) -> PairFunc
         (one, other),
         (np.array(term.cuts[0]), np.array(term.cuts[1])),
         (term.categorical[0], term.categorical[1]),
-        weight * term.table,
+        term.table.copy(),
         term.count,
-        abs(weight) * np.array(term.errors).reshape(term.shape) if term.errors else None,
+        np.array(term.errors).reshape(term.shape) if term.errors else None,
     )
 
 

@@ -170,11 +170,7 @@ class Search:
         """Give the best ranker for a pull; learners ask it for a quadratic model as well."""
         return self.best(pull.values, allowed)
 
-    def best_decrease(
-        self,
-        factors: Factors,  # noqa: ARG002
-        allowed: Flags | None = None,  # noqa: ARG002
-    ) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
         """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
 
         `factors` are the sums by level of a separable risk (`precede.engine.pull.Factors`).
@@ -301,11 +297,7 @@ class _Stateless(Search):
             )
         return self._family.search(self._table, pull)
 
-    def best_decrease(
-        self,
-        factors: Factors,  # noqa: ARG002
-        allowed: Flags | None = None,  # noqa: ARG002
-    ) -> Found | None:
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
         raise ValueError(f"{self._family!r} cannot search by largest decrease; use select='slope'")
 
     def rising(self) -> Search:

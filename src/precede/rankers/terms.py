@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from reprlib import repr as shown
@@ -130,12 +130,9 @@ class Term(Ranker):
         parts = zip(self.values, self.counts, strict=True)
         return math.fsum(abs(value) * (count / rows) for value, count in parts)
 
-    def with_values(self, values: Array, errors: Array | None = None) -> Term:
-        """The same cells with other values."""
-        return Term(
-            self.features, self.cuts, self.categorical, tuple(np.ravel(values).tolist()),
-            self.counts, () if errors is None else tuple(np.ravel(errors).tolist()),
-        )  # fmt: skip
+    def with_values(self, values: Array) -> Term:
+        """The same cells with other values, whose errors are not known."""
+        return replace(self, values=tuple(np.ravel(values).tolist()), errors=())
 
     def bins(self, axis: int, x: Array) -> Integers:
         """Bin of each value of one of the features."""

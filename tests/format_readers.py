@@ -86,3 +86,38 @@ def solr(text, rows):
             for x in np.float32(rows)
         ]
     )
+
+
+def elasticsearch(text, documents):
+    """Elasticsearch: features are a map, doubles are compared and added, a float comes out.
+
+    A value that is not there, NaN or infinite goes where `default_left` says.
+    """
+    body = json.loads(text)
+    (extractors,) = body["inference_config"].values()
+    assert [*body["inference_config"]] == ["learning_to_rank"]
+    names = [each["query_extractor"]["feature_name"] for each in extractors["feature_extractors"]]
+    ensemble = body["definition"]["trained_model"]["ensemble"]
+    assert set(ensemble["feature_names"]) <= set(names)
+    assert ensemble["target_type"] == "regression"
+    weights = ensemble["aggregate_output"]["weighted_sum"]["weights"]
+
+    def walk(tree, fields):
+        nodes = tree["tree_structure"]
+        assert [node["node_index"] for node in nodes] == list(range(len(nodes)))
+        node = nodes[0]
+        while "leaf_value" not in node:
+            value = fields.get(tree["feature_names"][node["split_feature"]])
+            if value is None or not np.isfinite(value):
+                left = node["default_left"]
+            else:
+                assert node["decision_type"] == "lte"
+                left = float(value) <= node["threshold"]
+            node = nodes[node["left_child" if left else "right_child"]]
+        return float(node["leaf_value"])
+
+    trees = [each["tree"] for each in ensemble["trained_models"]]
+    assert len(trees) == len(weights)
+    return np.array(
+        [F(sum(w * walk(t, d) for t, w in zip(trees, weights, strict=True))) for d in documents]
+    )

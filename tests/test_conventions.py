@@ -42,6 +42,7 @@ MAY_IMPORT = {
     "algorithms": CORE | {"margin", "estimator", "explain"},
     "datasets": {"engine", "judgments"},
     "exports": {"judgments", "rankers", "model", "explain"},
+    "scorecard": {"engine", "judgments", "rankers", "model", "explain", "exports", "estimator"},
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
     "dask": CORE | {"estimator", "algorithms"},

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
-from precede import Judgments, RankBoost, pairs_in_order
+from precede import GlassBoxRanker, Judgments, RankBoost, pairs_in_order
 from precede.metrics import evaluate
+from precede.scorecard import Scorecard
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 LEFT_WINS = 1  # in the votes of `llmfao`; -1 means that the right answer won
@@ -131,3 +133,26 @@ def test_breast_cancer_is_ranked_almost_perfectly():
     X, y = load_breast_cancer(return_X_y=True)
     model = RankBoost(n_estimators=100, learning_rate=0.3).fit(X[::2], y[::2])
     assert model.score(X[1::2], y[1::2]) > 0.985
+
+
+@needs("givemesomecredit")
+def test_a_scorecard_of_real_borrowers_means_what_it_says():
+    """Late payers are ranked first, so fewer points are theirs; odds are right in every fifth."""
+    frame = pd.read_csv(DATA / "givemesomecredit" / "cs-training.csv.zip", index_col=0)
+    late = frame.pop("SeriousDlqin2yrs").to_numpy()
+    part = np.arange(len(late)) % 3
+    model = GlassBoxRanker(interactions=0, n_estimators=60, validation_fraction=0)
+    model.fit(frame[part == 0][:10_000], late[part == 0][:10_000])
+    card = Scorecard.of(model, frame[part == 1], late[part == 1], good=0)
+    rows, loss_sum = frame[part == 2], late[part == 2] == 0
+    points = card.points(rows)
+    assert evaluate(loss_sum.astype(int), points, metrics="auc").mean["auc"] > 0.84
+    ends = np.quantile(points, [0.2, 0.4, 0.6, 0.8])
+    fifth = np.searchsorted(ends, points)
+    for each in range(5):
+        said, was = card.probability(points[fifth == each]).mean(), loss_sum[fifth == each].mean()
+        assert abs(said - was) < 0.02
+    assert card.rounding[1].changed < 0.02 * card.rounding[1].pairs
+    most = card.base + sum(int(term.table.max()) for term in card.terms)
+    for reasons, got in zip(card.reasons(rows[:100], n=10), points, strict=False):
+        assert got == most - sum(reason.points for reason in reasons)

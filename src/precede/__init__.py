@@ -89,6 +89,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede import rankers as rankers
     from precede import report as report
     from precede import risks as risks
+    from precede import scorecard as scorecard
     from precede import testing as testing
     from precede import top as top
     from precede.algorithms.adaboost import AdaBoostRanker as AdaBoostRanker
@@ -145,7 +146,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
 _SUBMODULES = frozenset((
     "algorithms", "boosting", "bounds", "cli", "dask", "datasets", "estimator", "explain", "files",
     "inference", "judgments", "losses", "margin", "metrics", "model", "plots", "rankers", "report",
-    "risks", "testing", "top",
+    "risks", "scorecard", "testing", "top",
 ))  # fmt: skip
 # Where modules that have moved are now; the old paths go on working.
 _MOVED = {"boost": "boosting", "shapley": "explain.shapley", "trec": "files.trec"}

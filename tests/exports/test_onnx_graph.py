@@ -1,5 +1,7 @@
 """Models that ONNX Runtime reads."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,3 +56,28 @@ def test_trees_in_onnx(ensemble, rows):
     close(run_onnx(onnx_bytes(parts), X.astype(np.float32)), ensemble.predict(X), ensemble)
     exact = run_onnx(onnx_bytes(parts, dtype="float64"), X)
     assert_allclose(exact, ensemble.predict(X), rtol=1e-13, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kind", "learning", "ir", "operator"),
+    [
+        ("float32", "tensor(float)", 3, 8, "TreeEnsembleRegressor"),
+        ("float64", "tensor(double)", 5, 9, "TreeEnsemble"),
+    ],
+)
+def test_operators_and_types_are_those_of_the_page(dtype, kind, learning, ir, operator):
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    content = onnx_bytes(Parts.of(fitted(Ensemble([Stump(0, 0.5)], [1.0], 2))), dtype=dtype)
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (given_,), (score,) = session.get_inputs(), session.get_outputs()
+    assert (given_.name, given_.type, given_.shape) == ("X", kind, ["rows", 2])
+    assert (score.name, score.type, score.shape) == ("score", kind, ["rows"])
+    model = onnx.load_from_string(content)
+    assert {each.domain: each.version for each in model.opset_import} == {
+        "": 17, "ai.onnx.ml": learning,
+    }  # fmt: skip
+    assert model.ir_version == ir
+    assert operator in [node.op_type for node in model.graph.node]
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
+    assert f"ai.onnx 17, ai.onnx.ml {learning} (`{operator}`)" in page

@@ -130,7 +130,7 @@ def test_real_scores_through_files(model, tmp_path):
 @pytest.mark.parametrize(
     ("format_", "options", "message"),
     [
-        ("pmml", {}, "format='pmml' is unknown; use one of c, json"),
+        ("pmml", {}, "format='pmml' is unknown; use one of c, elasticsearch, json"),
         ("json", {"missing": "zero"}, "format='json' has no option 'missing'; it has none"),
         ("onnx", {"name": "a"}, "format='onnx' has no option 'name'; it has dtype"),
         ("ranklib", {"missing": "maybe"}, "missing='maybe' is unknown"),
@@ -166,7 +166,7 @@ def test_features_and_stumps_together_through_onnx(tmp_path):
 
 def test_the_suffix_determines_the_format_where_it_can(tmp_path):
     model = RankBoost(n_estimators=2).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
-    for name, format_ in [("m.py", "python"), ("m.C", "c"), ("m.onnx", "onnx")]:
+    for name, format_ in [("m.py", "python"), ("m.C", "c"), ("m.onnx", "onnx"), ("m.sql", "sql")]:
         export(model, tmp_path / name)
         export(model, tmp_path / "same", format_)
         assert (tmp_path / name).read_bytes() == (tmp_path / "same").read_bytes()

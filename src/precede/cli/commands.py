@@ -438,8 +438,8 @@ def export(
         str | None,
         typer.Option(
             "--to",
-            help="json, onnx, xgboost, xgboost-dump, ranklib, solr, python or c; "
-            "default: detected from .onnx, .py and .c.",
+            help="json, onnx, xgboost, xgboost-dump, ltr-model, ranklib, solr, sql, python or c; "
+            "default: detected from .onnx, .sql, .py and .c.",
         ),
     ] = None,
     settings: Settings = None,

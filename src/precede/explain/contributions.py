@@ -38,6 +38,7 @@ __all__ = [
     "feature_index",
     "nodes_of",
     "shape_function",
+    "steps_of",
 ]
 
 
@@ -138,7 +139,7 @@ def shape_function(
                 "one feature; use explain(X) instead"
             )
     mine = [(ranker, w) for ranker, w in others if ranker.feature == feature]  # type: ignore[attr-defined]
-    thresholds, steps, missing = _steps(ensemble, feature)
+    thresholds, steps, missing = steps_of(ensemble, feature)
     ends = [end for r, _ in mine if isinstance(r, Feature) for end in (r.low, r.high)]
     breakpoints = np.union1d(thresholds, ends) if ends else thresholds
     references = np.concatenate([breakpoints[:1] if breakpoints.size else [0.0], breakpoints])
@@ -184,7 +185,7 @@ def _curve(ensemble: Ensemble, feature: int, name: str) -> ShapeFunction:
     )  # fmt: skip
 
 
-def _steps(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
+def steps_of(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
     """Finite thresholds of the stumps of a feature, the steps between them, and for missing."""
     tables = ensemble._tables
     index = np.flatnonzero(tables.feature == feature)
@@ -367,7 +368,7 @@ class _Parts:
         """Values of the functions of single features, a column for each feature."""
         values = np.zeros(X.shape)
         for feature in self.ensemble._tables.feature.tolist():
-            thresholds, steps, missing = _steps(self.ensemble, feature)
+            thresholds, steps, missing = steps_of(self.ensemble, feature)
             column = X[:, feature]
             below = np.minimum(np.searchsorted(thresholds, column, side="left"), thresholds.size)
             values[:, feature] = np.where(np.isnan(column), missing, steps[below])

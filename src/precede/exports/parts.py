@@ -29,6 +29,7 @@ __all__ = [
     "refuse_categories",
     "refuse_other_missing",
     "side_by_side",
+    "steps_tree",
     "term_nodes",
 ]
 
@@ -144,11 +145,13 @@ def _of_stumps(ensemble: Ensemble) -> list[Nodes]:
     for (feature, missing), at in sorted(jumps.items()):
         thresholds = sorted(at)
         values = np.cumsum([0.0, *(math.fsum(at[t]) for t in thresholds)])
-        trees.append(_steps(feature, thresholds, values.tolist(), missing_left=missing == 0))
+        trees.append(steps_tree(feature, thresholds, values.tolist(), missing_left=missing == 0))
     return trees
 
 
-def _steps(feature: int, thresholds: list[float], values: list[float], missing_left: bool) -> Nodes:
+def steps_tree(
+    feature: int, thresholds: list[float], values: list[float], missing_left: bool
+) -> Nodes:
     """A balanced tree of a step function: value j where j thresholds lie below."""
     rows: list[list[Any]] = []
 
@@ -167,7 +170,7 @@ def _steps(feature: int, thresholds: list[float], values: list[float], missing_l
 
 
 def _leaf(value: float) -> Nodes:
-    return _steps(0, [], [value], missing_left=True)
+    return steps_tree(0, [], [value], missing_left=True)
 
 
 # -- terms as trees --------------------------------------------------------------------------

@@ -87,8 +87,8 @@ def xgboost_dump_text(parts: Parts, *, missing: str = "refuse") -> str:
     """A list of trees as ``Booster.get_dump(dump_format="json")`` gives it.
 
     This is ``model/xgboost+json`` of the search plugins, and what Vespa imports.
-    ``x < split_condition`` goes to `yes`. The node for missing values is written, but the
-    plugins do not read it: there a feature that is not given is 0.
+    ``x < split_condition`` goes to `yes`. The node for missing values is written, but many
+    versions of the plugins do not read it: there a feature that is not given is 0.
     """
     trees = _trees_for(parts, "the dump of XGBoost", missing, "the plugin")
     return (
@@ -116,7 +116,9 @@ def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0
 # -- Solr ------------------------------------------------------------------------------------
 
 
-def solr_text(parts: Parts, *, missing: str = "refuse", name: str = "precede") -> str:
+def solr_text(
+    parts: Parts, *, missing: str = "refuse", name: str = "precede", store: str | None = None
+) -> str:
     """A model of Solr's learning-to-rank module.
 
     Trees become a `MultipleAdditiveTreesModel`, in which ``x <= threshold + 1e-6`` goes left
@@ -126,7 +128,7 @@ def solr_text(parts: Parts, *, missing: str = "refuse", name: str = "precede") -
     """
     columns = [ranker.name == "column" for ranker, _ in parts.lines]
     if parts.lines and all(columns) and not parts.trees and parts.constant == 0:
-        return _solr_linear(parts, name)
+        return _solr_linear(parts, name, store)
     trees = _trees_for(parts, "Solr", "held", "Solr")
     params: dict[str, Any] = {
         "trees": [
@@ -138,6 +140,7 @@ def solr_text(parts: Parts, *, missing: str = "refuse", name: str = "precede") -
         params = {"isNullSameAsZero": False, **params}
     model = {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+        **({} if store is None else {"store": store}),
         "name": name,
         "features": [{"name": each} for each in parts.names],
         "params": params,
@@ -145,10 +148,11 @@ def solr_text(parts: Parts, *, missing: str = "refuse", name: str = "precede") -
     return json.dumps(model, indent=1) + "\n"
 
 
-def _solr_linear(parts: Parts, name: str) -> str:
+def _solr_linear(parts: Parts, name: str, store: str | None) -> str:
     weights = {parts.names[ranker.feature]: as_single(w) for ranker, w in parts.lines}
     model = {
         "class": "org.apache.solr.ltr.model.LinearModel",
+        **({} if store is None else {"store": store}),
         "name": name,
         "features": [{"name": each} for each in weights],
         "params": {"weights": weights},

@@ -24,11 +24,11 @@ from precede.rankers.terms import Term
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["c_text", "python_text"]
+__all__ = ["Plan", "c_text", "line_of", "python_text"]
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """What is added up, in this order: step functions, trees and terms, and the other rankers."""
 
     title: str
@@ -38,7 +38,8 @@ class _Plan:
     others: list[tuple[Any, float]]
 
     @classmethod
-    def of(cls, model: BaseRanker) -> _Plan:
+    def of(cls, model: BaseRanker) -> Plan:
+        """Take a fitted model apart; rankers of a stranger's kind are refused."""
         ensemble: Ensemble = model.ensemble_
         tables = ensemble._tables
         steps = []
@@ -72,7 +73,8 @@ PYTHON = '''\
 """Scores of a ranking model ({title}). Needs nothing but Python.
 
 score(row) takes {n} numbers in the order of NAMES and returns one: the higher ranks first.
-None and NaN are missing values.
+None and NaN are missing values. Where CATEGORIES lists texts, a text is read as its number, and one
+that is not listed as a missing value.
 """
 
 from bisect import bisect_left
@@ -80,6 +82,9 @@ from bisect import bisect_left
 inf, nan = float("inf"), float("nan")
 
 NAMES = {names}
+
+# texts of columns of categories, and their numbers
+CATEGORIES = {categories}
 
 # feature, thresholds, value above so many of them, value if missing
 STEPS = {steps}
@@ -91,26 +96,39 @@ TREES = {trees}
 LINES = {lines}
 
 
-def score(row):
-    """Score of one row."""
+def numbers(row):
+    """A row as numbers."""
     if len(row) != {n}:
         raise ValueError(f"a row has {n} numbers, not {{len(row)}}")
-    row = [nan if x is None else float(x) for x in row]
+    for j, known in CATEGORIES.items():
+        if isinstance(row[j], str):
+            row = [*row[:j], known.get(row[j], nan), *row[j + 1 :]]
+    return [nan if x is None else float(x) for x in row]
+
+
+def leaf(nodes, row):
+    """Value of a tree."""
+    node = nodes[0]
+    while len(node) > 1:
+        feature, threshold, categories, missing_left, left, right = node
+        x = row[feature]
+        if categories:
+            goes_left = x >= 0 and x != inf and int(x) in categories
+        else:
+            goes_left = missing_left if x != x else x <= threshold
+        node = nodes[left if goes_left else right]
+    return node[0]
+
+
+def score(row):
+    """Score of one row."""
+    row = numbers(row)
     total = 0.0
     for feature, thresholds, values, missing in STEPS:
         x = row[feature]
         total += missing if x != x else values[bisect_left(thresholds, x)]
     for nodes in TREES:
-        node = nodes[0]
-        while len(node) > 1:
-            feature, threshold, categories, missing_left, left, right = node
-            x = row[feature]
-            if categories:
-                goes_left = x >= 0 and x != inf and int(x) in categories
-            else:
-                goes_left = missing_left if x != x else x <= threshold
-            node = nodes[left if goes_left else right]
-        total += node[0]
+        total += leaf(nodes, row)
     for feature, low, width, factor, weight in LINES:
         if feature is None:
             total += weight
@@ -130,7 +148,7 @@ def scores(rows):
 
 def python_text(model: BaseRanker) -> str:
     """Source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
-    plan = _Plan.of(model)
+    plan = Plan.of(model)
     steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
     trees = [
         _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
@@ -138,16 +156,27 @@ def python_text(model: BaseRanker) -> str:
     ]
     lines = [
         f"({feature}, {low!r}, {width!r}, {factor!r}, {weight!r})"
-        for feature, low, width, factor, weight in map(_line, plan.others)
+        for feature, low, width, factor, weight in map(line_of, plan.others)
     ]
     return PYTHON.format(
         title=_one_line(plan.title).replace('"', "'"),
         n=len(plan.names),
         names=_list([repr(name) for name in plan.names], 0),
+        categories=_texts(plan.names, dict(getattr(model, "categories_", {}))),
         steps=_list(steps, 0),
         trees=_list(trees, 0),
         lines=_list(lines, 0),
     )
+
+
+def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict[str, float]]:
+    """Number of each text, by the row of its column; categories that are numbers stay numbers."""
+    found = {}
+    for name, known in categories.items():
+        texts = {each: float(code) for code, each in enumerate(known) if isinstance(each, str)}
+        if texts:
+            found[names.index(name)] = texts
+    return found
 
 
 def _python_node(nodes: Nodes, node: int) -> str:
@@ -160,7 +189,7 @@ def _python_node(nodes: Nodes, node: int) -> str:
     )
 
 
-def _line(other: tuple[Any, float]) -> tuple[Any, Any, Any, float, float]:
+def line_of(other: tuple[Any, float]) -> tuple[Any, Any, Any, float, float]:
     """Feature, low, width, factor and weight of a ranker; as `Feature` computes it."""
     ranker, weight = other
     if isinstance(ranker, Constant):
@@ -281,9 +310,9 @@ def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
     """Source of ``double name(const double *x)`` in C99."""
     if not name.isidentifier() or not name.isascii():
         raise ValueError(f"name={name!r} is no name of a function in C")
-    plan = _Plan.of(model)
+    plan = Plan.of(model)
     start = np.concatenate([[0], np.cumsum([len(t) for _, t, _, _ in plan.steps])]).astype(int)
-    lines = list(map(_line, plan.others))
+    lines = list(map(line_of, plan.others))
     return C.format(
         title=_comment(plan.title),
         name=name,

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from precede.exports.elasticsearch import (
+    elasticsearch_text,
+    ltr_features_text,
+    ltr_model_text,
+    solr_features_text,
+)
 from precede.exports.onnx_graph import onnx_bytes
 from precede.exports.parts import Parts
 from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump_text
 from precede.exports.source import c_text, python_text
+from precede.exports.sql import sql_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import write_file
 
@@ -24,17 +31,28 @@ __all__ = ["export", "format_of"]
 # For each format: how it is written, and which options it has.
 FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
     "c": (c_text, ("name",)),
+    "elasticsearch": (lambda model, **o: elasticsearch_text(Parts.of(model), **o), ("features",)),
+    "ltr-features": (lambda model, **o: ltr_features_text(Parts.of(model), **o), ("features",)),
+    "ltr-model": (
+        lambda model, **o: ltr_model_text(Parts.of(model), **o),
+        ("missing", "name", "type"),
+    ),
     "onnx": (lambda model, **options: onnx_bytes(Parts.of(model), **options), ("dtype",)),
     "python": (python_text, ()),
     "ranklib": (lambda model, **o: ranklib_text(Parts.of(model), **o), ("missing",)),
-    "solr": (lambda model, **o: solr_text(Parts.of(model), **o), ("missing", "name")),
+    "solr": (lambda model, **o: solr_text(Parts.of(model), **o), ("missing", "name", "store")),
+    "solr-features": (
+        lambda model, **o: solr_features_text(Parts.of(model), **o),
+        ("features", "missing", "store"),
+    ),
+    "sql": (sql_text, ("key", "materialized", "name", "table")),
     "xgboost": (lambda model: xgboost_text(Parts.of(model)), ()),
     "xgboost-dump": (lambda model, **o: xgboost_dump_text(Parts.of(model), **o), ("missing",)),
 }
 
 
 # Suffixes that name a format.
-_SUFFIXES = {".onnx": "onnx", ".py": "python", ".c": "c"}
+_SUFFIXES = {".onnx": "onnx", ".py": "python", ".c": "c", ".sql": "sql"}
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -58,20 +76,21 @@ def export(
 ) -> None:
     """Write a fitted model for serving, atomically; the file gives the scores of `predict`.
 
-    ================ ======================================== ================= =============
-    format           read by                                  missing values    numbers
-    ================ ======================================== ================= =============
-    ``json``         `precede.load`                           kept              float64
-    ``onnx``         ONNX runtimes                            kept              see `dtype`
-    ``xgboost``      XGBoost (``Booster.load_model``)         kept              float32
-    ``xgboost-dump`` ``model/xgboost+json`` of the plugins of read as 0         float32
-                     Elasticsearch and OpenSearch; Vespa
-    ``ranklib``      RankLib; ``model/ranklib`` of the        read as 0         float32
-                     plugins
-    ``solr``         Solr's learning-to-rank module           kept (Solr 9.2)   float32
-    ``python``       Python alone, without a package          kept              float64
-    ``c``            any C compiler                           kept              float64
-    ================ ======================================== ================= =============
+    ================= ======================================= =============== ===========
+    format            read by                                 missing values  numbers
+    ================= ======================================= =============== ===========
+    ``json``          `precede.load`                          kept            float64
+    ``python``        Python alone, without a package         kept            float64
+    ``c``             any C compiler                          kept            float64
+    ``sql``           databases, as one SELECT statement      kept (NULL)     float64
+    ``onnx``          ONNX runtimes                           kept            see `dtype`
+    ``xgboost``       XGBoost (``Booster.load_model``)        kept            float32
+    ``elasticsearch`` Elasticsearch's own learning to rank    kept            float64
+    ``ltr-model``     plugins of Elasticsearch and OpenSearch read as 0       float32
+    ``xgboost-dump``  the trees of ``ltr-model``; Vespa       read as 0       float32
+    ``ranklib``       RankLib                                 read as 0       float32
+    ``solr``          Solr's learning-to-rank module          kept (Solr 9.2) float32
+    ================= ======================================= =============== ===========
 
     Where a format cannot hold the model, or would treat missing values in another way, the
     export is refused with the reason. Scores of float64 formats are equal to the last bit
@@ -83,17 +102,33 @@ def export(
     model : fitted ranker
     path : where to write
     format : str, optional
-        One of the above. The default follows from the suffix of `path`: ``.onnx``, ``.py`` or
-        ``.c``; several formats are JSON, so ``.json`` needs a format.
+        One of the above, or ``ltr-features`` and ``solr-features``, which write the features of
+        the model for the plugins and for Solr. The default follows from the suffix of `path`:
+        ``.onnx``, ``.py``, ``.c`` or ``.sql``; several formats are JSON, so ``.json`` needs a
+        format.
     missing : {"refuse", "zero"}
-        For ``ranklib``, ``xgboost-dump`` and ``solr``. These readers take a missing value for
-        0. "refuse" refuses a model that does not; "zero" writes it all the same, for when no
-        feature is ever missing or 0 is what you mean. Solr 9.2 can keep the rule and does,
-        unless "zero" asks for a file for older versions.
+        For ``ranklib``, ``xgboost-dump``, ``ltr-model`` and ``solr``. These readers take a
+        missing value for 0. "refuse" refuses a model that does not; "zero" writes it all the
+        same, for when no feature is ever missing or 0 is what you mean. Solr 9.2 can keep the
+        rule and does, unless "zero" asks for a file for older versions.
     dtype : {"float32", "float64"}
         For ``onnx``: of the input and the scores.
     name : str
-        For ``solr`` the name of the model, for ``c`` that of the function.
+        For ``solr`` and ``ltr-model`` the name of the model, for ``c`` that of the function, for
+        ``sql`` that of the column of scores ("score").
+    features : dict
+        For ``elasticsearch``, ``ltr-features`` and ``solr-features``: for each feature the query
+        that gives its value, with ``{{parameter}}`` for what the search fills in.
+    type : {"xgboost+json", "ranklib"}
+        For ``ltr-model``: how the trees are written.
+    store : str
+        For ``solr`` and ``solr-features``: the feature store.
+    table, key : str or list of str
+        For ``sql``: the table that holds the features ("features"; a list is a name in parts, such
+        as schema and table), and the columns to return beside the score (by default the features).
+    materialized : bool
+        For ``sql``: write ``AS MATERIALIZED``, which SQLite, PostgreSQL and DuckDB know; SQLite
+        computes large models several times faster with it.
 
     Examples
     --------

@@ -1,0 +1,273 @@
+"""A model as one SELECT statement.
+
+The sum of `predict` is written as a sum of CASE expressions, in its order. Databases limit how
+deep an expression may be (SQLite and DuckDB: 1000 levels; SQLite's parser far less for nested
+CASE), so long sums are cut into a chain of common table expressions and deep trees are written
+flat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precede.explain.shapley import Nodes
+from precede.exports.parts import steps_tree
+from precede.exports.source import Plan, line_of
+from precede.rankers.columns import Column, Constant
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
+
+__all__ = ["identifier", "number", "sql_text", "tree_case"]
+
+# Summands of one table expression: DuckDB's optimiser takes more than linear time in them. Levels
+# of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
+MOST_SUMMANDS = 25
+MOST_NESTED = 12
+LARGEST = "1.7976931348623157e308"
+TOTAL = "precede_total"
+
+
+def sql_text(
+    model: BaseRanker,
+    *,
+    table: str | Sequence[str] = "features",
+    key: str | Sequence[str] | None = None,
+    name: str = "score",
+    materialized: bool = False,
+) -> str:
+    """A SELECT statement that gives each row of a table its score.
+
+    NULL is a missing value, and so is NaN in databases that have it. Columns of categories that
+    were text in the fit are read as that text; text that the fit did not see is a missing value.
+    A model of columns as they stand, which refuses missing values, gives NULL for them.
+    Numbers are written so that they are read back as the same doubles, and are added in the order
+    of `predict`: a database that computes in double precision gives its scores to the last bit.
+    """
+    plan = Plan.of(model)
+    kept = [*plan.names] if key is None else [key] if isinstance(key, str) else [*key]
+    _refuse_clashes(plan.names, kept, name)
+    summands = _summands(plan)
+    stages = [
+        summands[first : first + MOST_SUMMANDS] for first in range(0, len(summands), MOST_SUMMANDS)
+    ]
+    shown = [identifier(each) for each in kept]
+    known = dict(getattr(model, "categories_", {}))
+    used = sorted({feature for features, _ in summands for feature in features})
+    inner = [_cell(feature) for feature in used]
+    columns = [
+        *shown,
+        *(f"{_given(plan.names[j], known.get(plan.names[j]))} AS {_cell(j)}" for j in used),
+    ]
+    source = ".".join(map(identifier, [table] if isinstance(table, str) else table))
+    as_ = "AS MATERIALIZED" if materialized else "AS"
+    tables = [f"precede_0 {as_} (\n  SELECT {_listed(columns)}\n  FROM {source}\n)"]
+    total = "CAST(0 AS DOUBLE PRECISION)"
+    for number_, stage in enumerate(stages):
+        total = "\n    + ".join([total, *(text for _, text in stage)])
+        columns = [*shown, *inner, f"{total} AS {TOTAL}"]
+        select = f"SELECT {_listed(columns)}\n  FROM precede_{number_}"
+        tables.append(f"precede_{number_ + 1} {as_} (\n  {select}\n)")
+        total = TOTAL
+    rows = ", ".join([*shown, f"{total} AS {identifier(name)}"])
+    title = " ".join(plan.title.split())
+    with_ = "WITH " + ",\n".join(tables)
+    return f"-- {title}\n{with_}\nSELECT {rows}\nFROM precede_{len(stages)}\n"
+
+
+def _refuse_clashes(names: list[str], kept: list[str], name: str) -> None:
+    """Databases take names that differ in case alone for one."""
+    for what, listed in (("features", names), ("the key and the score", [*kept, name])):
+        lower = [each.lower() for each in listed]
+        twice = [each for each in listed if lower.count(each.lower()) > 1]
+        if twice:
+            raise ValueError(
+                f"{what} have the name {twice[0]!r} twice, as databases read it; rename a column "
+                "before the fit, or choose another key= or name="
+            )
+    ours = [each for each in [*names, *kept] if each.lower().startswith("precede_")]
+    if ours:
+        raise ValueError(
+            f"the column {ours[0]!r} begins with 'precede_', as those of the statement"
+        )
+
+
+def identifier(name: str) -> str:
+    """A name as it stands in a statement.
+
+    >>> print(identifier('an "x" too'))
+    "an ""x"" too"
+    """
+    if not isinstance(name, str) or not name or "\x00" in name:
+        raise ValueError(f"{name!r} is no name of a table or column")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def number(value: float) -> str:
+    """A literal of double precision that is read back as the same number.
+
+    Some databases round decimals with an error near half a unit in the last place. So digits are
+    added until the decimal lies within 0.45 of a unit of the number.
+
+    >>> number(0.5), number(0.1), number(1 / 3)
+    ('0.5e0', '0.1e0', '0.3333333333333333e0')
+    """
+    exact, unit = Fraction(value), Fraction(math.ulp(value))
+    texts = (repr(float(value)), *(f"{Decimal(value):.{digits}e}" for digits in (16, 17, 18)))
+    text = next(t for t in texts if abs(Fraction(Decimal(t)) - exact) * 20 <= 9 * unit)
+    return text if "e" in text else f"{text}e0"
+
+
+def _given(name: str, categories: list[Any] | None) -> str:
+    """A column as a number; NaN becomes NULL.
+
+    NaN differs from itself in some databases and is larger than infinity, whose reciprocal is 0,
+    in others.
+    """
+    column = identifier(name)
+    if categories is not None:
+        cases = " ".join(f"WHEN {_literal(c)} THEN {code}" for code, c in enumerate(categories))
+        return f"CASE {column} {cases} END" if cases else "CAST(NULL AS DOUBLE PRECISION)"
+    x = f"CAST({column} AS DOUBLE PRECISION)"
+    return (
+        f"CASE WHEN {x} <> {x} THEN NULL "
+        f"WHEN {x} > {LARGEST} THEN CASE WHEN 1.0e0 / {x} > 0 THEN NULL ELSE {x} END "
+        f"ELSE {x} END"
+    )
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        if "\x00" in value:
+            raise ValueError(f"the category {value!r} cannot be written in SQL")
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool | np.bool_):
+        return "TRUE" if value else "FALSE"
+    return str(int(value)) if isinstance(value, int | np.integer) else number(float(value))
+
+
+def _listed(columns: list[str]) -> str:
+    return ",\n    ".join(columns)
+
+
+def _cell(feature: int) -> str:
+    return f"precede_x{feature}"
+
+
+def _summands(plan: Plan) -> list[tuple[tuple[int, ...], str]]:
+    """The features that each summand reads, and its text, in the order of `predict`."""
+    found: list[tuple[tuple[int, ...], str]] = []
+    for feature, thresholds, values, missing in plan.steps:
+        x = _cell(feature)
+        steps = tree_case(steps_tree(feature, thresholds, values, missing_left=True), _cell)
+        found.append(((feature,), f"CASE WHEN {x} IS NULL THEN {number(missing)} ELSE {steps} END"))
+    for nodes in plan.trees:
+        features = sorted(set(nodes.feature[nodes.feature >= 0].tolist()))
+        found.append((tuple(features), tree_case(nodes, _cell)))
+    for other in plan.others:
+        ranker, weight = other
+        if isinstance(ranker, Constant):
+            found.append(((), number(weight)))
+        elif isinstance(ranker, Column):
+            found.append(((ranker.feature,), f"{number(weight)} * {_cell(ranker.feature)}"))
+        else:
+            found.append(((ranker.feature,), _scaled(other)))
+    return found
+
+
+def _scaled(other: tuple[Any, float]) -> str:
+    """A feature scaled to [0, 1], 0 if missing."""
+    feature, low, width, factor, weight = line_of(other)
+    x = _cell(feature)
+    if factor != 1.0:
+        x = f"{x} * {number(factor)}"
+    scaled = f"({x} - {number(low)}) / {number(width)}"
+    return (
+        f"{number(weight)} * CASE WHEN {scaled} > 0 THEN "
+        f"CASE WHEN {scaled} < 1 THEN {scaled} ELSE 1.0e0 END ELSE 0.0e0 END"
+    )
+
+
+# -- trees -----------------------------------------------------------------------------------
+
+
+def tree_case(
+    nodes: Nodes,
+    cell: Callable[[int], str],
+    value: Callable[[float], str] = number,
+) -> str:
+    """A tree as a CASE expression, nested near its root and flat below.
+
+    `cell` gives the column of a feature, and `value` the text of a leaf. A comparison with NULL
+    is not true, so a missing value goes to ELSE.
+    """
+
+    def nested(node: int, level: int) -> str:
+        if nodes.feature[node] < 0:
+            return value(float(nodes.value[node]))
+        if level == MOST_NESTED:
+            return flat(node)
+        left, right = (nested(int(c), level + 1) for c in (nodes.left[node], nodes.right[node]))
+        sets = bool(nodes.categories) and bool(nodes.categories[node])
+        if nodes.missing_left[node] and not sets:
+            return f"CASE WHEN {_above(nodes, node, cell)} THEN {right} ELSE {left} END"
+        return f"CASE WHEN {_goes_left(nodes, node, cell)} THEN {left} ELSE {right} END"
+
+    def flat(root: int) -> str:
+        """Leaves from left to right: the first whose turns to the left are all true."""
+        found: list[tuple[tuple[str, ...], str]] = []
+        waiting: list[tuple[int, tuple[str, ...]]] = [(root, ())]
+        while waiting:
+            node, turns = waiting.pop()
+            if nodes.feature[node] < 0:
+                found.append((turns, value(float(nodes.value[node]))))
+                continue
+            here = _goes_left(nodes, node, cell)
+            if nodes.missing_left[node] and not (nodes.categories and nodes.categories[node]):
+                here = f"({here} OR {cell(int(nodes.feature[node]))} IS NULL)"
+            waiting += [(int(nodes.right[node]), turns), (int(nodes.left[node]), (*turns, here))]
+        cases = [f"WHEN {' AND '.join(turns)} THEN {text}" for turns, text in found[:-1]]
+        return f"CASE {' '.join(cases)} ELSE {found[-1][1]} END"
+
+    return nested(0, 0)
+
+
+def _goes_left(nodes: Nodes, node: int, cell: Callable[[int], str]) -> str:
+    x = cell(int(nodes.feature[node]))
+    if nodes.categories and nodes.categories[node]:
+        return _is_one_of(x, nodes.categories[node])
+    threshold = float(nodes.threshold[node])
+    if math.isinf(threshold):
+        return f"{x} IS NOT NULL" if threshold > 0 else f"{x} < -{LARGEST}"
+    return f"{x} <= {number(threshold)}"
+
+
+def _above(nodes: Nodes, node: int, cell: Callable[[int], str]) -> str:
+    x, threshold = cell(int(nodes.feature[node])), float(nodes.threshold[node])
+    if math.isinf(threshold):
+        return "1 = 0" if threshold > 0 else f"{x} >= -{LARGEST}"
+    return f"{x} > {number(threshold)}"
+
+
+def _is_one_of(x: str, categories: Sequence[int]) -> str:
+    """Whether a value is in a set of categories, by ranges; 2.5 is in category 2."""
+    ordered = sorted(categories)
+    starts = [ordered[0], *(b for a, b in pairwise(ordered) if b > a + 1)]
+    ends = [*(a for a, b in pairwise(ordered) if b > a + 1), ordered[-1]]
+    ranges = [f"{x} >= {a} AND {x} < {b + 1}" for a, b in zip(starts, ends, strict=True)]
+    return _any_of([f"({each})" for each in ranges])
+
+
+def _any_of(conditions: list[str]) -> str:
+    """One of them, in halves, so that a long list is not a deep expression."""
+    if len(conditions) <= 2:
+        return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
+    half = len(conditions) // 2
+    return f"({_any_of(conditions[:half])} OR {_any_of(conditions[half:])})"

@@ -1,0 +1,251 @@
+"""Models as SQL, run by SQLite and DuckDB."""
+
+import math
+import sqlite3
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from exports.readers import FOUR, MIXED, fitted, stump_models, tree_models
+from precede import BoostedRanker, GlassBoxRanker, RankBoost, Stump, Tree
+from precede.exports.sql import number, sql_text
+from precede.exports.write import export
+from precede.model import Ensemble
+from precede.rankers.columns import Column, Constant
+from precede.rankers.terms import Term
+from rankers.test_terms import terms
+from test_model import ensembles, some_rows
+
+duckdb = pytest.importorskip("duckdb")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+def in_sqlite(query, X, names, table="features"):
+    with sqlite3.connect(":memory:") as base:
+        columns = ", ".join('"' + name.replace('"', '""') + '"' for name in names)
+        base.execute(f'CREATE TABLE "{table}" (id INTEGER PRIMARY KEY, {columns})')
+        rows = [(row, *values) for row, values in enumerate(X)]
+        places = ", ".join("?" * (len(names) + 1))
+        base.executemany(f'INSERT INTO "{table}" VALUES ({places})', rows)
+        found = dict(base.execute(query).fetchall())
+    base.close()
+    return [found[row] for row in range(len(X))]
+
+
+def in_duckdb(query, X, names, kind="DOUBLE"):
+    with duckdb.connect() as base:
+        columns = ", ".join('"' + name.replace('"', '""') + f'" {kind}' for name in names)
+        base.execute(f"CREATE TABLE features (id INTEGER, {columns})")
+        for row, values in enumerate(X):
+            base.execute(
+                f"INSERT INTO features VALUES ({', '.join('?' * (len(names) + 1))})",
+                [row, *values],
+            )
+        found = dict(base.execute(query).fetchall())
+    return [found[row] for row in range(len(X))]
+
+
+def check(model, rows, names=None, **options):
+    """Both give the scores of `predict` to the last bit; NaN and NULL alike."""
+    X = np.array(rows, float)
+    names = names or [f"x{j}" for j in range(X.shape[1])]
+    query = sql_text(model, key="id", **options)
+    expected = model.ensemble_.predict(X)
+    cells = [[float(x) for x in row] for row in X]
+    nulls = [[None if math.isnan(x) else x for x in row] for row in cells]
+    assert_array_equal(in_sqlite(query, nulls, names), expected)
+    assert_array_equal(in_duckdb(query, nulls, names), expected)
+    assert_array_equal(in_duckdb(query, cells, names), expected)
+
+
+@settings(max_examples=15)
+@given(ensembles(), some_rows)
+def test_stumps_features_columns_and_constants(ensemble, rows):
+    X = np.array(rows)
+    if any(isinstance(ranker, Column) for ranker in ensemble.rankers):
+        X = np.nan_to_num(X)
+    check(fitted(ensemble), X)
+
+
+@settings(max_examples=15)
+@given(stump_models(), st.lists(st.lists(st.floats(-3, 3), min_size=3, max_size=3), min_size=1,
+                                max_size=4))  # fmt: skip
+def test_thresholds_with_many_digits(ensemble, rows):
+    at = [stump.threshold for stump in ensemble.rankers]
+    check(fitted(ensemble), [*rows, *([t, t, t] for t in at)])
+
+
+@settings(max_examples=15)
+@given(tree_models(categories=True), FOUR, st.booleans())
+def test_trees_with_categories(ensemble, rows, materialized):
+    odd = [[2.5, -0.5, 1e300, 2.7], [math.inf, -math.inf, 0.0, -0.0], [0.0, 0.0, 0.0, 1e9]]
+    check(fitted(ensemble), [*rows, *odd], materialized=materialized)
+
+
+@settings(max_examples=15)
+@given(st.lists(terms(), min_size=1, max_size=3), FOUR)
+def test_terms_of_one_and_two_features(found, rows):
+    ensemble = Ensemble([*found, Constant()], [*(0.1 + j for j in range(len(found))), 0.7], 4)
+    check(fitted(ensemble), rows)
+
+
+def test_mixtures_are_added_in_the_order_of_predict():
+    check(
+        fitted(MIXED), [[0.2, 0.3, 0.4], [math.nan] * 3, [0.7, -1.0, -math.inf], [1e9, 2.0, 1e308]]
+    )
+
+
+def test_single_precision_columns_are_compared_in_double():
+    model = fitted(Ensemble([Stump(0, 0.1)], [1.0], 1))
+    x = float(np.float32(0.1))
+    assert x > 0.1
+    assert in_duckdb(sql_text(model, key="id"), [[x], [0.0]], ["x0"], kind="FLOAT") == [1.0, 0.0]
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_are_read_back_as_they_were(value):
+    """SQLite's own error is too large for its numbers below 1e-290."""
+    text = number(value)
+    assert float(text) == value
+    assert duckdb.execute(f"SELECT {text}").fetchone()[0] == value
+    if abs(value) > 1e-290:
+        base = sqlite3.connect(":memory:")
+        assert base.execute(f"SELECT {text}").fetchone()[0] == value
+        base.close()
+
+
+def test_many_numbers_are_read_back_by_sqlite():
+    """Digits as short as they come are not enough: some of these fail with repr alone."""
+    bits = np.random.default_rng(0).integers(0, 2**64, 20000, dtype=np.uint64)
+    values = [struct.unpack("d", struct.pack("Q", int(b)))[0] for b in bits]
+    values = [v for v in values if math.isfinite(v) and abs(v) > 1e-290]
+    with sqlite3.connect(":memory:") as base:
+        for first in range(0, len(values), 1000):
+            part = values[first : first + 1000]
+            assert list(base.execute("SELECT " + ", ".join(map(number, part))).fetchone()) == part
+    base.close()
+
+
+def chain(depth, features=3):
+    """A tree that is a list: each split has a leaf on its left."""
+    rng = np.random.default_rng(depth)
+    right = [*range(1, depth), -depth - 1]
+    return Tree(
+        tuple(j % features for j in range(depth)), tuple(rng.normal(size=depth) - 1),
+        tuple(bool(j % 2) for j in range(depth)), tuple(-1 - j for j in range(depth)),
+        tuple(right), tuple(rng.normal(size=depth + 1)), (1,) * (depth + 1), (1.0,) * depth,
+    )  # fmt: skip
+
+
+def test_deep_trees_and_long_sums_are_within_the_limits_of_parsers():
+    rows = np.random.default_rng(0).normal(size=(20, 3))
+    rows[::3, 1] = math.nan
+    check(fitted(Ensemble([chain(300), chain(40)], [1.0, 0.5], 3)), rows)
+    stump = Tree((0,), (0.1,), (True,), (-1,), (-2,), (0.1, 0.2), (1, 1), (1.0,))
+    check(fitted(Ensemble([stump] * 450, [0.1] * 450, 3)), rows)
+
+
+def test_large_sets_of_categories():
+    rng = np.random.default_rng(0)
+    left = tuple(sorted(rng.choice(3000, 1200, replace=False).tolist()))
+    tree = Tree((0,), (0.0,), (False,), (-1,), (-2,), (1.0, 2.0), (1, 1), (1.0,), (left,))
+    check(fitted(Ensemble([tree], [1.0], 1)), [[float(c)] for c in (*left[:5], 0, 2999, -1, 4000)])
+
+
+def test_names_and_tables_are_quoted():
+    model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ['a "b"', "se'lect;--"])
+    check(model, [[1.0, 0.0], [1.0, 1.0]], ['a "b"', "se'lect;--"])
+    query = sql_text(model, key="id", table="my table", name="the score")
+    assert in_sqlite(query, [[1.0, 1.0]], ['a "b"', "se'lect;--"], "my table") == [3.0]
+    query = sql_text(model, table=("main", "features"))
+    with duckdb.connect() as base:
+        base.execute('CREATE TABLE features ("a ""b""" DOUBLE, "se\'lect;--" DOUBLE)')
+        base.execute("INSERT INTO features VALUES (1, NULL)")
+        assert base.execute(query).fetchall() == [(1.0, None, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "message"),
+    [
+        (["a", "A"], {}, "features have the name 'a' twice"),
+        (["a", "score"], {}, "'score' twice, as databases read it; .* choose another"),
+        (["a", "b"], {"key": "Score"}, "'Score' twice"),
+        (["a", "precede_1"], {}, "begins with 'precede_'"),
+        (["a", ""], {}, "'' is no name"),
+    ],
+)
+def test_names_that_a_database_would_mix_up_are_refused(names, options, message):
+    with pytest.raises(ValueError, match=message):
+        sql_text(fitted(Ensemble([Stump(0, 0.5)], [1.0], 2), names), **options)
+
+
+def test_categories_of_text_are_read_as_text(tmp_path):
+    frame = pd.DataFrame({
+        "colour": pd.Categorical(["red", "blue", "it's", "red", "blue", None] * 10),
+        "size": np.arange(60.0),
+    })  # fmt: skip
+    y = [int(c == "red") + (s > 30) for c, s in zip(frame["colour"], frame["size"], strict=True)]
+    unseen = pd.DataFrame(
+        {"colour": ["red", "green", None, "it's", "blue"], "size": [1.0, 50, 2, 3, 9]}
+    )
+    for model in (
+        BoostedRanker(n_estimators=3, min_child_samples=1),
+        GlassBoxRanker(interactions=1, n_estimators=5, min_child_samples=1),
+    ):
+        model.fit(frame, y)
+        export(model, tmp_path / "m.sql", key="id")
+        query = (tmp_path / "m.sql").read_text()
+        expected = model.predict(unseen.astype({"colour": "category"}))
+        cells = [
+            [None if isinstance(c, float) else c, s]
+            for c, s in zip(unseen["colour"], unseen["size"], strict=True)
+        ]
+        assert_array_equal(in_sqlite(query, cells, ["colour", "size"]), expected)
+        with duckdb.connect() as base:
+            rows = unseen.assign(id=range(5))
+            base.register("features", rows)
+            found = dict(base.execute(query).fetchall())
+        assert_array_equal([found[row] for row in range(5)], expected)
+
+
+def test_a_model_of_nothing_scores_nothing():
+    check(fitted(Ensemble([], [], 2)), [[1.0, 2.0]])
+    flat = Term((0,), ((),), (False,), (2.0, 2.0), (1, 1))
+    check(fitted(Ensemble([flat], [1.0], 2)), [[1.0, 2.0], [math.nan, 0.0]])
+
+
+def test_a_column_that_is_missing_gives_null():
+    model = fitted(Ensemble([Column(0), Stump(1, 0.0)], [1.0, 1.0], 2))
+    assert in_sqlite(sql_text(model, key="id"), [[None, 1.0], [2.0, 1.0]], ["x0", "x1"]) == [
+        None,
+        3.0,
+    ]
+
+
+def test_a_fitted_model(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    X[rng.random(X.shape) < 0.1] = math.nan
+    y = (np.nan_to_num(X[:, 0]) > 0).astype(int)
+    for model in (RankBoost(n_estimators=30), BoostedRanker(n_estimators=5)):
+        check(model.fit(X, y), X[:50])
+
+
+def test_a_statement_may_be_part_of_another():
+    """SQLite's parser has room for the deepest trees and a query around them."""
+    tree = chain(60)
+    mirrored = Tree(
+        tree.split_feature, tree.threshold, tree.missing_left, tree.right, tree.left, tree.value,
+        tree.count, tree.gain,
+    )  # fmt: skip
+    model = fitted(Ensemble([tree, mirrored, Stump(0, 0.0)], [1.0, 0.5, 2.0], 3))
+    rows = np.random.default_rng(1).normal(size=(5, 3))
+    query = f"SELECT id, 0 + (score) FROM (SELECT * FROM ({sql_text(model, key='id')}) AS a) AS b"
+    assert_array_equal(
+        in_sqlite(query, rows.tolist(), ["x0", "x1", "x2"]), model.ensemble_.predict(rows)
+    )

@@ -1,5 +1,6 @@
 # make demo   install into .venv and take the tour
 # make test   install into .venv and run linters, type checks and the test suite
+# make oldest the suite with the oldest supported versions, in .oldest (PYTHON=python3.10 if there is one)
 # make slow   the long simulations as well
 # make bench  the named problems beside the peers, with tables and drawings
 # make docs   the documentation site, into site/ (open site/index.html; its search needs a server)
@@ -7,9 +8,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CODE := src tests benchmarks examples docs/hooks.py
+CODE := src tests benchmarks examples docs/hooks.py docs/gallery
 
-.PHONY: demo test lint slow bench docs clean
+OLDEST := .oldest/bin/python
+
+.PHONY: demo test lint oldest slow bench docs clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python -m precede.cli.demo
@@ -22,6 +25,9 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 
+oldest: .oldest/ready
+	$(OLDEST) -m pytest -n 2 --dist worksteal -m "not slow" -o filterwarnings=default
+
 slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m slow
 
@@ -33,7 +39,7 @@ docs: $(VENV)/docs
 	$(BIN)/python -m mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) demo site
+	rm -rf $(VENV) .oldest demo site
 
 $(VENV)/installed: pyproject.toml
 	@echo "setting up $(VENV) (about a minute, once)"
@@ -52,4 +58,12 @@ $(VENV)/bench: $(VENV)/ready
 
 $(VENV)/docs: $(VENV)/ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@
+
+# Old packages warn under newer ones; that says nothing about ours, hence `default` above.
+.oldest/ready: pyproject.toml tests/oldest.py
+	@echo "setting up .oldest (some minutes, once)"
+	@$(PYTHON) -m venv .oldest
+	@$(OLDEST) tests/oldest.py > .oldest/pins.txt
+	@$(OLDEST) -m pip install --quiet --disable-pip-version-check --editable ".[test]" -c .oldest/pins.txt
 	@touch $@

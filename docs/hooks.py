@@ -5,6 +5,9 @@ the repository, so that links work there too. Here they become pages of the site
 to them lead there. A link to any other file of the repository becomes the plain text of the link:
 the site does not have that file. A link to nothing stays, and fails the build.
 
+The notebooks of docs/gallery, Python files with cells, are executed here. Their pages show the
+output; an error in a cell fails the build.
+
 The reference is made here too: one page for each module that api.md names or that holds a public
 name, filled by mkdocstrings from the docstrings. Names in the tables of api.md lead to it. The
 matrix of imports on architecture.md is the one that tests/test_conventions.py enforces.
@@ -14,8 +17,12 @@ import ast
 import posixpath
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import jupytext
 from mkdocs.structure.files import File
+from nbconvert import MarkdownExporter
+from nbconvert.preprocessors import ExecutePreprocessor
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -42,7 +49,21 @@ def places() -> dict[str, str]:
             found[f"{folder}/{place}"] = place
     for path in sorted(ROOT.glob("examples/*.py")):
         found[f"examples/{path.name}"] = f"examples/{path.stem}.md"
+    for path in sorted(ROOT.glob("docs/gallery/*.py")):
+        found[f"docs/gallery/{path.name}"] = f"gallery/{path.stem}.md"
     return found
+
+
+def executed(path: Path) -> tuple[str, dict[str, bytes]]:
+    """A notebook after execution: its Markdown, and the figures that it shows by name."""
+    notebook = jupytext.read(path)
+    with TemporaryDirectory() as folder:  # cells may write files
+        notebook, _ = ExecutePreprocessor(timeout=600, kernel_name="python3").preprocess(
+            notebook, {"metadata": {"path": folder}}
+        )
+    names = {"unique_key": path.stem, "output_files_dir": "figures"}
+    text, resources = MarkdownExporter().from_notebook_node(notebook, names)
+    return text, resources["outputs"]
 
 
 def public_names() -> dict[str, str]:
@@ -90,7 +111,12 @@ def import_matrix() -> str:
 def on_config(config):
     """Write out `results/*.md` and `reference/*.md` in the navigation."""
     results = [place for place in places().values() if place.startswith("results/")]
-    patterns = {"results/*.md": results, "reference/*.md": list(reference())}
+    gallery = [place for place in places().values() if place.startswith("gallery/")]
+    patterns = {
+        "gallery/*.md": gallery,
+        "results/*.md": results,
+        "reference/*.md": list(reference()),
+    }
     config.nav = [_spelt_out(entry, patterns) for entry in config.nav]
     return config
 
@@ -107,7 +133,12 @@ def _spelt_out(entry, patterns):
 def on_files(files, config):
     """Add the files from outside docs/."""
     for path, place in places().items():
-        if files.get_file_from_path(place) is None:
+        if place.startswith("gallery/"):
+            text, figures = executed(ROOT / path)
+            for name, figure in figures.items():
+                files.append(File.generated(config, f"gallery/{name}", content=figure))
+            files.append(File.generated(config, place, content=text))
+        elif files.get_file_from_path(place) is None:
             text = (ROOT / path).read_text(encoding="utf-8")
             if path.endswith(".py"):
                 text = f"# {path}\n\n```python\n{text}```\n"

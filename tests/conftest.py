@@ -26,6 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items):
+    """Problems that Hypothesis draws are often degenerate: a fit may end without rounds."""
+    for item in items:
+        if item.get_closest_marker("hypothesis"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:the model has no rounds"))
+
+
 def pytest_runtest_setup():
     """Let every test see warnings that are given once in a process."""
     if workers := sys.modules.get("precede.engine.workers"):

@@ -4,7 +4,6 @@ import pickle
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import joblib
@@ -19,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from precede import BoostedRanker, RankBoost, Trees
-from precede.datasets import search_results
+from precede.datasets import search_results, two_normals
 from precede.plots import importance_info, shape_info
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -273,7 +272,45 @@ def test_the_whole_library_works_without_lightgbm(tmp_path):
     assert done.stdout.strip() == "done", done.stderr
 
 
+# -- displays of scikit-learn --------------------------------------------------------------------
+
+
+def test_partial_dependence_of_an_additive_model_is_its_shape():
+    from sklearn.inspection import partial_dependence
+
+    sample = search_results(20, features=4, informative=3, per_query=10, random_state=0)
+    model = RankBoost(n_estimators=8).fit(sample.X, sample.y, qid=sample.qid)
+    feature = int(model.feature_importances_.argmax())
+    found = partial_dependence(model, sample.X, [feature], grid_resolution=7)
+    shape = model.shape_function(feature)(found["grid_values"][0])
+    rise = found["average"][0] - found["average"][0][0]
+    assert_allclose(rise, shape - shape[0], atol=1e-6)
+    assert np.ptp(rise) > 0
+    trees = BoostedRanker(n_estimators=3).fit(sample.X, sample.y, qid=sample.qid)
+    assert partial_dependence(trees, sample.X, [feature])["average"].shape[0] == 1
+
+
+def test_displays_of_scikit_learn():
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+    from sklearn.inspection import PartialDependenceDisplay
+    from sklearn.metrics import RocCurveDisplay
+    from sklearn.utils import get_tags
+
+    sample = two_normals(120, random_state=0)
+    model = RankBoost(n_estimators=5)
+    assert get_tags(model).estimator_type == "ranker"
+    model.fit(sample.X, sample.y)
+    shown = RocCurveDisplay.from_predictions(sample.y, model.predict(sample.X))
+    assert shown.roc_auc == pytest.approx(model.score(sample.X, sample.y))
+    PartialDependenceDisplay.from_estimator(model, sample.X, [0, (0, 1)], grid_resolution=5)
+    plt.close("all")
+
+
 def test_lightgbm_is_no_dependency():
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.10 cannot read pyproject.toml")
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
     named = {"required": project["dependencies"], **project["optional-dependencies"]}
     holding = {part for part, lines in named.items() if any("lightgbm" in line for line in lines)}

@@ -65,6 +65,12 @@ def test_importing_plots_does_not_import_matplotlib():
     assert "matplotlib" not in loaded_by("import precede.plots")
 
 
+def test_without_matplotlib_the_remedy_is_named(monkeypatch):
+    monkeypatch.setattr("precede.plots.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=r"pip install 'precede\[plots\]'"):
+        draw_critical_difference(friedman(TABLE))
+
+
 # -- shape functions -------------------------------------------------------------------------
 
 

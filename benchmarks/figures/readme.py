@@ -13,6 +13,9 @@ from precede.plots import draw_shape, shape_info
 
 PATH = Path(__file__).parents[2] / "docs" / "figures" / "readme.png"
 SHOWN = 7  # terms of the pair
+CURVES = ["worst concave points", "worst area"]
+TITLE: dict[str, Any] = {"x": 0.01, "ha": "left", "fontsize": 11, "fontweight": "bold"}
+STYLE = {"axes.spines.top": False, "axes.spines.right": False}
 
 
 def main() -> None:
@@ -25,24 +28,32 @@ def main() -> None:
     order = np.argsort(-model.predict(X_test), kind="stable")
     malignant = y_test.to_numpy()[order] == 1
 
-    figure = plt.figure(figsize=(9, 4.4), layout="constrained")
-    axes = figure.subplot_mosaic([["list", "list"], ["shape", "pair"]], height_ratios=[1, 4])
-    draw_list(malignant, axes["list"])
-    draw_shape(shape_info(model, "worst concave points", X), axes["shape"])
-    axes["shape"].set_title("Effect of one feature on the score", loc="left", fontsize=10)
+    plt.rcParams.update(STYLE)
+    figure = plt.figure(figsize=(10, 4.8), layout="constrained")
+    above, below = figure.subfigures(2, 1, height_ratios=[1, 3])
+    left, right = below.subfigures(1, 2, width_ratios=[5, 4])
+    draw_list(malignant, above.subplots())
+    left.suptitle("2. Read the score: a curve for each feature", **TITLE)
+    for feature, ax in zip(CURVES, left.subplots(1, 2, sharey=True), strict=True):
+        draw_shape(shape_info(model, feature, X), ax)
+        ax.label_outer()
+    right.suptitle("3. Explain: why one ranks above another", **TITLE)
     first_benign = int(np.argmin(malignant))
-    draw_pair(model.explain_pair(X_test, order[0], order[first_benign]), axes["pair"])
-    figure.savefig(PATH, dpi=110)
+    draw_pair(model.explain_pair(X_test, order[0], order[first_benign]), right.subplots())
+    figure.savefig(PATH, dpi=160)
+    plt.close(figure)
 
 
 def draw_list(malignant: np.ndarray, ax: Any) -> None:
     place = np.arange(1, malignant.size + 1)
-    for chosen, colour, name in ((malignant, "C3", "malignant"), (~malignant, "0.8", "benign")):
+    for chosen, colour, name in ((malignant, "C3", "malignant"), (~malignant, "0.85", "benign")):
         ax.bar(place[chosen], 1, width=1.0, color=colour, label=name)
-    ax.set(xlim=(0.5, malignant.size + 0.5), yticks=[], xticks=[1, 100, 200, malignant.size])
-    title = f"{malignant.size} held-out tumours, ranked by score"
-    ax.set_title(title, loc="left", fontsize=10)
-    ax.legend(loc="lower right", ncols=2, frameon=False, bbox_to_anchor=(1, 0.95), fontsize=9)
+    ax.set(xlim=(0.5, malignant.size + 0.5), ylim=(0, 1), yticks=[])
+    ax.set(xticks=[1, 100, 200, malignant.size])
+    title = f"1. Rank: {malignant.size} held-out tumours, highest score first"
+    ax.figure.suptitle(title, **TITLE)
+    ax.figure.legend(loc="upper right", ncols=2, frameon=False)
+    ax.spines["left"].set_visible(False)
 
 
 def draw_pair(pair: Any, ax: Any) -> None:
@@ -53,8 +64,7 @@ def draw_pair(pair: Any, ax: Any) -> None:
     ax.barh(names, terms, color=["C0" if term > 0 else "C1" for term in terms])
     ax.invert_yaxis()
     ax.axvline(0, color="0.7", lw=0.8)
-    ax.set_title("Why the first case ranks above the first benign one", loc="left", fontsize=10)
-    ax.set_xlabel(f"contributions to the difference in score ({pair.difference:.2f})")
+    ax.set_xlabel(f"contributions to the difference, {pair.difference:.2f}")
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ from functools import partial, wraps
 from inspect import signature
 from reprlib import repr as shown
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import RegressorTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boosting.callbacks import Listeners
@@ -33,6 +32,7 @@ from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Array, Floats
+from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.frames import check_categories, refuse_text, row_labels
 from precede.engine.parameters import in_range, whole_number
@@ -69,11 +69,10 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from typing_extensions import Self
 
-    def with_callbacks(method: Decorated) -> Decorated: ...
     def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
 else:
-    from sklearn.callback import with_callbacks
     from sklearn.utils.metaestimators import available_if
 
 
@@ -910,6 +909,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
+        if hasattr(self, "ensemble_"):  # a real score per row: partial dependence asks for this
+            tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True

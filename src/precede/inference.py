@@ -925,7 +925,8 @@ def _bootstrapped(
             [part[rng.integers(part.size, size=(number, part.size))] for part in strata], axis=1
         )
         query = np.repeat(np.arange(number), size)
-        with warnings.catch_warnings(action="ignore"):  # the list itself has warned
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the list itself has warned
             tables = [
                 evaluate(labels[rows.ravel()], scores[rows.ravel()], query, **policy)
                 for scores in both

@@ -1,7 +1,7 @@
 """Figures: what is drawn is a result object computed before; drawing adds nothing to it.
 
 ``..._info`` functions compute, ``draw_...`` functions draw. The latter take and return a
-matplotlib Axes.
+matplotlib Axes, which comes with ``pip install "precede[plots]"``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,14 +229,12 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
 
 def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
     """Draw several shape functions in one figure, with one scale for all of them."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415  (only for those who draw)
-
     if not infos:
         raise ValueError("there is no shape function to draw: the model uses no feature")
     columns = min(columns, len(infos))
     rows = -(-len(infos) // columns)
     size = (1 + 3 * columns, 2.6 * rows)
-    figure, grid = plt.subplots(
+    figure, grid = _pyplot().subplots(
         rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
     )
     for position, info in enumerate(infos):
@@ -677,6 +677,11 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
 
 def new_axes(height: float = 4.0) -> Axes:
     """Axes of a figure of their own, where the caller gave none."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415  (only for those who draw)
+    return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
 
-    return plt.subplots(figsize=(7, height), layout="constrained")[1]
+
+def _pyplot() -> Any:
+    """matplotlib, which only those need who draw."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("figures need matplotlib; pip install 'precede[plots]'")
+    return import_module("matplotlib.pyplot")

@@ -7,8 +7,12 @@ from sklearn.base import clone
 
 from precede import BoostedRanker, ConvexRisk, RankBoost, RankBoostPlus
 from precede.datasets import search_results
+from precede.engine.compatibility import has_callbacks
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+needs_callbacks = pytest.mark.skipif(
+    not has_callbacks, reason="callbacks came with scikit-learn 1.9"
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,7 @@ HEARD = [
 ]  # fmt: skip
 
 
+@needs_callbacks
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("model", HEARD, ids=lambda model: type(model).__name__)
 def test_callbacks_of_scikit_learn_hear_every_round(sample, model):
@@ -60,6 +65,7 @@ def test_callbacks_of_scikit_learn_hear_every_round(sample, model):
             assert_allclose(scores, expected, atol=1e-12)
 
 
+@needs_callbacks
 def test_a_callback_of_scikit_learn_may_end_the_fit(sample):
     ear = Ear(stop_after=2)
     model = RankBoost(n_estimators=9).set_callbacks(ear).fit(sample.X, sample.y, qid=sample.qid)
@@ -67,6 +73,7 @@ def test_a_callback_of_scikit_learn_may_end_the_fit(sample):
     assert ear.heard[-1] == "teardown"
 
 
+@needs_callbacks
 def test_a_fit_that_fails_is_torn_down(sample):
     ear = Ear()
     model = RankBoost(n_estimators=2, callbacks=[lambda _: 1 / 0]).set_callbacks(ear)
@@ -75,6 +82,7 @@ def test_a_fit_that_fails_is_torn_down(sample):
     assert ear.heard[-1] == "teardown"
 
 
+@needs_callbacks
 def test_scikit_learns_scoring_monitor(sample):
     """The score of the estimator, on the training data, after every round."""
     from sklearn.callback import ScoringMonitor

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
@@ -39,6 +39,9 @@ from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
 from precede.risks.pair_risk import PairRisk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ConvexRisk"]
 

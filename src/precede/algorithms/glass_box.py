@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
@@ -30,6 +30,9 @@ from precede.rankers.interactions import Grid, PairTerms
 from precede.rankers.terms import Term
 from precede.risks.base import Risk
 from precede.risks.score_risk import ScoreRisk, risk_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["GlassBoxRanker", "TermSummary"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from reprlib import repr as shown
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse
@@ -37,6 +37,9 @@ from precede.rankers.stumps import Stump
 from precede.risks.base import BoundRisk, State
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pointwise import PointRisk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["MultilabelBoost"]
 
@@ -324,6 +327,7 @@ class MultilabelBoost(BaseRanker):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        tags.estimator_type = "ranker"  # of labels, be it fitted or not
         tags.target_tags.multi_output = True
         # scikit-learn knows no estimator of sparse rows that gives several scores for one class.
         tags.input_tags.sparse = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -28,6 +28,9 @@ from precede.model import number
 from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
 from precede.risks.rank_weights import RankWeight
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 from precede.boosting.history import Progress
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ProgressBar"]
 

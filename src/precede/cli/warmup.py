@@ -94,6 +94,7 @@ def warm_up() -> Iterator[tuple[str, float]]:
     calls = _Calls()
     for name, step in STEPS.items():
         begin = time.perf_counter()
-        with warnings.catch_warnings(action="ignore"):  # three rounds are no model
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # three rounds are no model
             step(calls)
         yield name, time.perf_counter() - begin

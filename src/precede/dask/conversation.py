@@ -20,9 +20,12 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from precede.engine.workers import Workers
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["ClusterWorkers", "Conversation", "Here", "Request", "Station"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,6 +49,9 @@ from precede.risks.base import Risk
 from precede.risks.mixture import QuadraticMixture
 from precede.risks.pair_risk import PairRisk
 from precede.risks.score_risk import risk_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "DaskBoostedRanker",

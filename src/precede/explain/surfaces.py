@@ -59,8 +59,9 @@ class PairFunction:
         """What each bin of one of the features holds, in words.
 
         >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
-        >>> [pair_function(term, ["a", "b"]).labels(axis) for axis in (0, 1)]
-        [['up to 0.5', 'above 0.5', 'missing'], ['3', 'other']]
+        >>> function = pair_function(term, ["a", "b"])
+        >>> function.labels(0) + function.labels(1)
+        ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
         """
         cuts = [f"{cut:.4g}" for cut in self.cuts[axis]]
         if self.categorical[axis]:

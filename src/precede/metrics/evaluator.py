@@ -168,8 +168,8 @@ class Evaluation:
         """Return a pandas data frame: a row for each metric, or, `by_query`, for each query.
 
         >>> result = evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8], metrics=["mrr", "auc"])
-        >>> list(result.to_frame().columns), result.to_frame(by_query=True).loc[8, "mrr"]
-        (['mean', 'low', 'high', 'queries', 'skipped'], np.float64(0.5))
+        >>> list(result.to_frame().columns), float(result.to_frame(by_query=True).loc[8, "mrr"])
+        (['mean', 'low', 'high', 'queries', 'skipped'], 0.5)
         """
         if by_query:
             return pandas_frame(self.per_query, index=self.queries.tolist()).rename_axis("qid")
@@ -463,7 +463,8 @@ def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
     defined = []
     for name in default_metrics():
         try:
-            with warnings.catch_warnings(action="ignore"):  # the evaluation itself will warn
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the evaluation itself will warn
                 Evaluator(y, qid, metrics=name, sample_weight=weight)
         except ValueError:
             continue

@@ -97,8 +97,9 @@ class Stumps(Family):
     >>> from precede import RankBoost, Stumps
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1, 0, 1, 0]
     >>> falling = Stumps(monotone_constraints=[-1])
-    >>> RankBoost(rankers=falling, step="bound", n_estimators=5).fit(X, y).predict(X).argmax()
-    np.int64(0)
+    >>> model = RankBoost(rankers=falling, step="bound", n_estimators=5).fit(X, y)
+    >>> int(model.predict(X).argmax())
+    0
     """
 
     name = "stumps"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from precede.judgments import (
     warn_of_lost_queries,
 )
 from precede.model import plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Subject", "plain_value", "thinned"]
 

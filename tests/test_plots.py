@@ -316,6 +316,11 @@ def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
     assert [text.get_text() for text in ax.texts] == [f"{n}" for n in info.counts.ravel()]
     many = PairInfo(("a", "b"), (["."] * 20, ["."] * 20), np.zeros((20, 20)), np.eye(20, dtype=int))
     assert len(draw_pair(many).texts) == 0
+    long = PairInfo(("a", "b"), (["."] * 20, ["."] * 2), np.eye(20, 2), np.ones((20, 2), int))
+    assert len(draw_pair(long).texts) == 0  # they would overlap
+    small = PairInfo(("a", "b"), (["."] * 2, ["."] * 2), np.eye(2), np.ones((2, 2), int))
+    colours = [text.get_color() for text in draw_pair(small).texts]
+    assert colours == ["white", "0.2", "0.2", "white"]
     band = shape_info(model, 0, X)
     assert band.error.shape == band.x.shape
     assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]

@@ -1,9 +1,10 @@
-"""Draw the figure of docs/glass_box.md; run from the root: python benchmarks/figures/glass_box.py.
+"""Draw the figures of docs/glass_box.md; run from the root: python benchmarks/figures/glass_box.py.
 
 The data are those of the page, whose first blocks are run.
 """
 
 import re
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
@@ -33,12 +34,27 @@ def main():
     X, train = found["X"], found["train"]
     model = GlassBoxRanker(interactions=10, bags=10, random_state=0)
     model.fit(X[train], found["y"][train], qid=found["qid"][train])
-    figure, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained")
-    for name, ax in zip(("price", "distance"), axes[0], strict=True):
+
+    def save(figure, name):
+        figure.savefig(DOCS / "figures" / name, metadata={"Date": None})
+
+    figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
+    for name, ax in zip(("price", "rating", "distance", "photos"), axes.ravel(), strict=True):
         draw_shape(shape_info(model, name, X[train]), ax)
-    for pair, ax in zip((("distance", "car"), ("breakfast", "early_flight")), axes[1], strict=True):
+    save(figure, "glass_box_curves.svg")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for pair, ax in zip((("distance", "car"), ("breakfast", "early_flight")), axes, strict=True):
         draw_pair(pair_info(model, pair), ax)
-    figure.savefig(DOCS / "figures" / "glass_box.svg", metadata={"Date": None})
+    save(figure, "glass_box.svg")
+    model = GlassBoxRanker(interactions=10, random_state=0)
+    model.fit(X[train], found["y"][train], qid=found["qid"][train])
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained", sharey=True)
+    draw_shape(shape_info(model, "distance", X[train]), axes[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the pair stays as it is
+        model.edit("distance", monotone="decreasing")
+    draw_shape(shape_info(model, "distance", X[train]), axes[1])
+    save(figure, "glass_box_edit.svg")
 
 
 if __name__ == "__main__":

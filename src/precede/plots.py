@@ -62,8 +62,8 @@ __all__ = [
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
-# Heat maps of at most so many cells have numbers in them; an axis has at most so many labels.
-MOST_WRITTEN, MOST_TICKS = 100, 12
+# Heat maps with at most this many bins on either axis have numbers in them; most labels of an axis.
+MOST_WRITTEN, MOST_TICKS = 10, 12
 
 
 class _Info:
@@ -303,7 +303,7 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     """
     ax = new_axes() if ax is None else ax
     most = float(np.abs(info.values).max(initial=0.0)) or 1.0
-    few = info.values.size <= MOST_WRITTEN
+    few = max(info.values.shape) <= MOST_WRITTEN
     usual = np.median(info.counts[info.counts > 0]) if (info.counts > 0).any() else 1.0
     alpha = np.where(info.counts > 0, 1.0 if few else np.clip(info.counts / usual, 0.25, 1.0), 0.0)
     drawn = ax.imshow(
@@ -312,7 +312,9 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     )  # fmt: skip
     if few:
         for (a, b), count in np.ndenumerate(info.counts):
-            ax.text(a, b, f"{count}", ha="center", va="center", fontsize=7, color="0.2")
+            dark = abs(info.values[a, b]) > 0.6 * most and count > 0
+            colour = "white" if dark else "0.2"
+            ax.text(a, b, f"{count}", ha="center", va="center", fontsize=7, color=colour)
     for axis, set_ticks in enumerate((ax.set_xticks, ax.set_yticks)):
         every = max(1, -(-len(info.labels[axis]) // MOST_TICKS))
         positions = range(0, len(info.labels[axis]), every)

@@ -1,11 +1,14 @@
 """The glass-box ranker: finds interactions, adds up, is edited, saved and exported."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import format_readers as read
+from exports.readers import booster_of, compiled, run_onnx, run_python
 from precede import (
     BoostedRanker,
     DiskTable,
@@ -25,6 +28,13 @@ def parity(rows=1500, seed=0):
     generator = np.random.default_rng(seed)
     X = generator.uniform(-1, 1, (rows, 5))
     y = (X[:, 0] + np.sign(X[:, 1] * X[:, 2]) + 0.5 * generator.normal(size=rows) > 0).astype(int)
+    return X, y
+
+
+def with_categories():
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.integers(0, 6, 2000), generator.uniform(-1, 1, (2000, 2))])
+    y = (np.where(X[:, 0] % 2, X[:, 1], -X[:, 1]) > 0).astype(int)
     return X, y
 
 
@@ -128,9 +138,14 @@ def test_heredity_asks_for_curves():
     options = {"validation_fraction": 0, "n_estimators": 3, "pair_estimators": 5}
     free = GlassBoxRanker(interactions=1, **options).fit(X, y)
     assert any(term.features == (1, 2) for term in free.terms_)
-    strong = GlassBoxRanker(interactions=1, heredity="strong", **options).fit(X, y)
-    curves = {term.features[0] for term in strong.terms_ if len(term.features) == 1}
-    assert all(set(t.features) <= curves for t in strong.terms_ if len(t.features) == 2)
+    alone = GlassBoxRanker(interactions=0, **options).fit(X, y)
+    curves = {term.features[0] for term in alone.terms_}
+    assert 0 < len(curves) < 3
+    for heredity, least in (("weak", 1), ("strong", 2)):
+        model = GlassBoxRanker(interactions=9, heredity=heredity, **options).fit(X, y)
+        pairs = [set(t.features) for t in model.terms_ if len(t.features) == 2]
+        assert all(len(pair & curves) >= least for pair in pairs)
+        assert bool(pairs) == (heredity == "weak" or len(curves) == 2)
 
 
 def test_pairs_may_be_named():
@@ -170,9 +185,7 @@ def test_a_direction_is_kept_and_keeps_a_feature_out_of_pairs():
 
 
 def test_categories_may_interact():
-    generator = np.random.default_rng(0)
-    X = np.column_stack([generator.integers(0, 6, 2000), generator.uniform(-1, 1, (2000, 2))])
-    y = (np.where(X[:, 0] % 2, X[:, 1], -X[:, 1]) > 0).astype(int)
+    X, y = with_categories()
     model = GlassBoxRanker(interactions=1, categorical_features=[0], **FAST).fit(X, y)
     assert model.terms_[0].features == (0, 1)
     assert model.score(X, y) > 0.95
@@ -234,6 +247,16 @@ def test_the_functions_add_up_to_the_score(fitted):
         total += function(*(X[:, feature] for feature in term.features))
     assert_allclose(total, model.predict(X), atol=1e-12)
     assert model.shape_function("x1 x x2").counts.sum() == len(X)
+
+
+def test_terms_are_no_rounds(fitted):
+    model, X, _ = fitted
+    with pytest.raises(ValueError, match="num_iteration=2"):
+        model.predict(X, num_iteration=2)
+    stages = list(model.staged_predict(X))
+    assert_array_equal(stages[-1], model.predict(X))
+    assert_array_equal(stages[0], model.contributions(X)[:, 0])
+    assert len(stages) == len(model.terms_) + 1
 
 
 # -- editing and saving ------------------------------------------------------------------------
@@ -309,14 +332,60 @@ def test_files_that_were_tampered_with_are_refused(fitted, tmp_path, change):
         load(path)
 
 
-@pytest.mark.parametrize("format_", ["python", "c", "onnx", "xgboost", "ranklib", "solr"])
-def test_exports_are_written(fitted, tmp_path, format_):
-    model, X, _ = fitted
-    options = {"missing": "zero"} if format_ == "ranklib" else {}
-    path = tmp_path / "model"
+def exported(model, path, format_, X, **options):
+    """Scores of an exported model, as the reader of its format gives them."""
     export(model, path, format_, **options)
-    assert path.stat().st_size > 0
     if format_ == "python":
-        module = {}
-        exec(path.read_text(), module)
-        assert_array_equal(module["scores"](X[:200].tolist()), model.predict(X[:200]))
+        return run_python(path.read_text())["scores"](X.tolist())
+    if format_ == "c":
+        return compiled(path.read_text(), path.parent)(X)
+    if format_ == "onnx":
+        return run_onnx(path.read_bytes(), X.astype(np.float32))
+    if format_ == "xgboost":
+        xgboost, booster = booster_of(path.read_text())
+        return booster.predict(xgboost.DMatrix(X, feature_names=[f"x{j}" for j in range(5)]))
+    return {"ranklib": read.ranklib, "solr": read.solr}[format_](path.read_text(), X)
+
+
+def rows_to_serve(X):
+    """Rows of the training set, with missing values in any column, and values never seen."""
+    generator = np.random.default_rng(3)
+    X = X[:300].astype(np.float32).astype(float)
+    X[generator.random(X.shape) < 0.2] = np.nan
+    X[generator.random(X.shape) < 0.1] = 40.0
+    X[generator.random(X.shape) < 0.1] = -40.0
+    return X
+
+
+@pytest.mark.parametrize("format_", ["python", "c", "onnx", "xgboost", "solr", "ranklib"])
+def test_exports_give_the_scores_of_the_tables(fitted, tmp_path, format_):
+    model, X, _ = fitted
+    X, options = rows_to_serve(X), {}
+    if format_ == "onnx":
+        pytest.importorskip("onnx")
+    if format_ == "c" and shutil.which("gcc") is None:
+        pytest.skip("needs gcc")
+    if format_ == "ranklib":  # which knows no missing values
+        with pytest.raises(ValueError, match="missing"):
+            export(model, tmp_path / "model", "ranklib")
+        X, options = np.nan_to_num(X), {"missing": "zero"}
+    found = exported(model, tmp_path / "model", format_, X, **options)
+    if format_ in ("python", "c"):
+        assert_array_equal(found, model.predict(X))
+    else:  # single precision
+        assert_allclose(found, model.predict(X), rtol=0, atol=1e-6)
+
+
+def test_categories_are_exported_or_refused(tmp_path):
+    X, y = with_categories()
+    model = GlassBoxRanker(interactions=1, categorical_features=[0], **FAST).fit(X, y)
+    X[:5, 0] = [np.nan, 17, -1, 2.5, 255]
+    assert_array_equal(exported(model, tmp_path / "model", "python", X[:50]), model.predict(X[:50]))
+    if shutil.which("gcc") is not None:
+        assert_array_equal(exported(model, tmp_path / "c", "c", X[:50]), model.predict(X[:50]))
+    for format_ in ("xgboost", "solr", "ranklib"):
+        with pytest.raises(ValueError, match="category"):
+            export(model, tmp_path / "model", format_)
+    pytest.importorskip("onnx")
+    with pytest.raises(ValueError, match="category"):
+        export(model, tmp_path / "model", "onnx")

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
 from precede.algorithms.glass_fit import GlassFit, _doubt, _least
+from precede.algorithms.glass_parts import Share
 from precede.boosting.loop import drive
 from precede.engine.training import Training
 from precede.engine.workers import Workers
@@ -17,12 +18,12 @@ from precede.rankers.interactions import PairTerms
 def fit_of(judgments, X, **options):
     training = Training.prepare(X, judgments, balance="items", max_bins=255, workers=Workers(1))
     made = GlassFit(
-        training=training, risk=PairRisk("logistic", balance="items"),
+        rows=Share.whole(training, "items"), risk=PairRisk("logistic", balance="items"),
         trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
                     min_child_samples=5, reg_lambda=1.0),
         pair_terms=lambda pairs, grid: PairTerms(pairs, grid=grid, min_child_samples=5,
                                                  reg_lambda=1.0),
-        pair_bins=8, balance="items", rounds=10, pair_rounds=10, learning_rate=0.3, cyclic=False,
+        pair_bins=8, rounds=10, pair_rounds=10, learning_rate=0.3, cyclic=False,
         heredity=None, held_out=0.2, bags=0, seed=0, unpaired=frozenset(),
     )  # fmt: skip
     return replace(made, **options)
@@ -33,39 +34,6 @@ def queries(count=30, seed=0):
     X = generator.uniform(-1, 1, (10 * count, 3))
     y = (np.sign(X[:, 0] * X[:, 1]) + generator.normal(size=10 * count) > 0).astype(float)
     return X, Judgments(y, np.repeat(np.arange(count), 10))
-
-
-def test_parts_hold_out_each_query_once_and_whole():
-    X, judgments = queries()
-    fit = fit_of(judgments, X)
-    parts = fit._parted()
-    assert len(parts) == 5
-    held = [set(X[part.table.order][:, 0]) for _, part in parts]
-    used = set(X[fit.training.table.order][:, 0])
-    assert set().union(*held) == used
-    assert sum(map(len, held)) == len(used)
-    for (part, _), rows in zip(parts, held, strict=True):
-        assert not rows & set(X[part.table.order][:, 0])
-        held_queries = {i // 10 for i in range(len(X)) if X[i, 0] in rows}
-        assert not held_queries & {int(i) // 10 for i in part.table.order}
-
-
-def test_rows_are_held_out_where_there_is_one_list():
-    X, judgments = queries()
-    fit = fit_of(Judgments(judgments.grade), X)
-    assert len(fit._parted()) == 5
-    assert sum(part.table.n_arranged for _, part in fit._parted()) == len(X)
-    assert replace(fit, held_out=0.0)._parted() == []
-
-
-def test_a_bootstrap_sample_has_queries_more_than_once():
-    X, judgments = queries()
-    fit = fit_of(judgments, X)
-    sample = fit._resampled(np.random.default_rng(0))
-    weight = sample.arrangement.weight
-    assert set(weight) <= set(range(1, 10))
-    assert weight.max() > 1
-    assert sample.table.n_arranged < fit.training.table.n_arranged
 
 
 def test_the_trial_finds_the_pair_and_the_fit_uses_it():
@@ -83,7 +51,12 @@ def test_the_trial_finds_the_pair_and_the_fit_uses_it():
 
 @pytest.mark.parametrize(
     ("curves", "best"),
-    [([[1.0, 0.5, 0.7]], 1), ([[1.0, 1.1]], 0), ([[1.0, 0.9], [1.0, 0.8, 0.5, 0.6]], 2)],
+    [
+        ([[1.0, 0.5, 0.7]], 1),
+        ([[1.0, 1.1]], 0),
+        ([[1.0, 0.9], [1.0, 0.8, 0.5, 0.6]], 2),
+        ([[1.0, 0.5, 1.5], [1.0, 0.9, 0.8, 0.4]], 1),
+    ],
 )
 def test_the_best_round_is_that_of_all_trials_together(curves, best):
     assert _least([np.array(curve) for curve in curves]) == best

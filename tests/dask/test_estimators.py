@@ -27,6 +27,7 @@ from precede import (
     ConvexRisk,
     Family,
     Found,
+    GlassBoxRanker,
     Judgments,
     PushRanker,
     QBRank,
@@ -43,6 +44,7 @@ from precede.boosting.steps import SmoothedStepWarning
 from precede.dask.estimators import (
     DaskBoostedRanker,
     DaskConvexRisk,
+    DaskGlassBoxRanker,
     DaskPushRanker,
     DaskQBRank,
     DaskRankBoost,
@@ -865,3 +867,64 @@ def test_a_killed_worker_costs_a_recomputation_and_not_the_model(on_dask, here):
         model.fit(*arrays[:2], qid=arrays[2], client=client)
         assert killed
     same(model, local)
+
+
+FEW_ROUNDS = {"n_estimators": 6, "pair_estimators": 6, "min_child_samples": 3, "pair_bins": 8}
+GLASS = {
+    "trials": {"interactions": 2},
+    "bags": {"interactions": [(0, 1)], "bags": 2, "random_state": 3, "validation_fraction": 0},
+    "few terms": {"interactions": 2, "max_terms": 2, "validation_fraction": 0},
+    "cyclic": {"interactions": 1, "selection": "cyclic", "heredity": "weak", "loss": "exponential"},
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("name", GLASS)
+def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
+    X[::5, 2] = np.nan
+    weight = weights(y.size)
+    options = {**FEW_ROUNDS, **GLASS[name]}
+    local = GlassBoxRanker(**options).fit(X, y, qid=qid, sample_weight=weight)
+    assert any(len(term.features) == 2 for term in local.terms_) or name in ("trials", "cyclic")
+    X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
+    cluster = DaskGlassBoxRanker(**options)
+    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
+    same(cluster, local)
+    assert cluster.pair_strengths_ == local.pair_strengths_
+    assert cluster.dropped_pairs_ == local.dropped_pairs_
+    assert cluster.sparsity_cost_ == local.sparsity_cost_
+
+
+def test_a_glass_box_of_one_list_and_of_few_queries(clients):
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    options = {"interactions": 2, **FEW_ROUNDS}
+    local = GlassBoxRanker(**options).fit(X, y)
+    cluster = DaskGlassBoxRanker(**options).fit(*chunked(UNEVEN, X, y), client=clients[2])
+    same(cluster, local)
+    few = np.isin(qid, np.unique(qid)[:5])
+    X, y, qid = X[few], y[few], qid[few]
+    local = GlassBoxRanker(**options).fit(X, y, qid=qid)
+    X, y, qid = chunked(20, X, y, qid)
+    same(DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=clients[4]), local)
+
+
+def test_a_glass_box_watches_an_evaluation_set(clients):
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    options = {"interactions": [(0, 1)], "validation_fraction": 0, **FEW_ROUNDS}
+    monitored = {"eval_set": (X[:60], y[:60]), "eval_qid": qid[:60]}
+    local = GlassBoxRanker(early_stopping_rounds=3, **options).fit(X, y, qid=qid, **monitored)
+    X, y, qid = chunked(UNEVEN, X, y, qid)
+    cluster = DaskGlassBoxRanker(early_stopping_rounds=3, **options)
+    same(cluster.fit(X, y, qid=qid, client=clients[2], **monitored), local)
+    assert cluster.evals_result_ == local.evals_result_
+
+
+def test_what_a_glass_box_cannot_do_on_a_cluster_is_refused(clients):
+    X, y = chunked(UNEVEN, GRADED.X, GRADED.y)
+    with pytest.raises(ValueError, match="categorical_features"):
+        DaskGlassBoxRanker(categorical_features=[0]).fit(X, y, client=clients[1])
+    with pytest.raises(ValueError, match="column 9"):
+        DaskGlassBoxRanker(interactions=[(0, 9)]).fit(X, y, client=clients[1])
+    with pytest.raises(ValueError, match="pairs"):
+        DaskGlassBoxRanker().fit(X, y, pairs=[(0, 1)], client=clients[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.boosted import TreeLearner
 from precede.algorithms.glass_fit import Fitted, GlassFit, Pair
+from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
 from precede.boosting.loop import Result, drive
@@ -87,10 +88,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         a curve.
     validation_fraction : float in [0, 1)
         Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
-        leaves out: pairs that do not lower the risk there are dropped, and the pairs have as many
-        rounds as are best there. With fewer than 50,000 rows there are as many trials as such
-        shares, and they decide together. The model itself is then fitted to all rows. 0 keeps
-        all pairs and takes all rounds.
+        leaves out. A pair is kept if it lowers the risk there by more than three standard errors
+        (over ten blocks of the rows that a trial leaves out), and the pairs have as many rounds as
+        are best there. With fewer than 50,000 rows there are as many trials as such shares, and
+        they decide together. The model itself is then fitted to all rows. 0 keeps all pairs and
+        takes all rounds.
     max_terms : int, optional
         Keep only so many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
@@ -257,6 +259,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         for each in given:
             if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
                 raise ValueError(wrong)
+            if not hasattr(self, "n_features_in_"):
+                continue  # a cluster that has not looked at its rows yet
             pair = column_numbers(list(each), names, self.n_features_in_)
             if len(pair) != 2:
                 raise ValueError(f"interactions names the pair {each!r} of one column")
@@ -314,12 +318,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             )  # fmt: skip
 
         return GlassFit(
-            training=task.training,
+            rows=Share.whole(task.training, self.balance, task.judgments),
             risk=self._risk(),
             trees=trees,
             pair_terms=pair_terms,
             pair_bins=self.pair_bins,
-            balance=self.balance,
             rounds=self.n_estimators,
             pair_rounds=self.pair_estimators,
             learning_rate=self.learning_rate,
@@ -381,6 +384,16 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         check_is_fitted(self)
         parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
         return float(sum(weight for ranker, weight in parts if ranker.is_constant))
+
+    def _after(self, rounds: int) -> Ensemble:
+        raise ValueError(
+            f"num_iteration={rounds}: the rounds of a glass box are added up in its tables, so the "
+            "model has no first rounds; leave num_iteration out, or fit fewer rounds"
+        )
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores after each term, the most important first, and after the constant."""
+        return super().staged_predict(X)
 
     def contributions(self, X: Any) -> Floats:
         """What each term adds to the score of each row, in the order of ``ensemble_.rankers``.

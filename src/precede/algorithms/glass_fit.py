@@ -16,18 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
 from precede.boosting.loop import Result, drive
 from precede.boosting.steps import QuadraticStep
-from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.arrays import Flags, Floats
 from precede.engine.training import Training
 from precede.rankers.base import Family, Found
 from precede.rankers.growers import Trees
 from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
 from precede.risks.base import Risk
-from precede.risks.score_risk import arranged_judgments
 
 __all__ = ["Fitted", "GlassFit", "Pair"]
 
@@ -36,13 +36,12 @@ Driver = Callable[[CoordinateDescent, History], Result]
 
 # Rounds without a lower risk on the held-out rows after which the trial of the pairs ends.
 PATIENCE = 50
-# With fewer queries than this, rows are held out instead of queries.
-FEWEST_QUERIES = 10
-# With fewer rows than this, all parts of the rows take turns in being held out.
-MANY_ROWS = 50_000
-# By so many standard errors a pair must lower the risk of held-out rows over several trials: many
-# pairs are tried, so that a smaller number would keep some that help by chance.
-SURE = 4.0
+# A pair must lower the risk of held-out rows by this many standard errors. Of fifty pairs of noise
+# about one fit in twenty then keeps one (3.1 is the normal quantile of 0.05 / 50).
+SURE = 3.0
+# The held-out rows of a trial are divided into this many blocks, whose spread gives the standard
+# error.
+BLOCKS = 10
 # The column of the history of the trial.
 HELD_OUT = "held_out risk"
 
@@ -84,12 +83,11 @@ class GlassFit:
 
     Attributes
     ----------
-    training : the rows
+    rows : what is fitted
     risk : what is minimised
     trees : grows the curves; constrained to one feature for each tree
     pair_terms : makes a family of pair terms of a list of pairs and a grid
     pair_bins : most bins of the grid
-    balance : of the risk
     rounds, pair_rounds : most rounds of each stage
     learning_rate : of both
     cyclic : whether curves take turns; otherwise the best feature is chosen in every round
@@ -100,12 +98,11 @@ class GlassFit:
     unpaired : features that may not be in a pair
     """
 
-    training: Training
+    rows: Share
     risk: Risk
     trees: Trees
     pair_terms: Callable[[list[Pair], Grid], PairTerms]
     pair_bins: int
-    balance: str
     rounds: int
     pair_rounds: int
     learning_rate: float
@@ -115,6 +112,11 @@ class GlassFit:
     bags: int
     seed: int
     unpaired: frozenset[int]
+
+    @property
+    def training(self) -> Training:
+        """The rows as the loop sees them."""
+        return self.rows.training
 
     def run(
         self,
@@ -147,7 +149,7 @@ class GlassFit:
         main, family = len(result.history), self._family(plan.pairs)
         if plan.pairs and plan.pair_rounds:
             for monitor in monitors:  # an early stop has taken rounds back
-                monitor.scores = model.on(monitor.table)
+                monitor.restart(model)
             result, model = self._add_pairs(
                 result, model, family, driver, worsening, monitors, rounds=plan.pair_rounds
             )
@@ -215,7 +217,7 @@ class GlassFit:
         generator = np.random.default_rng(self.seed)
         found = []
         for _ in range(self.bags):
-            part = self._resampled(generator)
+            part = self.rows.resampled(generator).training
             stop = Rounds(max(rounds, 1))
             drawn = self._tables(drive(self._method(self.trees, stop, None, curves, part)), part)
             if pair_rounds:
@@ -232,7 +234,11 @@ class GlassFit:
 
         None where nothing is held out, or a part would have no pair of rows.
         """
-        trials = [_Trial(self, *parts) for parts in self._parted()] if pairs else []
+        trials = (
+            [_Trial(self, *parts) for parts in self.rows.divided(self.held_out, self.seed)]
+            if pairs
+            else []
+        )
         if not trials:
             return None
         plan = _Plan(0, {}, [], [])
@@ -298,58 +304,6 @@ class GlassFit:
         ]
         return good[:count]
 
-    # -- parts of the rows -----------------------------------------------------------------
-
-    def _parted(self) -> list[tuple[Training, Training]]:
-        """Rows to fit and rows to hold out, by query where there are enough queries.
-
-        The draw depends on the order of the queries and of the rows in the arrangement alone.
-        """
-        if self.held_out == 0:
-            return []
-        arrangement = self.training.arrangement
-        generator = np.random.default_rng(self.seed)
-        group = np.arange(arrangement.n_arranged)
-        if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
-            group = _queries_of(self.training)
-        count = int(group.max()) + 1
-        size = max(1, round(self.held_out * count))
-        drawn = generator.permutation(count) // size
-        turns = count // size if arrangement.n_arranged < MANY_ROWS else 1
-        parts = []
-        for turn in range(turns):
-            held = drawn[group] == turn
-            one, other = (self._part(np.flatnonzero(side)) for side in (~held, held))
-            if one is not None and other is not None:
-                parts.append((one, other))
-        return parts
-
-    def _part(self, rows: Integers, weight: Floats | None = None) -> Training | None:
-        """Some rows, perhaps with other weights, as a training set; None without a pair."""
-        training = self.training
-        judgments = arranged_judgments(training.arrangement)
-        if weight is not None:
-            judgments = judgments._with(weight=weight)
-        judgments = judgments[rows]
-        arrangement = judgments.arrange(self.balance)
-        if arrangement.total <= 0:
-            return None
-        table = training.table.block(rows[arrangement.order])
-        return Training.ordered(table, arrangement, training.workers)
-
-    def _resampled(self, generator: np.random.Generator) -> Training:
-        """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law."""
-        arrangement = self.training.arrangement
-        rows = np.arange(arrangement.n_arranged)
-        group = rows
-        if arrangement.query_start.size - 1 >= FEWEST_QUERIES:
-            group = _queries_of(self.training)
-        while True:  # a sample without any pair is possible, but rare
-            times = generator.poisson(1.0, int(group.max()) + 1)[group]
-            found = self._part(rows[times > 0], arrangement.weight * times)
-            if found is not None:
-                return found
-
 
 class _Trial:
     """A fit of one part of the rows, looked at from the others.
@@ -360,10 +314,12 @@ class _Trial:
     found : terms of the last stage
     """
 
-    def __init__(self, fit: GlassFit, part: Training, held: Training):
-        self._fit, self.part, self.held = fit, part, held
-        self._risk = fit.risk.bind(held.arrangement, held.workers)
-        self._unit = self._risk.log_value(np.zeros(held.table.n_arranged))
+    def __init__(self, fit: GlassFit, part: Share, held: Share):
+        self._fit, self.part, self.held = fit, part.training, held.training
+        workers = self.held.workers
+        self._risk = fit.risk.bind(self.held.arrangement, workers)
+        self._unit = self._risk.log_value(np.zeros(self.held.table.n_arranged))
+        self._blocks = [(rows, fit.risk.bind(each, workers)) for rows, each in held.blocks(BLOCKS)]
         self.model = self.found = Additive()
         self._result: Result | None = None
 
@@ -371,10 +327,15 @@ class _Trial:
         """The risk of the held-out rows, as a share of that of equal scores."""
         return float(np.exp(self._risk.log_value(scores) - self._unit))
 
+    def risks(self, scores: Floats) -> Floats:
+        """The risk of each block of the held-out rows, on the same scale."""
+        logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
+        return np.exp(np.array(logs) - self._unit)
+
     def stage(self, family: Family, stop: Stop, *, monitored: bool = True) -> Floats:
         """Boost a family on top of the model; the risk of held-out rows before and by round."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
-        monitor.scores = self.model.on(self.held.table)
+        monitor.restart(self.model)
         before = self.risk(monitor.scores)
         method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
         method.monitors = [monitor] if monitored else []
@@ -396,11 +357,11 @@ class _Trial:
 
 
 def _least(curves: list[Floats]) -> int:
-    """The round at which the mean of some curves is least; a curve that ends keeps its least."""
+    """The round at which the mean of some curves is least; a curve that ends stays where it is."""
     longest = max(curve.size for curve in curves)
     total = np.zeros(longest)
     for curve in curves:
-        total += np.concatenate([curve, np.full(longest - curve.size, curve.min())])
+        total += np.concatenate([curve, np.full(longest - curve.size, curve[-1])])
     return int(np.argmin(total))
 
 
@@ -414,25 +375,29 @@ def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
 def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     """Pairs that most trials chose and without which held-out rows are worse off; best first.
 
-    Of several trials the mean must be above 0 by more than `SURE` standard errors. The least
-    important pairs are taken out first, and stay out.
+    Blocks of held-out rows must be worse off by more than `SURE` standard errors on average. The
+    least important pairs are taken out first, and stay out.
     """
     values = [
         {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
         for trial in trials
     ]
     scores = [trial.model.on(trial.held.table) for trial in trials]
-    risk = [trial.risk(each) for trial, each in zip(trials, scores, strict=True)]
-    gain: dict[Pair, float] = {}
+    common = [p for p in tried if 2 * sum(p in each for each in values) > len(trials)]
+    for k, each in enumerate(values):
+        for pair in each.keys() - set(common):
+            scores[k] = scores[k] - each[pair]
+    risk = [trial.risks(each) for trial, each in zip(trials, scores, strict=True)]
     importance = {
         pair: sum(t.found.terms[pair].importance for t in trials if pair in t.found.terms)
-        for pair in tried
+        for pair in common
     }
-    for pair in sorted(tried, key=lambda pair: (importance[pair], pair)):
+    gain: dict[Pair, float] = {}
+    for pair in sorted(common, key=lambda pair: (importance[pair], pair)):
         among = [k for k in range(len(trials)) if pair in values[k]]
-        without = {k: trials[k].risk(scores[k] - values[k][pair]) for k in among}
-        worse = np.array([without[k] - risk[k] for k in among])
-        if 2 * len(among) > len(trials) and worse.sum() > SURE * _doubt(worse):
+        without = {k: trials[k].risks(scores[k] - values[k][pair]) for k in among}
+        worse = np.concatenate([without[k] - risk[k] for k in among])
+        if worse.sum() > SURE * _doubt(worse):
             gain[pair] = float(worse.sum())
             continue
         for k in among:
@@ -497,12 +462,3 @@ def _best(result: Result, worsening: Worsening | None, before: int) -> Result:
 def _sum(one: Additive, other: Additive) -> Additive:
     """Two models with different terms as one."""
     return Additive({**one.terms, **other.terms}, one.constant + other.constant)
-
-
-def _queries_of(training: Training) -> Integers:
-    """Number of the query of each row; rows that only listed pairs know are one each."""
-    arrangement = training.arrangement
-    first = arrangement.level_start[arrangement.query_start]
-    query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    alone = np.arange(arrangement.n_arranged - query.size) + first.size - 1
-    return np.concatenate([query, alone]).astype(np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -14,7 +14,16 @@ from precede.engine.table import Table
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
 
-__all__ = ["History", "Monitor", "NoProgress", "Progress", "Rounds", "Stop", "Worsening"]
+__all__ = [
+    "History",
+    "Monitor",
+    "NoProgress",
+    "Progress",
+    "Rounds",
+    "Scoring",
+    "Stop",
+    "Worsening",
+]
 
 
 class History(Sequence[dict[str, Any]]):
@@ -131,6 +140,14 @@ class Worsening(Stop):
         return f"{self.column} has not improved for {self.patience} rounds"
 
 
+class Scoring(Protocol):
+    """What has a score for each row of a table."""
+
+    def on(self, table: Table) -> Floats:
+        """Score of each row."""
+        ...
+
+
 @dataclass
 class Monitor:
     """A data set looked at after every round: its table, its scores so far, its metrics."""
@@ -152,6 +169,10 @@ class Monitor:
     def shrink(self, factor: float) -> None:
         """Multiply the scores."""
         self.scores *= factor
+
+    def restart(self, model: Scoring) -> None:
+        """Begin at the scores of a model."""
+        self.scores = model.on(self.table)
 
     def look(self) -> dict[str, float]:
         """Values of the metrics, under "<name> <metric>"."""

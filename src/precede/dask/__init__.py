@@ -7,6 +7,7 @@ from precede.engine.lazy import lazily
 if TYPE_CHECKING:
     from precede.dask.estimators import DaskBoostedRanker as DaskBoostedRanker
     from precede.dask.estimators import DaskConvexRisk as DaskConvexRisk
+    from precede.dask.estimators import DaskGlassBoxRanker as DaskGlassBoxRanker
     from precede.dask.estimators import DaskPushRanker as DaskPushRanker
     from precede.dask.estimators import DaskQBRank as DaskQBRank
     from precede.dask.estimators import DaskRankBoost as DaskRankBoost
@@ -17,8 +18,8 @@ else:
         __name__,
         {
             "estimators": (
-                "DaskBoostedRanker DaskConvexRisk DaskPushRanker DaskQBRank DaskRankBoost "
-                "DaskSmoothMargin PairObjective"
+                "DaskBoostedRanker DaskConvexRisk DaskGlassBoxRanker DaskPushRanker DaskQBRank "
+                "DaskRankBoost DaskSmoothMargin PairObjective"
             ),
         },
     )

@@ -8,7 +8,6 @@ knows alone is found: the total weight of the pairs and the cut points of every 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
-from precede.engine.arrangement import Arrangement, totals_of_queries
+from precede.engine.arrangement import Arrangement, joined_totals, totals_of_queries
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text
@@ -441,27 +440,22 @@ def _join(pieces: list[Rows], listed: Listed | None) -> Rows:
 def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[list[Any], Facts]:
     """Totals over whole queries; blocks without a pair are left out."""
     found = client.gather(client.map(_facts_of, blocks, pure=False))
-    kept = [j for j, each in enumerate(found) if each["totals"].any()]
+    kept = [j for j, each in enumerate(found) if each["totals"].pairs.any()]
     if not kept:
         grades = np.unique(np.concatenate([each["grades"] for each in found]))
         raise ValueError(_why_none(grades, one_list=False))
-    totals, items = (np.concatenate([found[j][name] for j in kept]) for name in ("totals", "items"))
-    totals, items = totals[totals > 0], items[totals > 0]
-    balanced = {"pairs": totals, "queries": totals * (1.0 / totals), "items": items}[balance]
-    pairs = float(sum(found[j]["pairs"] for j in kept))
+    total, pair_count = joined_totals([found[j]["totals"] for j in kept], balance)
     blocks = [blocks[j] for j in kept]
-    known = Facts(balance, math.fsum(balanced), max(math.fsum(totals), pairs), rows)
+    known = Facts(balance, total, pair_count, rows)
     ends = [(found[j]["lightest"], found[j]["heaviest"]) for j in kept]
     return blocks, replace(known, weight_total=_weight_total(client, blocks, known, ends))
 
 
 def _facts_of(block: Rows) -> dict[str, Any]:
     judgments = block.judgments()
-    weight, totals = judgments.arrange().weight, totals_of_queries(judgments)
+    weight = judgments.arrange().weight
     return {
-        "totals": totals.pairs,
-        "items": totals.items,
-        "pairs": totals.n_pairs,
+        "totals": totals_of_queries(judgments),
         "grades": np.unique(block.grade),
         "lightest": weight.min(initial=np.inf),
         "heaviest": weight.max(initial=0.0),

@@ -25,12 +25,13 @@ from sklearn.utils import check_random_state
 
 from precede.algorithms.ball import ConvexRisk
 from precede.algorithms.boosted import BoostedRanker
+from precede.algorithms.glass_box import GlassBoxRanker
 from precede.algorithms.push import PushRanker
 from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMargin
 from precede.boosting.checkpoint import Checkpoint
-from precede.boosting.history import History, Monitor, Progress
+from precede.boosting.history import History, Monitor, Progress, Scoring
 from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
 from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DaskBoostedRanker",
     "DaskConvexRisk",
+    "DaskGlassBoxRanker",
     "DaskPushRanker",
     "DaskQBRank",
     "DaskRankBoost",
@@ -71,6 +73,10 @@ class _OnDask(BaseRanker):
     """What the estimators here add to those they are named after."""
 
     _local: type[BaseRanker]
+    # Whether a fit without a seed draws as no fit before it.
+    _draws_anew: bool = True
+    # Whether listed pairs can be learnt from.
+    _takes_pairs: bool = True
 
     @whole_or_not_at_all
     def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
@@ -110,6 +116,11 @@ class _OnDask(BaseRanker):
         """
         saved = self._checkpoint(checkpoint)
         listed = _listed(pairs, pair_weight)
+        if listed is not None and not self._takes_pairs:
+            raise ValueError(
+                f"{type(self).__name__} does not learn from listed pairs; give grades, or use "
+                f"{self._local.__name__}"
+            )
         with _client(client) as leader:
             self._check_distributable()
             delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
@@ -173,7 +184,8 @@ class _OnDask(BaseRanker):
         rounds = None if saved is None else _SavedRounds.read(saved, model)
         if not self.warm_start:
             model = clone(model)
-        if "random_state" in model.get_params(deep=False) and model.random_state is None:
+        seeded = "random_state" in model.get_params(deep=False) and self._draws_anew
+        if seeded and model.random_state is None:
             model.random_state = check_random_state(None).randint(2**31)  # the same for all
         monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
         spec = _Spec(
@@ -361,6 +373,55 @@ class DaskBoostedRanker(_OnDask, BoostedRanker):
     """
 
     _local = BoostedRanker
+
+    def _risk(self) -> Risk:
+        return risk_of(self.loss, self.price, balance=self.balance)
+
+
+class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
+    """`GlassBoxRanker` on a Dask cluster; see `DaskBoostedRanker`.
+
+    Curves, the search for pairs, trials on held-out queries and bootstrap samples run where the
+    rows are; histograms of integers travel. A single list stays whole on one worker. Categorical
+    features, listed pairs and a risk of your own are refused.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from dask.distributed import Client
+    >>> from precede import GlassBoxRanker
+    >>> from precede.dask import DaskGlassBoxRanker
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(20, features=3, informative=2, per_query=10, random_state=0)
+    >>> X, y, qid = (da.from_array(part, chunks=90) for part in (sample.X, sample.y, sample.qid))
+    >>> options = {"n_estimators": 3, "pair_estimators": 2, "interactions": [(0, 1)]}
+    >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
+    ...     model = DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=client)
+    >>> here = GlassBoxRanker(**options).fit(sample.X, sample.y, qid=sample.qid)
+    >>> model.ensemble_.rankers == here.ensemble_.rankers
+    True
+    """
+
+    _local = GlassBoxRanker
+    _draws_anew = False
+    _takes_pairs = False
+
+    def _check_distributable(self) -> None:
+        if self.categorical_features is not None and len(self.categorical_features):
+            raise ValueError(
+                "categorical_features cannot be used on a cluster; leave it out, so that these "
+                "columns are read as numbers, or use the local estimator"
+            )
+        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        super()._check_distributable()
+
+    def _check_features(self, scattered: Scattered) -> None:
+        super()._check_features(scattered)
+        self._pairs()  # refuses columns that are not there
+
+    def _splits_a_list(self) -> bool:
+        return False
 
     def _risk(self) -> Risk:
         return risk_of(self.loss, self.price, balance=self.balance)
@@ -642,6 +703,10 @@ class _RemoteMonitor:
     def shrink(self, factor: float) -> None:
         """Multiply the scores, before they are looked at."""
         self._moves.append(("shrink", factor))
+
+    def restart(self, model: Scoring) -> None:
+        """Begin at the scores of a model, before they are looked at."""
+        self._moves = [("restart", model)]
 
     def look(self) -> dict[str, float]:
         """Values of the metrics, from the client."""

@@ -17,7 +17,14 @@ from precede.engine.arrays import Array, Floats, Integers
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["Arrangement", "QueryTotals", "arrangements", "check_balance", "totals_of_queries"]
+__all__ = [
+    "Arrangement",
+    "QueryTotals",
+    "arrangements",
+    "check_balance",
+    "joined_totals",
+    "totals_of_queries",
+]
 
 BALANCES = ("pairs", "queries", "items")
 
@@ -216,6 +223,23 @@ def totals_of_queries(judgments: Judgments) -> QueryTotals:
     3
     """
     return _arrange_all(judgments, ("pairs",), labelled=False)[1]
+
+
+def joined_totals(parts: Sequence[QueryTotals], balance: str) -> tuple[float, float]:
+    """`total` and `pair_count` of the arrangement of all parts, which hold different queries.
+
+    >>> from precede import Judgments
+    >>> parts = [totals_of_queries(Judgments(y)) for y in ([0, 1, 1], [0, 1])]
+    >>> joined_totals(parts, "pairs"), joined_totals(parts, "items")
+    ((3.0, 3.0), (5.0, 3.0))
+    """
+    totals, items = (
+        np.concatenate([getattr(p, name) for p in parts]) for name in ("pairs", "items")
+    )
+    totals, items = totals[totals > 0], items[totals > 0]
+    balanced = {"pairs": totals, "queries": totals * (1.0 / totals), "items": items}[balance]
+    pairs = float(sum(part.n_pairs for part in parts))
+    return math.fsum(balanced), max(math.fsum(totals), pairs)
 
 
 def _arrange_all(

@@ -36,6 +36,7 @@ __all__ = [
     "exact_sum",
     "exact_sums",
     "from_words",
+    "gathered",
     "greatest",
     "greatest_of",
     "least_of",
@@ -256,6 +257,15 @@ def all_true(part: Callable[[], bool], workers: Workers | None) -> bool:
     True
     """
     return bool(_over_all(part, all, workers))
+
+
+def gathered(part: Callable[[], Any], workers: Workers | None) -> list[Any]:
+    """The parts of all machines; what is made of them must not depend on how rows are dealt out.
+
+    >>> gathered(lambda: 3, Workers(1))
+    [3]
+    """
+    return _over_all(part, list, workers)
 
 
 def _over_all(

@@ -46,7 +46,9 @@ MAY_IMPORT = {
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
     "dask": CORE | {"estimator", "algorithms"},
-    "cli": CORE | {"estimator", "explain", "exports", "inference", "report", "algorithms"},
+    "tuning": CORE | {"estimator"},
+    "cli": CORE
+    | {"estimator", "explain", "exports", "inference", "report", "algorithms", "tuning"},
 }
 LEAVES = {"cli", "dask", "testing"}
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from precede import RankBoost, Stump, load
+from precede import BoostedRanker, Power, RankBoost, RankWeight, SquaredHinge, Stump, Trees, load
 from precede.engine.workers import Workers
 from precede.model import FORMAT, Ensemble, read_model, write_model
 from precede.rankers.columns import Column, Constant, Feature
@@ -446,3 +447,57 @@ def test_there_is_a_model_of_every_estimator_and_kind_of_ranker():
 def test_there_is_a_model_of_every_format():
     formats = {json.loads(path.read_text())["format"] for path in MODELS.glob("*.json")}
     assert formats == set(range(1, FORMAT + 1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("rank_weight", RankWeight(k=10, blend=0.5)),
+        ("rank_weight", RankWeight(gain=[0, 1, 3], discount=None)),
+        ("rank_weight", {"k": 5}),
+        ("loss", SquaredHinge("gap")),
+        ("price", Power(2)),
+        ("rankers", Trees(num_leaves=3)),
+        ("monotone_constraints", {0: 1, 1: -1}),
+    ],
+)
+def test_parameters_that_are_objects_are_saved_with_a_model(tmp_path, name, value):
+    X, y = np.random.RandomState(0).rand(60, 2), np.arange(60) % 3
+    model = BoostedRanker(n_estimators=2, min_child_samples=5, **{name: value})
+    model.fit(X, y, qid=np.arange(60) // 20).save(tmp_path / "model.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = load(tmp_path / "model.json")
+    assert getattr(again, name) == value
+    assert type(getattr(again, name)) is type(value)
+    assert again.fit(X, y, qid=np.arange(60) // 20).ensemble_.weights == model.ensemble_.weights
+
+
+def test_a_parameter_that_is_a_function_is_left_out_with_a_warning(tmp_path):
+    model = BoostedRanker(n_estimators=2, rank_weight=RankWeight(gain=lambda grade: grade))
+    X = np.random.RandomState(0).rand(60, 2)
+    model.fit(X, np.arange(60) % 3, qid=np.arange(60) // 20).save(tmp_path / "model.json")
+    with pytest.warns(UserWarning, match="could not hold rank_weight"):
+        load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$class": "Popen", "arguments": {}},
+        {"$class": "RankWeight", "arguments": {"nonsense": 1}},
+        {"$class": "RankWeight", "arguments": {"k": -1}},
+        {"$class": ["RankWeight"], "arguments": {}},
+        {"$class": "RankWeight"},
+        {"$items": 3},
+        {"$items": [[[], 1]]},
+    ],
+)
+def test_objects_that_a_model_file_makes_up_are_refused(tmp_path, value):
+    model = RankBoost(n_estimators=1).fit([[0.0], [1.0]], [0, 1])
+    model.save(tmp_path / "model.json")
+    fields = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    fields["parameters"]["rank_weight"] = value
+    (tmp_path / "model.json").write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(ValueError, match="not a usable model"):
+        load(tmp_path / "model.json")

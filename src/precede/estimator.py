@@ -6,12 +6,15 @@ and says in `plan` what the loop should do; everything else is here.
 
 from __future__ import annotations
 
+import copy
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
+from itertools import islice
 from reprlib import repr as shown
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -23,6 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import RegressorTags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from precede.boosting.bagging import Bagged
 from precede.boosting.callbacks import Listeners
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
@@ -31,6 +35,8 @@ from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
 from precede.boosting.progress import ProgressBar
+from precede.boosting.resampling import Sample
+from precede.boosting.selection import AUTO, Selection, asked, select
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.exact import exact_sum, greatest_of
@@ -58,9 +64,21 @@ from precede.judgments import (
     one_graded_list,
     warn_of_lost_queries,
 )
+from precede.losses import (
+    Exp,
+    Exponential,
+    Hinge,
+    Linear,
+    Logistic,
+    Power,
+    SmoothedHinge,
+    SquaredHinge,
+)
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import Family, family, family_name
-from precede.rankers.growers import Trees  # noqa: F401  (so that rankers="trees" is known)
+from precede.rankers.growers import Trees
+from precede.rankers.stumps import Stumps
+from precede.risks.rank_weights import RankWeight
 
 __all__ = ["BaseRanker", "Task", "load", "parameters_of", "whole_or_not_at_all"]
 
@@ -191,6 +209,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         With two classes: their values, and the shift that makes a classifier.
     stop_reason_ : str
         Why boosting ended.
+    selection_ : Selection or None
+        What was chosen where a parameter is "auto", and the table it was chosen from.
     has_queries_ : bool
         Whether the model was fitted on several queries, so that `score` warns without any.
     data_columns_ : dict
@@ -219,7 +239,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     # the others these values stand.
     rankers: Any = "stumps"
     monotone_constraints: Any = None
-    n_estimators: int = 100
+    n_estimators: Any = 100  # a number, or "auto" where it is selectable
     learning_rate: float = 1.0
     balance: str = "pairs"
     max_bins: int = 255
@@ -238,6 +258,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     has_queries_: bool = False  # also of models saved before this was kept
     data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
+    _averaged: Any = 1  # number of models that are averaged, side by side
+    selectable: tuple[str, ...] = ()  # parameters that may be "auto"
+    selection_: Selection | None = None  # of the last fit
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
@@ -362,6 +385,25 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return judgments
 
     def _boost(self, task: Task) -> Result:
+        """Choose what is "auto", and run the loop with it."""
+        self.selection_ = None
+        if not asked(self):
+            return self._run(task)
+        self.selection_ = select(self, task, self._seed())
+        if self.verbose > 0:
+            print(self.selection_.summary(), file=sys.stderr)
+        chosen = copy.copy(self)
+        for name in asked(self):
+            setattr(chosen, name, self.selection_.parameters[name])
+        return chosen._run(task)
+
+    def _seed(self) -> int:
+        """A number for draws of queries: the same in every fit where no random_state is given."""
+        if self.random_state is None:
+            return 0
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _run(self, task: Task) -> Result:
         """Run the loop, continuing the last fit if asked to."""
         stop: Stop = Rounds(self.n_estimators)
         worsening = self._worsening(task)
@@ -374,6 +416,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Method:
         """What happens in a round: coordinate descent by `plan`, unless an algorithm says else."""
+        if self._averaged > 1:
+            return self._bagged(task, stop)
         plan = self.plan(stop)
         for _ in range(len(history)):  # random draws go on where the last fit ended
             plan.draw()
@@ -382,6 +426,21 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if task.checkpoint is not None:
             method.check_history(history)
         return method
+
+    def _bagged(self, task: Task, stop: Stop) -> Method:
+        """As many fits side by side as there are bags, each on queries drawn for it."""
+        seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
+        judgments = self.judgments_to_learn(task.judgments)
+        sample = Sample(
+            task.training, judgments, balance=self.balance, labelled=self.learns_labels, seed=0
+        )
+        bags = []
+        for draw, seed in seeds.tolist():
+            one = copy.copy(self)
+            one._averaged, one.random_state = 1, seed
+            own = replace(task, training=sample.bootstrap(draw), monitors=[], checkpoint=None)
+            bags.append(one._method(own, stop, None, History()))
+        return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 
     def _drive(self, method: Method, task: Task, history: History) -> Result:
         """Run the loop in sight of the user: callbacks, progress bar, checkpoint."""
@@ -408,7 +467,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     @property
     def can_resume(self) -> bool:
         """Whether a fit with these parameters takes a `checkpoint`."""
-        return self.resumable and not self.warm_start and self._drawn_anew() is None
+        again = self._drawn_anew() is None and self._averaged == 1
+        return self.resumable and not self.warm_start and again
 
     def _drawn_anew(self) -> str | None:
         """Name of a share that is drawn differently in every fit, if there is one."""
@@ -422,6 +482,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             return None
         if not self.resumable:
             raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
+        if self._averaged > 1:
+            raise ValueError(f"bags={self._averaged} cannot be resumed; leave checkpoint out")
         if self.warm_start:
             raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
         if drawn := self._drawn_anew():
@@ -458,12 +520,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _keep(self, result: Result, task: Task) -> None:
         """Store what was learnt; data are not kept."""
         history, worsening = result.history, self._worsening(task)
-        rounds = len(result.ensemble)
+        rounds = len(result.ensemble) // self._averaged
         best = worsening.best_round(history) if worsening is not None and len(history) else rounds
         stopped_early = self.early_stopping_rounds is not None and worsening is not None
-        self.ensemble_ = result.ensemble.first(best) if stopped_early else result.ensemble
+        kept = best * self._averaged if stopped_early else len(result.ensemble)
+        self.ensemble_ = result.ensemble.first(kept)
         self.history_ = history
-        self.n_estimators_ = len(self.ensemble_)
+        self.n_estimators_ = len(self.ensemble_) // self._averaged
         self.best_iteration_ = best
         seen = worsening is not None and rounds > 0 and worsening.column in history.columns
         self.best_score_ = (
@@ -507,12 +570,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _after(self, rounds: int) -> Ensemble:
         """The model after some of its rounds."""
-        return self.ensemble_.first(rounds)
+        return self.ensemble_.first(rounds * self._averaged)
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
         check_is_fitted(self)
-        return self.ensemble_.staged_predict(self._validated(X, reset=False))
+        staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
+        return islice(staged, self._averaged - 1, None, self._averaged)
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
         """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
@@ -677,6 +741,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             "features": None if names is None else [str(name) for name in names],
             **({"categories": self.categories_} if self.categories_ else {}),
             **({"queries": True} if self.has_queries_ else {}),
+            **({} if self.selection_ is None else {"selection": self.selection_.to_dict()}),
             **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
             **parameters_of(self),
             "classes": classes,
@@ -702,13 +767,15 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         if "categories" in fields:
             self.categories_ = check_categories(fields["categories"], names)
         self.has_queries_ = fields.get("queries", False) is True
+        if "selection" in fields:
+            self.selection_ = Selection.from_dict(fields["selection"])
         if "data_columns" in fields:
             columns = _part(fields, "data_columns", dict)
             if not all(isinstance(name, str) for name in columns.values()):
                 raise ValueError("the data columns of the model are not all text")
             self.data_columns_ = columns
         self.history_ = _history(_part(fields, "history", list))
-        self.n_estimators_ = len(self.ensemble_)
+        self.n_estimators_ = len(self.ensemble_) // self._averaged
         self.best_iteration_ = _part(fields, "best_iteration", int)
         score = fields.get("best_score")
         self.best_score_ = None if score is None else spelled(score, "best_score")
@@ -748,6 +815,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self, table: DiskTable, *, reset: bool, **target: Any
     ) -> tuple[Judgments, Array | None]:
         """Take what `_validated` and `_target` give for arrays from a table on disk."""
+        if chosen := asked(self):
+            raise ValueError(
+                f"{chosen[0]}={AUTO!r} holds out rows, which a DiskTable does not allow; give a "
+                "number, such as one chosen on a sample in memory (selection_)"
+            )
+        if self._averaged > 1:
+            raise ValueError(f"bags={self._averaged} draws rows, which a DiskTable does not allow")
         given = [name for name, value in target.items() if value is not None]
         if given:
             raise ValueError(
@@ -782,7 +856,19 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense; called at the start of a fit."""
-        whole_number("n_estimators", self.n_estimators, least=1)
+        chosen = asked(self)
+        if "n_estimators" not in chosen:
+            whole_number("n_estimators", self.n_estimators, least=1)
+        elif self.early_stopping_rounds is not None:
+            raise ValueError(
+                f"n_estimators={AUTO!r} stops by itself; leave early_stopping_rounds out, or give "
+                "n_estimators as a number"
+            )
+        if chosen and self.warm_start:
+            raise ValueError(
+                f"warm_start=True goes on with a model, and {chosen[0]}={AUTO!r} would choose "
+                f"another; give {chosen[0]} as a number"
+            )
         if self.early_stopping_rounds is not None:
             whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
         for name in ("learning_rate", "max_features"):
@@ -891,7 +977,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 workers=workers,
             )
             at = _offset(start, X.shape[0], "eval_init_score")
-            monitors.append((Monitor(f"valid_{index}", table, metrics, at), better))
+            monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
         return monitors
 
     def _worsening(self, task: Task) -> Worsening | None:
@@ -979,8 +1065,10 @@ def _fill(estimator: BaseRanker, fields: dict[str, Any]) -> None:
     for key, value in parameters.items():
         if not _is_plain(value):
             raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
-    estimator.set_params(**{key: parameters[key] for key in parameters if key in accepted})
+    read = {key: _released(value) for key, value in parameters.items() if key in accepted}
+    estimator.set_params(**read)
     count_jobs(estimator.n_jobs)
+    whole_number("bags", estimator._averaged, least=1)
     estimator._restore(fields)
     left_out = fields.get("parameters_left_out") or []
     if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
@@ -1018,9 +1106,60 @@ def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
     }
 
 
+# Classes of parameters that are saved by their arguments; loading makes nothing else.
+SAVED = {
+    cls.__name__: cls
+    for cls in (
+        RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
+        Stumps, Trees,
+    )
+}  # fmt: skip
+
+
 def _named(value: Any) -> Any:
-    """A family of rankers by its name, where the name says it all."""
-    return family_name(value) or value
+    """A parameter as JSON can hold it, where it can; `_released` gives it back.
+
+    A family of rankers by its name, where the name says it all; objects of known classes by their
+    arguments; a dict whose keys are not all text as a list.
+
+    >>> _named({0: 1})
+    {'$items': [[0, 1]]}
+    """
+    if isinstance(value, dict) and not all(isinstance(k, str) and k[:1] != "$" for k in value):
+        return {"$items": [[key, each] for key, each in value.items()]}
+    name = family_name(value)
+    cls = type(value)
+    if name or SAVED.get(cls.__name__) is not cls:
+        return name or value
+    names = signature(cls).parameters
+    if not vars(value).keys() >= names.keys():
+        return value
+    arguments = {each: getattr(value, each) for each in names}
+    if not _is_plain(arguments) or cls(**arguments) != value:
+        return value
+    return {"$class": cls.__name__, "arguments": arguments}
+
+
+def _released(value: Any) -> Any:
+    """A parameter of a model file, as `_named` wrote it.
+
+    >>> _released(_named(RankWeight(k=10, blend=0.5)))
+    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
+    """
+    if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
+        return value
+    try:
+        if "$items" in value:
+            return {_spelled_key(key): each for key, each in value["$items"]}
+        return SAVED[value["$class"]](**value["arguments"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the parameter {shown(value)} cannot be read") from error
+
+
+def _spelled_key(key: Any) -> Any:
+    if not isinstance(key, str | int | float):
+        raise TypeError(f"{key!r} is no column")
+    return key
 
 
 def _is_plain(value: Any, depth: int = 8) -> bool:

@@ -1,6 +1,7 @@
 """The commands `fit` and `tune`."""
 
 import re
+import shlex
 
 import numpy as np
 import pytest
@@ -50,9 +51,32 @@ def test_without_early_stopping_all_rounds_are_saved_and_it_is_said(folder, tmp_
 
 @pytest.mark.parametrize("option", [("-m", "map"), ("--early-stopping", "3")])
 def test_options_that_need_validation_data_are_refused_without(folder, tmp_path, option):
-    _, talk = run("fit", folder / "train.csv", "-o", tmp_path / "m.json", *option, code=1)
+    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json", "-s", "n_estimators=5"]
+    _, talk = run(*words, *option, code=1)
     assert "give --valid DATA" in talk
     assert not (tmp_path / "m.json").exists()
+
+
+def test_rounds_are_chosen_on_held_out_queries_where_nothing_is_said(folder, tmp_path):
+    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json", "-m", "ndcg@5", "--json"]
+    out, talk = run(*words)
+    (told,) = objects(out)
+    model = precede.load(tmp_path / "m.json")
+    assert model.n_estimators == "auto"
+    chosen = model.selection_.chosen.rounds
+    assert chosen == model.n_estimators_ == told["rounds"]
+    assert f"auto: n_estimators={chosen} (ndcg@5 on " in talk
+    assert told["selection"]["metric"] == "ndcg@5"
+    data = read(folder / "train.csv")
+    by_hand = precede.RankBoost(n_estimators=chosen).fit(data.X, data.judgments)
+    assert by_hand.ensemble_.weights == model.ensemble_.weights
+
+
+def test_too_few_rows_to_hold_some_out_take_the_default(tmp_path):
+    (tmp_path / "train.csv").write_text("label,a\n0,1\n1,2\n", encoding="utf-8")
+    _, talk = run("fit", tmp_path / "train.csv", "-o", tmp_path / "m.json")
+    assert "too few rows to hold some out; n_estimators=300" in talk
+    assert precede.load(tmp_path / "m.json").n_estimators == 300
 
 
 @pytest.fixture
@@ -88,12 +112,29 @@ def test_an_interrupted_fit_writes_no_model_to_standard_output(folder, pressed):
     assert "- is not written" in talk
 
 
-def test_an_interrupted_search_ends(folder, tmp_path, pressed):
+@pytest.mark.parametrize("grid", [(), ("-g", "learning_rate=0.1,0.3,1")])
+def test_an_interrupted_search_ends(folder, tmp_path, pressed, grid):
     words = ["tune", folder / "train.csv", "-s", "n_estimators=9", "-o", tmp_path / "m.json"]
-    out, talk = run(*words, code=130)
+    out, talk = run(*words, *grid, code=130)
     assert out == ""
     assert "2 of 3" not in talk  # the grid is not gone through with parts of models
     assert not (tmp_path / "m.json").exists()
+
+
+def test_a_search_prints_a_command_that_fits_its_best(folder, tmp_path):
+    words = ["tune", folder / "train.csv", "--trials", "3", "--folds", "2", "-s", "n_estimators=9",
+             "--log", tmp_path / "log", "-o", tmp_path / "m.json", "--json"]  # fmt: skip
+    out, talk = run(*words)
+    table = objects(out)
+    assert [row["folds"] for row in table] == [2, 1, 1]
+    command = talk.splitlines()[-2]
+    again, _ = run(*words)
+    assert objects(again) == table
+    saved = precede.load(tmp_path / "m.json")
+    assert saved.n_estimators == table[0]["rounds"]
+    run(*shlex.split(command)[1:])
+    assert precede.load(tmp_path / "m.json").ensemble_.weights == saved.ensemble_.weights
+    run("tune", folder / "train.csv", "-g", "learning_rate=1", "--log", "log", code=1)
 
 
 @pytest.mark.parametrize("name", sorted(fitting.algorithms()))

@@ -101,7 +101,8 @@ def test_a_single_list_has_intervals_over_items(folder, tmp_path):
     assert told[0]["low"] == ""
     run("evaluate", tmp_path / "m.json", tmp_path / "list.csv", "--by-query", code=1)
     run("compare", tmp_path / "m.json", tmp_path / "m.json", tmp_path / "list.csv")
-    out, _ = run("tune", tmp_path / "list.csv", "-s", "n_estimators=2", "--folds", "3")
+    words = ["-s", "n_estimators=2", "--folds", "3", "-g", "learning_rate=0.1,0.3,1"]
+    out, _ = run("tune", tmp_path / "list.csv", *words)
     assert len(rows(out)) == 3
     assert "rank" in run("explain", tmp_path / "m.json", tmp_path / "list.csv")[0]
     run("explain", tmp_path / "m.json", tmp_path / "list.csv", "--query", "7", code=1)

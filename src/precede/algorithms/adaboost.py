@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import ClassifierTags
@@ -91,12 +91,14 @@ class AdaBoostRanker(BaseRanker):
     resumes_from = ("log_risk", "f_skew")
     takes_init_score = False
 
+    selectable = ("n_estimators",)
+
     def __init__(
         self,
         *,
         constant: bool = True,
         rankers: str | Family = "stumps",
-        n_estimators: int = 300,
+        n_estimators: int | Literal["auto"] = 300,
         learning_rate: float = 1.0,
         max_bins: int = 255,
         max_features: float = 1.0,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
+from precede.boosting.selection import LADDER, asked
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
+from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers, columns_in_order
 from precede.losses import PairLoss, Price
@@ -20,10 +22,10 @@ from precede.rankers.base import Family
 from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
 from precede.rankers.regressors import learner
 from precede.risks.base import Risk
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 from precede.risks.score_risk import ScoreRisk, risk_of
 
-__all__ = ["BoostedRanker", "TreeLearner"]
+__all__ = ["BaggedTrees", "BoostedRanker", "TreeLearner"]
 
 
 class TreeLearner:
@@ -35,7 +37,7 @@ class TreeLearner:
     line_search: bool
     step_length: float | None
     learning_rate: float
-    num_leaves: int
+    num_leaves: Any
     max_depth: int
     min_child_samples: int
     min_child_weight: float
@@ -56,11 +58,17 @@ class TreeLearner:
     categories_: Mapping[str, list[Any]]
     feature_draw: Callable[[], Callable[[], Flags | None]]
     drawn_shares: tuple[str, ...] = ("subsample", "max_features", "max_features_by_split")
+    selectable: tuple[str, ...] = ()
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()  # type: ignore[misc]
-        check_tree_parameters(self)
+        if self._leaves() is not self.num_leaves and self.rankers != "trees":
+            raise ValueError(
+                f"num_leaves='auto' is for rankers='trees', not for rankers={self.rankers!r}; give "
+                "a number"
+            )
+        check_tree_parameters(self, self._leaves())
         for name in ("categorical_features", "monotone_constraints"):
             given = getattr(self, name)
             if given is not None and np.size(given) and not self._given().takes_categories:
@@ -75,6 +83,10 @@ class TreeLearner:
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "rankers='trees' or a regressor, or leave step_length out"
                 )
+
+    def _leaves(self) -> Any:
+        """`num_leaves`; the most that may be chosen where it is "auto"."""
+        return LADDER[-1] if "num_leaves" in asked(self) else self.num_leaves  # type: ignore[arg-type]
 
     @property
     def _draws(self) -> bool:
@@ -127,6 +139,7 @@ class TreeLearner:
         if self.random_state is not None or self._draws:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = {name: getattr(self, name) for name in TREE_PARAMETERS}
+        given["num_leaves"] = self._leaves()
         given["categorical_features"] = self._category_numbers()
         given["monotone_constraints"] = self._directions()
         given["interaction_constraints"] = self._interactions()
@@ -179,7 +192,30 @@ class TreeLearner:
         )
 
 
-class BoostedRanker(TreeLearner, BaseRanker):
+class BaggedTrees(TreeLearner):
+    """Trees whose number and size may be chosen, and of which several fits may be averaged."""
+
+    bags: int
+    warm_start: bool
+    selectable: tuple[str, ...] = ("n_estimators", "num_leaves")
+
+    @property
+    def _averaged(self) -> Any:
+        return self.bags
+
+    @_averaged.setter
+    def _averaged(self, number: int) -> None:
+        self.bags = number
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
+        whole_number("bags", self.bags, least=1)
+        if self.bags > 1 and self.warm_start:
+            raise ValueError(f"bags={self.bags} cannot go on from a model; set warm_start=False")
+
+
+class BoostedRanker(BaggedTrees, BaseRanker):
     """Boosted regression trees for any risk of the scores.
 
     Minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
@@ -200,7 +236,7 @@ class BoostedRanker(TreeLearner, BaseRanker):
     balance : {"items", "queries", "pairs"}
         Whether every item weighs the same (a query as much as it has items), or every query,
         or every pair.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, made anew from the scores of every round; see
         `RankWeight`. Pair losses with a
         linear price only. `history_["risk"]` is that of each round's weights.
@@ -221,9 +257,16 @@ class BoostedRanker(TreeLearner, BaseRanker):
         all where it would raise the risk, instead of a line search and a learning rate: the
         normalised small steps for which theorem 1 of Zheng et al. bounds the risk
         (`precede.bounds.convergence_bound`, with ``hessian="bound"`` and ``targets="sum"``).
-    n_estimators, learning_rate : int, float in (0, 1]
-        Number of rounds, and by what every step is multiplied.
-    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
+    n_estimators : int or "auto"
+        Number of rounds.
+    learning_rate : float in (0, 1]
+        Every step is multiplied by it.
+    num_leaves : int or "auto"
+        Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on queries that are
+        held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
+        one standard error of the best; then all rows are fitted with it. `selection_` has the
+        table. What is watched is the first `eval_metric`, on the first `eval_set` if there is one.
+    max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         The shape of a tree; see `Trees`.
     subsample, max_features : float in (0, 1]
@@ -244,11 +287,16 @@ min_split_gain
     interaction_constraints : list of lists of columns, optional
         Groups of features, by number or name, that may occur together on a path of a tree; those
         in no group form one more group.
+    bags : int
+        Fit so many models side by side, each to a bootstrap sample of the queries (rows of a single
+        list), and average them. They are stored as one ensemble, in every round one tree of
+        each; time, memory and size of the model grow with their number.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. A warm start goes on with the draws of one longer fit, where
         `random_state` is an integer.
     random_state : int or RandomState, optional
-        For `subsample` and `max_features` below 1; everything else is deterministic.
+        For `subsample` and `max_features` below 1, for `bags`, and for what "auto" holds out (which
+        is the same in every fit if None is given); everything else is deterministic.
 
     Notes
     -----
@@ -278,15 +326,15 @@ min_split_gain
         loss: str | PairLoss | ScoreRisk = "logistic",
         price: str | float | Price = "linear",
         balance: str = "items",
-        rank_weight: str | RankWeight | None = None,
+        rank_weight: Weighting = None,
         rankers: Any = "trees",
         hessian: str = "newton",
         targets: str = "sum",
         line_search: bool = False,
         step_length: float | None = None,
-        n_estimators: int = 200,
+        n_estimators: int | Literal["auto"] = 200,
         learning_rate: float = 0.05,
-        num_leaves: int = 31,
+        num_leaves: int | Literal["auto"] = 31,
         max_depth: int = -1,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
@@ -302,6 +350,7 @@ min_split_gain
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         interaction_constraints: Sequence[Sequence[int | str]] | None = None,
         max_bins: int = 255,
+        bags: int = 1,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -337,6 +386,7 @@ min_split_gain
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
         self.max_bins = max_bins
+        self.bags = bags
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +16,7 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
+from precede.boosting.selection import asked
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sums, sum_of
@@ -27,7 +28,7 @@ from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
 from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -145,7 +146,7 @@ class PushRanker(BaseRanker):
         What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
         there are only listed pairs.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, made anew from the scores of every round; see
         `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
     monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
@@ -205,6 +206,8 @@ early_stopping_rounds,
     227
     """
 
+    selectable = ("n_estimators",)
+
     def __init__(
         self,
         *,
@@ -216,10 +219,10 @@ early_stopping_rounds,
         prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
         cv: int = 5,
         cv_metric: Any = None,
-        n_estimators: int = 300,
+        n_estimators: int | Literal["auto"] = 300,
         learning_rate: float = 0.1,
         balance: str = "pairs",
-        rank_weight: str | RankWeight | None = None,
+        rank_weight: Weighting = None,
         max_bins: int = 255,
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,
@@ -292,6 +295,8 @@ early_stopping_rounds,
         if not (isinstance(self.price, str) and self.price == "cv"):
             price(self.price)
             return
+        if asked(self):
+            raise ValueError("n_estimators='auto' and price='cv' are both given; use one of them")
         whole_number("cv", self.cv, least=2)
         powers = list(self.prices) if isinstance(self.prices, Sequence | np.ndarray) else []
         if not powers or isinstance(self.prices, str):

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from precede.algorithms.boosted import TreeLearner
+from precede.algorithms.boosted import BaggedTrees
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 
 __all__ = ["QBRank"]
 
 
-class QBRank(TreeLearner, BaseRanker):
+class QBRank(BaggedTrees, BaseRanker):
     """Boosted trees that learn from preferences and from absolute labels together.
 
     Minimises, over pairs x above y and over labelled rows z with label l,
@@ -56,7 +56,7 @@ class QBRank(TreeLearner, BaseRanker):
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, made anew from the scores of every round; see
         `RankWeight`. `history_["risk"]` is that of each round's weights.
     rankers : "trees", Family or regressor
@@ -65,7 +65,7 @@ class QBRank(TreeLearner, BaseRanker):
 min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
 categorical_features, cat_smooth, monotone_constraints, interaction_constraints
         The shape of a tree; see `Trees` and `BoostedRanker`.
-    n_estimators, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
+    n_estimators, bags, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
 random_state, n_jobs, verbose
         As for `BoostedRanker`.
 
@@ -107,11 +107,11 @@ random_state, n_jobs, verbose
         line_search: bool = True,
         step_length: float | None = None,
         learning_rate: float = 0.05,
-        n_estimators: int = 300,
+        n_estimators: int | Literal["auto"] = 300,
         balance: str = "pairs",
-        rank_weight: str | RankWeight | None = None,
+        rank_weight: Weighting = None,
         rankers: Any = "trees",
-        num_leaves: int = 20,
+        num_leaves: int | Literal["auto"] = 20,
         max_depth: int = -1,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
@@ -127,6 +127,7 @@ random_state, n_jobs, verbose
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         interaction_constraints: Sequence[Sequence[int | str]] | None = None,
         max_bins: int = 255,
+        bags: int = 1,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -162,6 +163,7 @@ random_state, n_jobs, verbose
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
         self.max_bins = max_bins
+        self.bags = bags
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
@@ -12,7 +12,7 @@ from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
 from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 
 __all__ = ["RankBoost"]
 
@@ -54,15 +54,18 @@ class RankBoost(BaseRanker):
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
         With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
         name. Missing values have no direction.
-    n_estimators : int
-        Number of rounds.
+    n_estimators : int or "auto"
+        Number of rounds. "auto" chooses them on queries (rows of a single list) that are held out,
+        the fewest within one standard error of the best, and then fits all rows; `selection_` has
+        the numbers. What is watched is the first `eval_metric`, on the first `eval_set` if there is
+        one.
     learning_rate : float in (0, 1]
         Every step is multiplied by it. The algorithms of the papers take full steps,
         ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the papers),or every query, or every item: a query then
         weighs as much as it has items.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, made anew from the scores of every round; see
         `RankWeight`. With
         ``select="slope"`` only. `history_["risk"]` is that of each round's weights.
@@ -111,6 +114,8 @@ class RankBoost(BaseRanker):
     0.99
     """
 
+    selectable = ("n_estimators",)
+
     def __init__(
         self,
         *,
@@ -119,10 +124,10 @@ class RankBoost(BaseRanker):
         rankers: str | Family = "stumps",
         nonnegative: bool = False,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
-        n_estimators: int = 300,
+        n_estimators: int | Literal["auto"] = 300,
         learning_rate: float = 0.1,
         balance: str = "pairs",
-        rank_weight: str | RankWeight | None = None,
+        rank_weight: Weighting = None,
         max_bins: int = 255,
         max_features: float = 1.0,
         early_stopping_rounds: int | None = None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from precede.boosting.history import Progress
 from precede.boosting.loop import Result
+from precede.boosting.selection import asked
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, Task
@@ -26,7 +27,8 @@ class Listeners:
     def __init__(self, estimator: BaseRanker, X: Any, y: Any):
         self._estimator = estimator
         self._given = {"X": X, "y": y}
-        self._context = estimator._init_callback_context(max_subtasks=estimator.n_estimators)
+        rounds = None if "n_estimators" in asked(estimator) else estimator.n_estimators
+        self._context = estimator._init_callback_context(max_subtasks=rounds)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
 
     def rounds(self, task: Task) -> list[Callable[[Progress], bool]]:

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from precede.engine.arrays import Integers
 from precede.judgments import Judgments
 
-__all__ = ["folds"]
+__all__ = ["folds", "joined"]
 
 
 def folds(
@@ -39,7 +39,7 @@ def folds(
             f"cv={cv} needs at least as many queries, and there are {queries}; lower cv, give a "
             "number in place of 'cv', or leave qid out for one list"
         )
-    groups = _joined(judgments, cv)
+    groups = joined(judgments, cv)
     if groups is None and judgments.qid is not None:
         groups = judgments._query()
     if groups is not None:
@@ -58,7 +58,7 @@ def folds(
     yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, kind)
 
 
-def _joined(judgments: Judgments, cv: int) -> Integers | None:
+def joined(judgments: Judgments, cv: int) -> Integers | None:
     """Number the rows by what listed pairs and ties join; None where that makes no folds."""
     held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
     if not held or (judgments.qid is None and judgments.grade is not None):

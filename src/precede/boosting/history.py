@@ -11,6 +11,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, Floats
 from precede.engine.table import Table
+from precede.judgments import Judgments
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
 
@@ -156,6 +157,7 @@ class Monitor:
     table: Table
     metrics: dict[str, Callable[[Floats], float]]
     init_score: Floats | None = None
+    judgments: Judgments | None = None  # where somebody may want other metrics
     scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:

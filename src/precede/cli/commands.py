@@ -192,22 +192,21 @@ def fit(
 ) -> None:
     """Fit a model to DATA and save it.
 
+    Without --valid and n_estimators, the number of rounds (and of leaves) is chosen on queries that
+    are held out.
+
     precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
     """
     from precede.cli import fitting  # noqa: PLC0415
 
     parameters = fitting.settings(settings)
     parameters |= {} if jobs is None else {"n_jobs": jobs}
-    asked = {"--metric": metric, "--early-stopping": early_stopping}
-    asked |= {name: parameters.get(name) for name in ("early_stopping_rounds", "eval_metric")}
-    for name, given in asked.items():
-        if given and not valid:
-            raise ValueError(
-                f"{name} needs validation data, evaluated after every round; give --valid DATA"
-            )
     parameters |= {"eval_metric": list(metric)} if metric else {}
     parameters |= {} if early_stopping is None else {"early_stopping_rounds": early_stopping}
     model = fitting.made(algorithm, parameters)
+    chosen = [] if valid or out_of_core else fitting.choose_sizes(model, parameters)
+    if not valid:
+        fitting.refuse_unwatched(parameters, metric, early_stopping, chosen)
     model.data_columns_ = reading.named()
     sets = [reading.read(name, beside=False) for name in valid or ()]
     if out_of_core:
@@ -215,12 +214,15 @@ def fit(
     else:
         train = reading.read(data)
         say(f"{data}: {train!r}")
-        seconds = fitting.fit(model, train, sets)
+        seconds = fitting.fit_chosen(model, train, sets, chosen)
         written = fitting.saved(model, output)
     facts: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
     facts |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
     facts |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": written}
     say(f"{facts['algorithm']}: {facts['rounds']} rounds in {seconds:.1f} s ({facts['stopped']})")
+    if model.selection_ is not None:
+        say(model.selection_.summary())
+        facts["selection"] = model.selection_.to_dict()
     if model.best_score_ is not None:
         say(fitting.best_round(model))
     if as_json and output != "-":
@@ -505,6 +507,14 @@ def tune(
     metric: Annotated[
         str | None, typer.Option("--metric", "-m", help="Metric to optimise.")
     ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option("--trials", min=1, help="Candidates to draw; the default is 27, or the grid."),
+    ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", metavar="FILE", help="Keep every fit here; resumes a search."),
+    ] = None,
     cv: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     output: Annotated[
         str | None,
@@ -520,7 +530,12 @@ def tune(
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Cross-validate a grid of parameters over queries, with standard errors.
+    """Cross-validate parameters over queries: a grid, or a search by successive halving.
+
+    Without --grid, or with --trials, candidates are drawn at random; the better third of them is
+    tried on more folds, and the number of rounds is chosen.
+
+    precede tune train.txt -a BoostedRanker --log search.jsonl -o best.json
 
     precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
     """
@@ -528,14 +543,24 @@ def tune(
 
     fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
     base = fitting.made(algorithm, fixed)
-    values = fitting.values_to_try(base, grid)
+    values = None if grid is None else fitting.values_to_try(base, grid)
+    if log is not None and values is not None and trials is None:
+        raise ValueError("--log is for a search; give --trials as well, or leave --grid out")
     train = reading.read(data)
     say(f"{data}: {train!r}")
-    rows, best = fitting.tune(
-        base, train, values, metric_name=metric or fitting.default_metric(train), cv=cv, seed=seed
-    )
-    write_rows(rows, as_json=as_json)
-    say(f"best: {', '.join(f'{name}={shown(value)}' for name, value in best.items())}")
+    named = metric or fitting.default_metric(train)
+    if values is None or trials is not None:
+        found = fitting.search(
+            base, train, values, trials=trials or 27, cv=cv, metric=named, random_state=seed,
+            log=log,
+        )  # fmt: skip
+        write_rows(found.rows(), as_json=as_json)
+        best = found.settings
+        say(f"{found}\n{found.command(data, output or 'model.json')}")
+    else:
+        rows, best = fitting.tune(base, train, values, metric_name=named, cv=cv, seed=seed)
+        write_rows(rows, as_json=as_json)
+        say(f"best: {', '.join(f'{name}={shown(value)}' for name, value in best.items())}")
     if output is not None:
         model = fitting.made(algorithm, {**fixed, **best})
         model.data_columns_ = reading.named()

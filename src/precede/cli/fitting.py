@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 import precede
 from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED
+from precede.boosting.resampling import TooFewError
+from precede.boosting.selection import AUTO
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say
 from precede.engine.arrays import Integers
@@ -28,17 +30,23 @@ from precede.files.streams import STANDARD
 from precede.files.tables import Data
 from precede.inference import compare
 from precede.metrics import Evaluation, default_metrics, evaluate, metric
+from precede.tuning import Tuning
+from precede.tuning import tune as search_parameters
 
 __all__ = [
     "algorithms",
     "best_round",
+    "choose_sizes",
     "default_metric",
     "fit",
+    "fit_chosen",
     "fit_from_disk",
     "grouped",
     "made",
     "ranks_labels",
+    "refuse_unwatched",
     "saved",
+    "search",
     "settings",
     "tune",
     "values_to_try",
@@ -66,7 +74,7 @@ _GROUPS = {
         "cat_smooth", "monotone_constraints", "interaction_constraints", "max_bins",
     ),
     "rounds": (
-        "n_estimators", "learning_rate", "line_search", "step_length", "tolerance",
+        "n_estimators", "learning_rate", "bags", "line_search", "step_length", "tolerance",
         "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit", "masks",
     ),
 }  # fmt: skip
@@ -154,6 +162,50 @@ def fit(
         model.set_params(verbose=0)  # the bar is no part of the model
     name_features(model, data)
     return time.perf_counter() - begin
+
+
+def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
+    """Set to "auto" what was not given and can be chosen on held-out queries; the names.
+
+    >>> choose_sizes(made("BoostedRanker", {}), {"num_leaves": 8})
+    ['n_estimators']
+    """
+    wanted = [name for name in model.selectable if name not in given]
+    if "n_estimators" not in wanted:
+        return []
+    if given.get("rankers", "trees") != "trees" and "num_leaves" in wanted:
+        wanted.remove("num_leaves")
+    model.set_params(**dict.fromkeys(wanted, AUTO))
+    return wanted
+
+
+def refuse_unwatched(
+    parameters: dict[str, Any], metric: Any, early_stopping: int | None, chosen: Sequence[str]
+) -> None:
+    """Refuse what needs validation data where there are none; what is chosen needs a metric."""
+    asked = {"--metric": metric, "--early-stopping": early_stopping}
+    asked |= {name: parameters.get(name) for name in ("early_stopping_rounds", "eval_metric")}
+    for name, given in asked.items():
+        if given and not (chosen and name in ("--metric", "eval_metric")):
+            raise ValueError(
+                f"{name} needs validation data, evaluated after every round; give --valid DATA"
+            )
+
+
+def fit_chosen(
+    model: BaseRanker, data: Data, valid: Sequence[Data], chosen: Sequence[str]
+) -> float:
+    """Fit with what `choose_sizes` has set, or with the defaults if there are too few rows."""
+    try:
+        return fit(model, data, valid)
+    except TooFewError:
+        if not chosen:
+            raise
+        defaults = type(model)().get_params(deep=False)
+        model.set_params(**{name: defaults[name] for name in chosen})
+        message = ", ".join(f"{name}={defaults[name]}" for name in chosen)
+        say(f"note: too few rows to hold some out; {message}")
+        return fit(model, data, valid)
 
 
 def best_round(model: BaseRanker) -> str:
@@ -250,13 +302,9 @@ def default_metric(data: Data) -> str:
     return "pairwise_accuracy" if data.qid is None else default_metrics()[0]
 
 
-def values_to_try(base: BaseRanker, words: Sequence[str] | None) -> dict[str, list[Any]]:
-    """Values of parameters from ``name=a,b,...``; three learning rates if nothing is said."""
+def values_to_try(base: BaseRanker, words: Sequence[str]) -> dict[str, list[Any]]:
+    """Values of parameters from ``name=a,b,...``."""
     accepted = base.get_params(deep=False)
-    if not words:
-        if "learning_rate" not in accepted:
-            raise ValueError(f"give values to try with --grid NAME=A,B,...; {', '.join(accepted)}")
-        return {"learning_rate": [0.1, 0.3, 1.0]}
     found: dict[str, list[Any]] = {}
     for name, value in settings(words).items():
         if name not in accepted:
@@ -314,6 +362,27 @@ def tune(
         row |= {"difference": paired.difference, "difference_std_error": paired.std_error}
         rows.append({**row, "best": number == best})
     return rows, candidates[best]
+
+
+def search(
+    base: BaseRanker,
+    data: Data,
+    space: dict[str, list[Any]] | None,
+    *,
+    log: str | None,
+    **options: Any,
+) -> Tuning:
+    """Search by successive halving, with a bar where somebody looks."""
+    if ranks_labels(base):
+        raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
+    if data.y is None:
+        raise ValueError("tuning needs grades; the data have pairs only")
+    if base.n_estimators == type(base)().n_estimators:
+        base = made(type(base).__name__, {**base.get_params(deep=False), "n_estimators": 1000})
+    shown = 1 if on_screen() else 0
+    return search_parameters(
+        base, data.X, data.judgments, space=space, log=log, verbose=shown, **options
+    )
 
 
 def _held_out(

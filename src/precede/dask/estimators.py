@@ -34,6 +34,7 @@ from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress, Scoring
 from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
+from precede.boosting.selection import asked
 from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
 from precede.dask.conversation import ClusterWorkers, Conversation, Station
 from precede.engine.arrays import Array, Floats
@@ -141,6 +142,13 @@ class _OnDask(BaseRanker):
         """Refuse what cannot be fitted on a cluster."""
         self.check_parameters()
         _check_family(self.rankers)
+        if chosen := asked(self):
+            raise ValueError(
+                f"{chosen[0]}='auto' holds out rows, which is not done on a cluster; give a "
+                f"number, such as {self._local.__name__} chooses on a sample (selection_)"
+            )
+        if self._averaged > 1:
+            raise ValueError(f"bags={self._averaged} draws rows, which is not done on a cluster")
         if self._needs_rows():
             raise ValueError(
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "

@@ -178,7 +178,7 @@ class Trees(Family):
 
     def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
         """Copy the codes of the table row by row."""
-        check_tree_parameters(self)
+        check_tree_parameters(self, self.num_leaves)
         return TreeSearch(self, table, workers or Workers(1))
 
     def __or__(self, other: Family) -> Any:
@@ -204,12 +204,15 @@ _DEFAULTS = {name: each.default for name, each in signature(Trees).parameters.it
 TREE_PARAMETERS = tuple(name for name in _DEFAULTS if name != "random_state")
 
 
-def check_tree_parameters(given: Any) -> None:
-    """Refuse parameters of trees, those of `Trees` or of an estimator, that make no sense."""
+def check_tree_parameters(given: Any, leaves: Any) -> None:
+    """Refuse parameters of trees, those of `Trees` or of an estimator, that make no sense.
+
+    `leaves` is what stands for `num_leaves`.
+    """
     if given.hessian not in HESSIANS:
         raise ValueError(f"hessian={given.hessian!r} is unknown; use one of {HESSIANS}")
     check_targets(given.targets)
-    whole_number("num_leaves", given.num_leaves, least=2, most=131072)
+    whole_number("num_leaves", leaves, least=2, most=131072)
     whole_number("min_child_samples", given.min_child_samples, least=0)
     if given.max_depth != -1:
         whole_number("max_depth", given.max_depth, least=1)

@@ -17,7 +17,7 @@ from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
 from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 
 __all__ = ["MixtureRisk", "QuadraticMixture"]
 
@@ -33,7 +33,7 @@ class QuadraticMixture(Risk):
     margin: float | str
     weight: float
     balance: str
-    rank_weight: str | RankWeight | None = None
+    rank_weight: Weighting = None
 
     distributable = True  # no annotation: no field of the dataclass
 

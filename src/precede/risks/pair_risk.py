@@ -21,8 +21,8 @@ from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.rank_weights import (
     RankedExponentialRisk,
-    RankWeight,
     RankWeights,
+    Weighting,
     rank_weight,
 )
 from precede.risks.ranked_pairs import RankedPairsRisk
@@ -41,7 +41,7 @@ class PairRisk(Risk):
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same, or every query, or every item: a query then weighs
         as much as it has items.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5" or RankWeight
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking; see `RankWeight`. `value` and the other methods
         take the ranks from the scores they are given. The price must be linear.
 
@@ -70,7 +70,7 @@ class PairRisk(Risk):
         price: str | float | Price = "linear",
         *,
         balance: str = "pairs",
-        rank_weight: str | RankWeight | None = None,
+        rank_weight: Weighting = None,
     ):
         self.loss = loss
         self.price = price

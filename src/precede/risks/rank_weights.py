@@ -11,8 +11,8 @@ a Fenwick tree: O(n log(grades)) for a sorted list.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ __all__ = [
     "RankWeights",
     "RankedExponentialRisk",
     "RoundWeights",
+    "Weighting",
     "rank_weight",
 ]
 
@@ -188,18 +189,32 @@ _NAMED = {
 }
 
 
-def rank_weight(given: str | RankWeight | None) -> RankWeight | None:
-    """Turn a name into weights by rank; None means plain pairs.
+# What may be given as weights by rank: a name, the weights, or their parameters.
+Weighting = str | RankWeight | Mapping[str, Any] | None
+
+
+def rank_weight(given: Weighting) -> RankWeight | None:
+    """Turn a name, or a dict of parameters, into weights by rank; None means plain pairs.
 
     ``"gap"`` is the difference of the gains ``2^g - 1`` and ``"grade_gap"`` that of the grades;
     ``"ndcg"`` and ``"ndcg@10"`` are by how much an exchange changes NDCG, ``"precision@5"``
     precision.
 
+    >>> rank_weight("ndcg@10") == rank_weight({"k": 10})
+    True
     >>> rank_weight("ndcg@10")
     RankWeight(gain='exp', discount='log', k=10, blend=0.0, by_ideal=True)
     """
     if given is None or isinstance(given, RankWeight):
         return given
+    if isinstance(given, Mapping):
+        known = {each.name for each in fields(RankWeight)}
+        if unknown := [name for name in given if name not in known]:
+            raise ValueError(
+                f"rank_weight={given!r}: RankWeight has no parameter {unknown[0]!r}; it has "
+                f"{', '.join(sorted(known))}"
+            )
+        return RankWeight(**given)
     if isinstance(given, str):
         name, at, cut = given.partition("@")
         depth = int(cut) if cut.isdecimal() and int(cut) > 0 else None

@@ -14,7 +14,7 @@ from precede.losses import price as cost
 from precede.risks.base import BoundRisk, Masses, Risk, State
 from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import RankWeight
+from precede.risks.rank_weights import Weighting
 
 __all__ = ["BoundScoreRisk", "ScoreRisk", "arranged_judgments", "risk_of"]
 
@@ -116,7 +116,7 @@ def risk_of(
     price: str | float | Price,
     *,
     balance: str,
-    rank_weight: str | RankWeight | None = None,
+    rank_weight: Weighting = None,
 ) -> Risk:
     """A risk written by hand as it is, a loss of lists, or the risk of a pair loss and a price.
 

@@ -1,0 +1,82 @@
+"""Bagging: the mean of several models, each fitted to a bootstrap sample of the queries.
+
+All of them do a round together, so that stopping rules, callbacks and evaluation sets see the
+mean. The model is an ordinary ensemble: in every round one ranker of each fit, with its weight
+divided by their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from precede.boosting.history import History, Monitor, Stop
+from precede.boosting.method import Method, Round
+from precede.model import Ensemble
+from precede.rankers.columns import Constant
+
+__all__ = ["Bagged"]
+
+
+class Bagged(Method):
+    """Several methods, each with training rows of its own, whose scores are averaged.
+
+    A fit that has come to its end adds nothing while others go on: a constant of weight 0 takes its
+    row, so that all rounds have the same number of rankers.
+    """
+
+    def __init__(self, bags: Sequence[Method], stop: Stop, monitors: Sequence[Monitor] = ()):
+        self._bags, self.stop, self.monitors = bags, stop, monitors
+        self.workers = bags[0].workers
+        self.state = bags[0].state
+        self.ensemble = Ensemble([], [], bags[0].ensemble.n_features)
+        self._last: list[Round | None] = [None] * len(bags)
+        self._over: set[int] = set()
+
+    def advance(self) -> Round | None:
+        """Do a round of every fit that has one left."""
+        for number, bag in enumerate(self._bags):
+            if number in self._over:
+                continue
+            done = bag.advance()
+            if done is None or done.last:
+                self._over.add(number)
+            if done is not None:
+                self._last[number] = done
+        done_rounds = len(self.ensemble) // len(self._bags)
+        grown = [len(bag.ensemble) > done_rounds for bag in self._bags]
+        if not any(grown):
+            self.exhausted = self._bags[0].exhausted or "every bag has come to its end"
+            return None
+        for bag, has_one in zip(self._bags, grown, strict=True):
+            ranker, weight = (bag.ensemble.rankers[-1], bag.ensemble.weights[-1]) if has_one else (
+                Constant(), 0.0
+            )  # fmt: skip
+            share = weight / len(self._bags)
+            self.ensemble.append(ranker, share)
+            for monitor in self.monitors if has_one else ():
+                monitor.advance(ranker, share)
+        return Round(*self._recorded())
+
+    def _recorded(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Means over the fits of what their last rounds recorded."""
+        rounds = [each for each in self._last if each is not None]
+        columns = _means([each.columns for each in rounds])
+        columns |= {"log_risk": float(np.log(columns["risk"])) if columns["risk"] > 0 else -np.inf}
+        columns |= {"smoothed": any(each.columns["smoothed"] for each in rounds), "perfect": False}
+        return columns, _means([each.more for each in rounds])
+
+    def interrupt(self, history: History) -> str:
+        """Go back to the last round that all fits have done."""
+        for bag in self._bags:
+            bag.interrupt(history)
+        self.ensemble = self.ensemble.first(len(history) * len(self._bags))
+        return super().interrupt(history)
+
+
+def _means(rounds: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Mean of every column that all have."""
+    names = [name for name in rounds[0] if all(name in each for each in rounds)]
+    return {name: float(np.mean([each[name] for each in rounds])) for name in names}

@@ -1,0 +1,392 @@
+"""The number of rounds and the size of a ranker, chosen on rows that are held out.
+
+``n_estimators="auto"`` and ``num_leaves="auto"`` of an estimator: every size of the ladder is
+boosted on four fifths of the queries while the metric is watched on the last fifth. With few
+queries each fifth is held out once, and the curves are averaged. The smallest size, and then the
+fewest rounds, within one standard error of the best are taken; differences are paired by query.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from precede.boosting.history import History, Monitor, Rounds
+from precede.boosting.method import Method
+from precede.boosting.monitors import monitored_metrics
+from precede.boosting.progress import ProgressBar
+from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
+from precede.engine.arrays import Flags, Floats
+from precede.engine.frames import pandas_frame
+from precede.judgments import Judgments
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker, Task
+
+__all__ = ["AUTO", "LADDER", "Selection", "Size", "asked", "select"]
+
+AUTO = "auto"
+# Numbers of leaves that are tried.
+LADDER = (2, 4, 8, 16, 31)
+# A fifth is held out at a time, as often as it takes to hold out so many queries or rows in all.
+PARTS = 5
+ENOUGH_QUERIES, ENOUGH_ROWS = 1000, 5000
+# Rounds end after this many, or when the last third, and at least so many, brought nothing.
+MOST_ROUNDS = 2000
+PATIENCE = 50
+
+
+@dataclass(frozen=True)
+class Size:
+    """What one size reached on the rows held out.
+
+    Attributes
+    ----------
+    num_leaves : number of leaves; None for rankers that have none
+    best_rounds : number of rounds at which the metric was best
+    value : its mean there
+    difference, std_error : value less that of the best size, in the direction of the metric
+        (negative is worse), and the standard error of the difference, paired by query
+    rounds : fewest rounds within one standard error of this size's best
+    chosen : whether this is the size that was taken
+    """
+
+    num_leaves: int | None
+    best_rounds: int
+    value: float
+    difference: float
+    std_error: float
+    rounds: int
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What ``"auto"`` chose, and the table that it was chosen from.
+
+    `metric` is what was watched, on `n_held_out` units ("queries", or "parts" of a single list).
+
+    >>> size = Size(4, 120, 0.71, 0.0, 0.0, 80, True)
+    >>> print(Selection("ndcg@10", 300, "queries", (size,)))
+    auto: num_leaves=4, n_estimators=80 (ndcg@10 on 300 held-out queries)
+     num_leaves  best_rounds  ndcg@10  difference  std_error  rounds  chosen
+              4          120   0.7100      0.0000     0.0000      80       *
+    """
+
+    metric: str
+    n_held_out: int
+    unit: str
+    sizes: tuple[Size, ...]
+
+    @property
+    def chosen(self) -> Size:
+        """The size that was taken."""
+        return next(size for size in self.sizes if size.chosen)
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Values for the parameters of the estimator."""
+        leaves, rounds = self.chosen.num_leaves, self.chosen.rounds
+        return {**({} if leaves is None else {"num_leaves": leaves}), "n_estimators": rounds}
+
+    def summary(self) -> str:
+        """Say in a line or two what was chosen and why."""
+        best = max(self.sizes, key=lambda size: (size.difference, -(size.num_leaves or 0)))
+        named = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
+        facts = f"auto: {named} ({self.metric} on {self.n_held_out} held-out {self.unit})"
+        if best is self.chosen:
+            if best.rounds == best.best_rounds:
+                return facts
+            why = f"best after {best.best_rounds} rounds"
+        else:
+            why = f"best with {best.num_leaves} leaves and {best.best_rounds} rounds"
+        return f"{facts}\n{why}; the smaller model is within one standard error"
+
+    def _rows(self) -> list[list[str]]:
+        head = ["best_rounds", self.metric, "difference", "std_error", "rounds", "chosen"]
+        leaves = self.sizes[0].num_leaves is not None
+        rows = [["num_leaves", *head] if leaves else head]
+        for size in self.sizes:
+            cells = [f"{size.best_rounds}", f"{size.value:.4f}", f"{size.difference:.4f}",
+                     f"{size.std_error:.4f}", f"{size.rounds}", "*" * size.chosen]  # fmt: skip
+            rows.append([f"{size.num_leaves}", *cells] if leaves else cells)
+        return rows
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        return "\n".join([self.summary(), *(f" {line}" for line in lines)])
+
+    def _repr_html_(self) -> str:
+        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
+        return f"<table><caption>{escape(self.summary())}</caption>{body}</table>"
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each size."""
+        return pandas_frame([vars(size) for size in self.sizes])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return words and numbers only, from which `from_dict` makes an equal selection."""
+        sizes = [dict(vars(size)) for size in self.sizes]
+        return {"metric": self.metric, "n_held_out": self.n_held_out, "unit": self.unit,
+                "sizes": sizes}  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, fields: Any) -> Selection:
+        """Check and rebuild what a model file holds."""
+        kinds: dict[str, tuple[type, ...]] = {
+            "num_leaves": (int, type(None)), "best_rounds": (int,), "value": (int, float),
+            "difference": (int, float), "std_error": (int, float), "rounds": (int,),
+            "chosen": (bool,),
+        }  # fmt: skip
+        whole = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
+        if not _made_of(fields, whole) or not fields["sizes"]:
+            raise ValueError("the model holds no usable record of what was chosen by 'auto'")
+        sizes = fields["sizes"]
+        if not all(_made_of(size, kinds) for size in sizes) or (
+            sum(size["chosen"] for size in sizes) != 1
+            or len({size["num_leaves"] is None for size in sizes}) != 1
+        ):
+            raise ValueError("the sizes that 'auto' chose from are no table with one choice")
+        made = tuple(Size(**{name: size[name] for name in kinds}) for size in sizes)
+        return cls(fields["metric"], fields["n_held_out"], fields["unit"], made)
+
+
+def _made_of(fields: Any, kinds: Mapping[str, tuple[type, ...]]) -> bool:
+    """Whether this is a dictionary with values of these types."""
+    return isinstance(fields, dict) and all(
+        name in fields
+        and isinstance(fields[name], types)
+        and (bool in types or not isinstance(fields[name], bool))
+        for name, types in kinds.items()
+    )
+
+
+class Held:
+    """A metric on rows held out, for each of the units that standard errors are taken over.
+
+    The units are queries; for a single list, listed pairs and functions of the user they are
+    `pieces` of the rows.
+    """
+
+    def __init__(self, eval_metric: Any, judgments: Judgments, keys: Keys, pieces: int):
+        metric = eval_metric[0] if isinstance(eval_metric, list | tuple) else eval_metric
+        named = not callable(metric) or hasattr(metric, "greater_is_better")
+        queries = 0 if judgments.qid is None else int(judgments._query().max(initial=-1)) + 1
+        plain = judgments.pairs is None and judgments.grade is not None
+        self.by_query = bool(named and plain and queries > 1)
+        if self.by_query:
+            self._watch_queries(metric, judgments)
+        else:
+            self._watch_pieces(metric, judgments, keys, pieces)
+
+    def _watch_queries(self, metric: Any, judgments: Judgments) -> None:
+        from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+        pairs = metric is None or metric == "pairs_in_order"
+        rows = ~np.isnan(judgments.grade)  # type: ignore[arg-type]
+        kept = judgments[np.flatnonzero(rows)]
+        options = {"ties": "average"} if pairs else {}
+        evaluator = metrics.Evaluator(
+            kept, metrics="pairwise_accuracy" if pairs else metric, **options
+        )
+        parsed = evaluator.metrics[0]
+        self.metric = "pairs_in_order" if pairs else str(parsed)
+        self.greater_is_better = pairs or parsed.greater_is_better
+        # The share of all pairs is the mean over queries by their numbers of pairs.
+        self.weight = evaluator._scale[:, 0] if pairs else evaluator._weights
+        self._values = lambda scores: evaluator.evaluate(scores[rows]).per_query[str(parsed)]
+
+    def _watch_pieces(self, metric: Any, judgments: Judgments, keys: Keys, pieces: int) -> None:
+        monitored: list[tuple[Any, Callable[[Floats], float]]] = []
+        one = judgments.qid is None
+        owner = np.arange(len(judgments)) if one else judgments._query()
+        kinds, member = np.unique(owner, return_inverse=True)
+        sums = np.zeros(kinds.size, np.uint64)
+        np.add.at(sums, member, keys)
+        part = deal(sums, pieces, judgments.grade if one else None)[member]
+        for number in range(pieces):
+            rows = np.flatnonzero(part == number)
+            try:
+                functions, better = monitored_metrics(metric, judgments[rows])
+                name, function = next(iter(functions.items()))
+                function(np.zeros(rows.size))
+            except ValueError as error:
+                if "eval_metric" in str(error):
+                    raise
+                continue  # nothing in this piece can be compared
+            monitored.append((rows, function))
+            self.metric, self.greater_is_better = name, better[name]
+        self.weight = np.ones(len(monitored))
+        self._values = lambda scores: np.array([f(scores[rows]) for rows, f in monitored])
+
+    def values(self, scores: Floats) -> Floats:
+        """Values of the units, greater being better; NaN where there is none."""
+        found = self._values(scores)
+        return found if self.greater_is_better else -found
+
+
+def parts_of(sample: Sample) -> list[Part]:
+    """Parts of a sample, each to be held out once."""
+    count = min(PARTS, sample.n_groups)
+    if count < 2:
+        raise TooFewError(
+            f"'auto' holds out a share of the queries, and there are {sample.n_groups}; give "
+            "n_estimators and num_leaves as numbers"
+        )
+    enough = ENOUGH_ROWS if sample.one_list else ENOUGH_QUERIES
+    most = min(count, max(1, -(-enough * count // sample.n_groups)))
+    return sample.parts(count, most)
+
+
+def held_out_curve(
+    methods: Sequence[tuple[Method, Monitor, Held]], most: int, *, until_worse: bool
+) -> tuple[Floats, Floats, Flags]:
+    """Boost all parts in step; gives values of the units by round, their weights, and which count.
+
+    Every method has its monitor among its monitors. Ends after `most` rounds, or if `until_worse`
+    once the mean over the units has not improved for a while.
+    """
+    weight = np.concatenate([held.weight for _, _, held in methods])
+    curve: list[Floats] = []
+    going, best, best_round = {*range(len(methods))}, -np.inf, 0
+    counts: Flags = np.zeros(0, bool)
+    while going and len(curve) < most:
+        for number in sorted(going):
+            done = methods[number][0].advance()
+            if done is None or done.last:
+                going.discard(number)
+        column = np.concatenate([held.values(at.scores) for _, at, held in methods])
+        if not curve:
+            counts = ~np.isnan(column) & (weight > 0)
+            if not counts.any():
+                raise TooFewError(
+                    "no metric can be computed on the rows that 'auto' holds out; give "
+                    "n_estimators and num_leaves as numbers"
+                )
+        curve.append(column)
+        mean = float(np.average(column[counts], weights=weight[counts]))
+        if mean > best:
+            best, best_round = mean, len(curve)
+        if until_worse and len(curve) - best_round >= max(PATIENCE, len(curve) // 3):
+            break
+    return np.array(curve)[:, counts], weight[counts], counts
+
+
+def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float, float]:
+    """Weighted mean of the differences, and its standard error.
+
+    >>> paired_error(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.ones(2))
+    (2.0, 1.0)
+    """
+    apart = values - others
+    mean = float(np.average(apart, weights=weight))
+    if apart.size < 2:
+        return mean, 0.0
+    influence = weight * (apart - mean) / weight.mean()
+    return mean, float(influence.std(ddof=1) / np.sqrt(apart.size))
+
+
+def fewest_rounds(curve: Floats, weight: Floats) -> tuple[int, int]:
+    """Rounds at which the mean is best, and the fewest from which on it is within an error of it.
+
+    `curve` has a row for each round and a column for each unit.
+    """
+    best = int(np.argmax(np.average(curve, axis=1, weights=weight)))
+    fewest = best
+    while fewest > 0:
+        behind, error = paired_error(curve[best], curve[fewest - 1], weight)
+        if behind > error:
+            break
+        fewest -= 1
+    return best + 1, fewest + 1
+
+
+def choose(
+    ladder: Sequence[int | None], curves: Sequence[Floats], weight: Floats, *, whole: bool
+) -> list[Size]:
+    """Choose the smallest size, then the fewest rounds, within one standard error of the best.
+
+    `ladder` rises. With ``whole=True`` the number of rounds is given and the last ones compared.
+    """
+    found = [(len(curve),) * 2 if whole else fewest_rounds(curve, weight) for curve in curves]
+    at_best = [curve[best - 1] for curve, (best, _) in zip(curves, found, strict=True)]
+    means = [float(np.average(values, weights=weight)) for values in at_best]
+    best = int(np.argmax(means))
+    paired = [paired_error(values, at_best[best], weight) for values in at_best]
+    chosen = next(number for number, (mean, error) in enumerate(paired) if -mean <= error)
+    return [
+        Size(leaves, *each[:1], means[number], *paired[number], each[1], number == chosen)
+        for number, (leaves, each) in enumerate(zip(ladder, found, strict=True))
+    ]
+
+
+def asked(estimator: BaseRanker) -> list[str]:
+    """Names of the parameters that are to be chosen."""
+    given = ((name, getattr(estimator, name)) for name in estimator.selectable)
+    return [name for name, value in given if isinstance(value, str) and value == AUTO]
+
+
+def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
+    """Choose what is "auto" among the parameters of an estimator for a fit."""
+    wanted = asked(estimator)
+    parts = _parts(estimator, task, seed)
+    pieces = max(1, PARTS // len(parts))
+    helds = [Held(estimator.eval_metric, p.judgments, p.keys, pieces) for p in parts]
+    ladder: Sequence[int | None] = LADDER if "num_leaves" in wanted else (None,)
+    most = MOST_ROUNDS if "n_estimators" in wanted else estimator.n_estimators
+    curves = []
+    with ProgressBar("auto", rounds=len(ladder), verbose=estimator.verbose) as bar:
+        for leaves in ladder:
+            methods = []
+            for part, held in zip(parts, helds, strict=True):
+                at = Monitor("held", part.table, {}, part.init_score)
+                begun = replace(task, training=part.training, monitors=[(at, {})], checkpoint=None)
+                tried = _tried(estimator, leaves, most)
+                method = tried._method(begun, Rounds(most), None, History())
+                methods.append((method, at, held))
+            with warnings.catch_warnings():  # of steps that are tried only
+                warnings.simplefilter("ignore")
+                curve, weight, _ = held_out_curve(
+                    methods, most, until_worse="n_estimators" in wanted
+                )
+            curves.append(curve)
+            bar.advance()
+    sizes = choose(ladder, curves, weight, whole="n_estimators" not in wanted)
+    sign = 1.0 if helds[0].greater_is_better else -1.0
+    unit = "queries" if helds[0].by_query else "parts"
+    shown = tuple(replace(size, value=sign * size.value) for size in sizes)
+    return Selection(helds[0].metric, weight.size, unit, shown)
+
+
+def _parts(estimator: BaseRanker, task: Task, seed: int) -> list[Part]:
+    """What to learn from and what to watch: the first evaluation set, or parts of the rows."""
+    if task.monitors:
+        monitored = task.monitors[0][0]
+        assert monitored.judgments is not None
+        keys = monitored.table.keys(np.ones(monitored.table.n_arranged), task.training.workers)
+        return [
+            Part(task.training, monitored.table, monitored.judgments, keys, monitored.init_score)
+        ]
+    judgments = estimator.judgments_to_learn(task.judgments)
+    labelled = estimator.learns_labels
+    balance = estimator.balance
+    sample = Sample(task.training, judgments, balance=balance, labelled=labelled, seed=seed)
+    return parts_of(sample)
+
+
+def _tried(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
+    """A copy with numbers for what is to be chosen."""
+    tried = copy.copy(estimator)
+    tried.random_state = copy.deepcopy(estimator.random_state)
+    tried.n_estimators, tried._averaged = rounds, 1
+    if leaves is not None:
+        tried.num_leaves = leaves
+    return tried

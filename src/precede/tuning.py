@@ -1,0 +1,437 @@
+"""Parameters chosen by successive halving, over folds of queries.
+
+Candidates drawn from a space are fitted with one fold held out; the better third is fitted with
+more folds, and the better third of these with all of them. The number of rounds of a candidate is
+that at which the metric, averaged over the folds, is best, so rounds need not be searched. Every
+fit is written to a log, from which a search that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from html import escape
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from precede.boosting.folds import folds
+from precede.boosting.loop import INTERRUPTED
+from precede.boosting.progress import ProgressBar
+from precede.engine.arrays import Floats, Integers
+from precede.engine.frames import pandas_frame
+from precede.engine.parameters import whole_number
+from precede.estimator import BaseRanker, parameters_of
+from precede.judgments import Judgments, judgments_to_fit
+from precede.model import plain, write_file
+
+__all__ = ["SPACE", "Trial", "Tuning", "tune"]
+
+# What is tried where nothing is said: of these, the parameters that the estimator has.
+SPACE: dict[str, list[Any]] = {
+    "loss": ["logistic", "exponential", "xendcg"],
+    "rank_weight": [None, "ndcg@10", {"k": 10, "blend": 0.5}],
+    "learning_rate": [0.03, 0.1, 0.3],
+    "num_leaves": [2, 4, 8, 16, 31],
+    "min_child_samples": [5, 20, 80],
+    "reg_lambda": [0.0, 1.0, 5.0, 20.0, 80.0],
+    "subsample": [0.5, 0.8, 1.0],
+    "subsample_by": ["query"],
+    "max_features": [0.3, 0.6, 1.0],
+}
+# Rounds end when the metric has not improved for so many.
+PATIENCE = 50
+# One of so many goes on to more folds.
+KEPT = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one candidate reached.
+
+    Attributes
+    ----------
+    parameters : what was tried
+    n_folds : number of folds that were held out; candidates with few were given up
+    rounds : number of rounds at which the mean over the folds is best; None if they were given
+    value : that mean
+    difference, std_error : value less that of the best candidate on the same folds, in the
+        direction of the metric (negative is worse), and its standard error, paired by fold
+    refused : why it could not be fitted; empty if it could
+    """
+
+    parameters: dict[str, Any]
+    n_folds: int
+    rounds: int | None
+    value: float
+    difference: float
+    std_error: float
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The table of a search, the best candidate first.
+
+    >>> from precede import RankBoost
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(20, per_query=10, random_state=0)
+    >>> found = tune(RankBoost(n_estimators=20), sample.X, sample.y, qid=sample.qid,
+    ...              space={"learning_rate": [0.1, 0.3]}, trials=2, cv=3)
+    >>> len(found.trials), sorted(found.best_parameters)
+    (2, ['learning_rate', 'n_estimators'])
+    """
+
+    estimator: BaseRanker
+    metric: str
+    trials: tuple[Trial, ...]
+
+    @property
+    def best_parameters(self) -> dict[str, Any]:
+        """Parameters of the best candidate, with its number of rounds."""
+        best = self.trials[0]
+        rounds = {} if best.rounds is None else {"n_estimators": best.rounds}
+        return {**best.parameters, **rounds}
+
+    @property
+    def best_estimator(self) -> BaseRanker:
+        """The estimator with these parameters, not fitted."""
+        return clone(self.estimator).set_params(**self.best_parameters)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Parameters of the best estimator that are not the defaults."""
+        usual = type(self.estimator)().get_params(deep=False)
+        found = self.best_estimator.get_params(deep=False)
+        return {name: each for name, each in found.items() if repr(each) != repr(usual[name])}
+
+    def command(self, data: str = "DATA", output: str = "model.json") -> str:
+        """The command that fits the best estimator."""
+        words = ["precede", "fit", data, "-a", type(self.estimator).__name__, "-o", output]
+        rounds = self.best_estimator.n_estimators  # without a number it would be chosen again
+        for name, value in {**self.settings, "n_estimators": rounds}.items():
+            facts = str(value).replace("'", '"') if isinstance(value, dict) else value
+            words += ["-s", f"{name}={facts}"]
+        return shlex.join(words)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as dictionaries, one for each candidate."""
+        return [
+            {**each.parameters, "rounds": each.rounds, "folds": each.n_folds,
+             self.metric: each.value, "difference": each.difference,
+             "std_error": each.std_error, "refused": each.refused}
+            for each in self.trials
+        ]  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with a row for each candidate."""
+        return pandas_frame(self.rows())
+
+    def __str__(self) -> str:
+        best, count = self.trials[0], len(self.trials)
+        named = ", ".join(f"{name}={value}" for name, value in self.best_parameters.items())
+        return f"{self.metric} {best.value:.4f} with {named}; the best of {count} candidates"
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        cells = [[*map(str, rows[0])], *([_shown(v) for v in row.values()] for row in rows)]
+        body = "".join(f"<tr><td>{'</td><td>'.join(map(escape, row))}</td></tr>" for row in cells)
+        return f"<table><caption>{escape(str(self))}</caption>{body}</table>"
+
+
+def tune(
+    estimator: BaseRanker,
+    X: Any,
+    y: Any = None,
+    *,
+    qid: Any = None,
+    space: Mapping[str, Sequence[Any]] | None = None,
+    trials: int = 27,
+    cv: int = 5,
+    metric: Any = None,
+    random_state: Any = 0,
+    log: str | os.PathLike[str] | None = None,
+    verbose: int = 0,
+) -> Tuning:
+    """Search for parameters by successive halving over folds of queries.
+
+    Parameters
+    ----------
+    estimator : a ranker with the parameters that are not searched
+        If it has `early_stopping_rounds`, and rounds are not searched, up to its `n_estimators`
+        rounds (1000 if that is "auto") are fitted and their number is chosen.
+    X, y, qid : as for `fit`; y may be a `Judgments`
+    space : dict of parameter to values, optional
+        The default is `SPACE`, as far as the estimator has these parameters.
+    trials : int
+        Number of candidates: the estimator as it is, and random ones.
+    cv : int
+        Number of folds. Candidates are compared on 1 of them, the better third on a third of
+        them, and the better third of these on all.
+    metric : str, optional
+        As in `precede.metrics`; "ndcg@10" for queries, else "pairwise_accuracy", by default.
+    random_state : for candidates and folds, and for the estimator if it has none of its own
+    log : path, optional
+        JSON lines, one for each fit, replaced atomically. A search that finds fits of its own
+        there does not repeat them.
+    verbose : 1 shows a progress bar
+
+    Notes
+    -----
+    With n candidates and five folds there are about n + n/3 + n/3 fits instead of 5 n.
+    """
+    whole_number("trials", trials, least=1)
+    whole_number("cv", cv, least=2)
+    generator = check_random_state(random_state)
+    drawn = generator.randint(2**31 - 1)
+    if estimator.get_params(deep=False).get("random_state", drawn) is None:
+        estimator = clone(estimator).set_params(random_state=drawn)
+    rows = X.shape[0] if scipy.sparse.issparse(X) else len(X)
+    judgments, _ = judgments_to_fit(rows, y, qid=qid)
+    if judgments.grade is None:
+        raise ValueError("tuning needs grades, but there are only listed pairs")
+    metric = metric or ("ndcg@10" if judgments.qid is not None else "pairwise_accuracy")
+    searched = _space(estimator, space)
+    parts = list(folds(judgments, cv, random_state=drawn))
+    candidates = _candidates(estimator, searched, trials, generator)
+    study = _Study(estimator, X, judgments, parts, str(metric), log)
+    rungs = sorted({1, math.ceil(cv / KEPT), cv})
+    left, steps = candidates, _count(len(candidates), rungs)
+    with ExitStack() as stack:
+        bar = stack.enter_context(ProgressBar("tune", rounds=steps, verbose=verbose))
+        for depth, rung in enumerate(rungs):
+            for candidate in left:
+                study.hold_out(candidate, rung, bar.advance)
+            if depth < len(rungs) - 1:
+                left = study.best(left, rung)[: max(1, math.ceil(len(left) / KEPT))]
+    return Tuning(estimator, study.metric, study.table(candidates))
+
+
+class _Study:
+    """Curves of candidates on folds, kept in a log."""
+
+    def __init__(
+        self, estimator: BaseRanker, X: Any, judgments: Judgments,
+        parts: list[tuple[Integers, Integers]], metric: str, log: Any,
+    ):  # fmt: skip
+        self._estimator, self._judgments, self._parts = estimator, judgments, parts
+        self._X = X.tocsr() if scipy.sparse.issparse(X) else X
+        self.metric, self._log = metric, None if log is None else Path(log)
+        self._sign = 1.0
+        self._found: dict[tuple[str, int], dict[str, Any]] = {}
+        self._head = {
+            "precede": "tune", "metric": metric, "estimator": type(estimator).__name__,
+            **plain(parameters_of(estimator)), "data": _digest(X, judgments, parts),
+        }  # fmt: skip
+        from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
+        self.metric = str(metrics.metric(metric))
+        self._sign = 1.0 if metrics.metric(metric).greater_is_better else -1.0
+        if self._log is not None and self._log.exists():
+            self._read()
+
+    def _read(self) -> None:
+        """Take the fits of an earlier search; a log of another search is refused."""
+        assert self._log is not None
+        lines = self._log.read_text(encoding="utf-8").splitlines()
+        try:
+            head, *records = [json.loads(line) for line in lines if line.strip()]
+            found = {(_key(each["parameters"]), each["fold"]): each for each in records}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{self._log} is no log of a search: {error}") from error
+        if head != json.loads(json.dumps(self._head)):
+            raise ValueError(
+                f"{self._log} is the log of a search with other data, parameters, metric, folds or "
+                "seed; remove it or name another"
+            )
+        self._found = found
+
+    def _write(self) -> None:
+        if self._log is not None:
+            lines = [json.dumps(plain(each)) for each in (self._head, *self._found.values())]
+            write_file(self._log, "".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    def hold_out(self, candidate: dict[str, Any], count: int, advance: Callable[[], None]) -> None:
+        """Fit a candidate with each of the first `count` folds held out, where it was not yet."""
+        for fold in range(count):
+            key = _key(candidate), fold
+            if key in self._found or self._refused(candidate):
+                continue
+            began = time.perf_counter()
+            record: dict[str, Any] = {"parameters": candidate, "fold": fold}
+            try:
+                record["curve"] = self._curve(candidate, *self._parts[fold])
+            except ValueError as error:
+                record["refused"] = str(error)
+            record["seconds"] = round(time.perf_counter() - began, 3)
+            self._found[key] = record
+            self._write()
+            advance()
+
+    def _curve(self, candidate: dict[str, Any], learn: Integers, held: Integers) -> list[float]:
+        """The metric on the fold after every round; one number if rounds are given."""
+        from precede import metrics  # noqa: PLC0415
+
+        model = clone(self._estimator).set_params(**candidate)
+        inside, outside = self._judgments[learn], self._judgments[held]
+        X = self._X.iloc if hasattr(self._X, "iloc") else self._X
+        if not _watches(model, candidate):
+            scores = model.fit(X[learn], inside).predict(X[held])
+            curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
+        else:
+            rounds = 1000 if model.n_estimators == "auto" else model.n_estimators
+            model.set_params(
+                eval_metric=self.metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
+            )
+            model.fit(X[learn], inside, eval_set=(X[held], outside))
+            curve = model.evals_result_["valid_0"][self.metric]
+        if model.stop_reason_ == INTERRUPTED:
+            raise KeyboardInterrupt
+        return [float(value) for value in curve]
+
+    def _refused(self, candidate: dict[str, Any]) -> str:
+        key = _key(candidate)
+        records = (self._found.get((key, fold), {}) for fold in range(len(self._parts)))
+        return next((each["refused"] for each in records if "refused" in each), "")
+
+    def _curves(self, candidate: dict[str, Any], count: int) -> Floats:
+        """Curves of the first folds, greater being better; a shorter one keeps its last value."""
+        key = _key(candidate)
+        found = [self._found[key, fold]["curve"] for fold in range(count)]
+        longest = max(map(len, found))
+        padded = [each + each[-1:] * (longest - len(each)) for each in found]
+        return self._sign * np.array(padded)
+
+    def _value(self, candidate: dict[str, Any], count: int) -> float:
+        if self._refused(candidate):
+            return -math.inf
+        return float(self._curves(candidate, count).mean(axis=0).max())
+
+    def best(self, candidates: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+        """Candidates from the best down, on the first folds; of equals the first."""
+        return sorted(candidates, key=lambda each: -self._value(each, count))
+
+    def _folds_of(self, candidate: dict[str, Any]) -> int:
+        key = _key(candidate)
+        done = (self._found.get((key, fold), {}) for fold in range(len(self._parts)))
+        return sum("curve" in each for each in done)
+
+    def table(self, candidates: list[dict[str, Any]]) -> tuple[Trial, ...]:
+        """All candidates: those with more folds first, and the best of these first."""
+        if all(map(self._refused, candidates)):
+            raise ValueError(f"no candidate can be fitted: {self._refused(candidates[0])}")
+        done = {_key(each): self._folds_of(each) for each in candidates}
+        ranked = sorted(
+            candidates,
+            key=lambda each: (
+                bool(self._refused(each)),
+                -done[_key(each)],
+                -self._value(each, max(1, done[_key(each)])),
+            ),
+        )
+        return tuple(self._trial(each, ranked[0], done[_key(each)]) for each in ranked)
+
+    def _trial(self, candidate: dict[str, Any], best: dict[str, Any], count: int) -> Trial:
+        if refused := self._refused(candidate):
+            return Trial(candidate, 0, None, math.nan, math.nan, math.nan, refused)
+        own, other = self._curves(candidate, count), self._curves(best, count)
+        at = int(own.mean(axis=0).argmax())
+        apart = own[:, at] - other[:, int(other.mean(axis=0).argmax())]
+        error = float(apart.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+        rounds = at + 1 if _watches(self._estimator, candidate) else None
+        value = self._sign * float(own[:, at].mean())
+        return Trial(candidate, count, rounds, value, float(apart.mean()), error)
+
+
+def _watches(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:
+    """Whether rounds are chosen by the metric, rather than given."""
+    known = estimator.get_params(deep=False)
+    return "early_stopping_rounds" in known and "n_estimators" not in candidate
+
+
+def _space(
+    estimator: BaseRanker, given: Mapping[str, Sequence[Any]] | None
+) -> dict[str, list[Any]]:
+    known = estimator.get_params(deep=False)
+    if given is None:
+        found = {name: values for name, values in SPACE.items() if name in known}
+        if not found:
+            raise ValueError(
+                f"{type(estimator).__name__} has none of {', '.join(SPACE)}; give space"
+            )
+        return found
+    for name, values in given.items():
+        if name not in known:
+            raise ValueError(
+                f"{type(estimator).__name__} has no parameter {name!r}; it has {', '.join(known)}"
+            )
+        if isinstance(values, str) or not list(values):
+            raise ValueError(f"space[{name!r}]={values!r}; give a list of values to try")
+    return {name: list(values) for name, values in given.items()}
+
+
+def _candidates(
+    estimator: BaseRanker, space: dict[str, list[Any]], trials: int, generator: Any
+) -> list[dict[str, Any]]:
+    """The estimator's own values, and others drawn at random; all if they are no more."""
+    own = {name: estimator.get_params(deep=False)[name] for name in space}
+    total = math.prod(len(values) for values in space.values())
+    found = {_key(own): own}
+    if total <= trials:
+        every = [dict(zip(space, each, strict=True)) for each in product(*space.values())]
+        return [each for each in every if _possible(each)]
+    for _ in range(100 * trials):
+        if len(found) == trials:
+            break
+        each = {name: values[generator.randint(len(values))] for name, values in space.items()}
+        if _possible(each):
+            found.setdefault(_key(each), each)
+    return list(found.values())
+
+
+def _possible(candidate: Mapping[str, Any]) -> bool:
+    """Losses of whole lists have no pairs to weigh."""
+    lists = candidate.get("loss") in ("softmax", "xendcg", "query_rmse")
+    return not lists or candidate.get("rank_weight") is None
+
+
+def _count(candidates: int, rungs: Sequence[int]) -> int:
+    """Number of fits of a search."""
+    fits, before = 0, 0
+    for rung in rungs:
+        fits += candidates * (rung - before)
+        candidates, before = math.ceil(candidates / KEPT), rung
+    return fits
+
+
+def _key(parameters: Mapping[str, Any]) -> str:
+    return json.dumps(plain(dict(parameters), spell=False), sort_keys=True)
+
+
+def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]) -> str:
+    """A digest of the rows and of the folds."""
+    found = hashlib.sha256()
+    values = X.tocsr().data if scipy.sparse.issparse(X) else np.asarray(X)
+    columns = (values, judgments.grade, judgments._query(), judgments.weight)
+    for column in (*columns, *(held for _, held in parts)):
+        if column is not None:
+            array = np.ascontiguousarray(column)
+            text = array.astype(str) if array.dtype == object else array
+            found.update(f"{array.shape} {array.dtype}".encode() + text.tobytes())
+    return found.hexdigest()[:16]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -61,7 +61,7 @@ _HOME = {
     "minimise_ranking_risk": "algorithms.empirical_risk",
     "pairs_in_order": "boosting.monitors",
     "staged_e2_loss": "algorithms.e2",
-    "tune": "tuning",
+    "tune": "algorithms.tuning",
     "write_table": "files.disk",
 }
 
@@ -93,7 +93,6 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede import scorecard as scorecard
     from precede import testing as testing
     from precede import top as top
-    from precede import tuning as tuning
     from precede.algorithms.adaboost import AdaBoostRanker as AdaBoostRanker
     from precede.algorithms.ball import ConvexRisk as ConvexRisk
     from precede.algorithms.boosted import BoostedRanker as BoostedRanker
@@ -107,6 +106,7 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.algorithms.rankboost import RankBoost as RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus as RankBoostPlus
     from precede.algorithms.smooth_margin import SmoothMargin as SmoothMargin
+    from precede.algorithms.tuning import tune as tune
     from precede.boosting.checkpoint import Checkpoint as Checkpoint
     from precede.boosting.monitors import pairs_in_order as pairs_in_order
     from precede.estimator import BaseRanker as BaseRanker
@@ -143,13 +143,12 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.risks.pointwise import PointRisk as PointRisk
     from precede.risks.rank_weights import RankWeight as RankWeight
     from precede.risks.score_risk import ScoreRisk as ScoreRisk
-    from precede.tuning import tune as tune
 
 
 _SUBMODULES = frozenset((
     "algorithms", "boosting", "bounds", "cli", "dask", "datasets", "estimator", "explain", "files",
     "inference", "judgments", "losses", "margin", "metrics", "model", "plots", "rankers", "report",
-    "risks", "scorecard", "testing", "top", "tuning",
+    "risks", "scorecard", "testing", "top",
 ))  # fmt: skip
 # Where modules that have moved are now; the old paths go on working.
 _MOVED = {"boost": "boosting", "shapley": "explain.shapley", "trec": "files.trec"}

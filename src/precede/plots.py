@@ -18,6 +18,7 @@ import scipy.sparse
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of
 from precede.metrics import evaluate, metric
 from precede.model import plain
@@ -356,7 +357,7 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
     else:
         rows = X.tocsr() if scipy.sparse.issparse(X) else X
         chosen = np.unique(np.linspace(0, _n_rows(rows) - 1, 100).astype(int))
-        explained = model.explain(rows, background=_take(rows, chosen))
+        explained = model.explain(rows, background=take_rows(rows, chosen))
         values, measure = explained.importances(), "mean absolute contribution"
     order = np.argsort(-values, kind="stable")[:top]
     order = order[values[order] > 0]
@@ -365,15 +366,6 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
 
 def _n_rows(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
-def _take(X: Any, rows: Array) -> Any:
-    """Rows of an array, a sparse matrix or a data frame."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if hasattr(X, "column_names"):  # arrow's table takes rows by name only
-        return X.take(rows)
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:

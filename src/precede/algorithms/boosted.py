@@ -265,7 +265,7 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on queries that are
         held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
         one standard error of the best; then all rows are fitted with it. `selection_` has the
-        table. What is watched is the first `eval_metric`, on the first `eval_set` if there is one.
+        table. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         The shape of a tree; see `Trees`.

@@ -110,7 +110,7 @@ class Share:
                 return found
 
     def blocks(self, count: int) -> list[tuple[Integers, Arrangement]]:
-        """The rows dealt into blocks: rows, and the arrangement of each block that has a pair."""
+        """The rows divided into blocks: rows, and the arrangement of each block that has a pair."""
         group, _ = self.groups()
         found = []
         for block in range(count):

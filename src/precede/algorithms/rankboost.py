@@ -57,8 +57,7 @@ class RankBoost(BaseRanker):
     n_estimators : int or "auto"
         Number of rounds. "auto" chooses them on queries (rows of a single list) that are held out,
         the fewest within one standard error of the best, and then fits all rows; `selection_` has
-        the numbers. What is watched is the first `eval_metric`, on the first `eval_set` if there is
-        one.
+        the numbers. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
     learning_rate : float in (0, 1]
         Every step is multiplied by it. The algorithms of the papers take full steps,
         ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.

@@ -63,8 +63,8 @@ class Sample:
         self._training, self._judgments = training, judgments
         self._balance, self._labelled = balance, labelled
         order = training.arrangement.order
-        self._place = np.full(len(judgments), -1)
-        self._place[order] = np.arange(order.size)
+        self._row = np.full(len(judgments), -1)
+        self._row[order] = np.arange(order.size)
         rows = np.sort(order)
         self._row_keys = self._keys_of_rows(seed)
         group = _groups(judgments)
@@ -103,7 +103,7 @@ class Sample:
     def parts(self, count: int, most: int) -> list[Part]:
         """Hold out one of `count` parts of the groups at a time, `most` times.
 
-        A single list is dealt out grade by grade, so that all parts have the same share of each.
+        A single list is divided grade by grade, so that all parts have the same share of each.
         """
         grade = self._judgments.grade if self.one_list else None
         strata = None if grade is None else grade[self._rows]
@@ -115,7 +115,7 @@ class Sample:
 
     def _part(self, learn: Integers, held: Integers) -> Part:
         start = self._training.init_score
-        rows = self._place[held]
+        rows = self._row[held]
         return Part(
             self._training_on(learn, self._judgments[learn]),
             self._training.table.block(rows),
@@ -149,7 +149,7 @@ class Sample:
                 "too few rows can be compared to leave some of them out; give more data, or "
                 "numbers for n_estimators and num_leaves and bags=1"
             )
-        full, items = self._training, self._place[rows[arrangement.order]]
+        full, items = self._training, self._row[rows[arrangement.order]]
         start = None if full.init_score is None else full.init_score[items]
         return Training.ordered(full.table.block(items), arrangement, full.workers, start)
 

@@ -1,7 +1,7 @@
 """The number of rounds and the size of a ranker, chosen on rows that are held out.
 
 ``n_estimators="auto"`` and ``num_leaves="auto"`` of an estimator: every size of the ladder is
-boosted on four fifths of the queries while the metric is watched on the last fifth. With few
+boosted on four fifths of the queries while the metric is monitored on the last fifth. With few
 queries each fifth is held out once, and the curves are averaged. The smallest size, and then the
 fewest rounds, within one standard error of the best are taken; differences are paired by query.
 """
@@ -70,7 +70,7 @@ class Size:
 class Selection:
     """What ``"auto"`` chose, and the table that it was chosen from.
 
-    `metric` is what was watched, on `n_held_out` units ("queries", or "parts" of a single list).
+    `metric` is what was monitored, on `n_held_out` units ("queries", or "parts" of a single list).
 
     >>> size = Size(4, 120, 0.71, 0.0, 0.0, 80, True)
     >>> print(Selection("ndcg@10", 300, "queries", (size,)))
@@ -183,11 +183,11 @@ class Held:
         plain = judgments.pairs is None and judgments.grade is not None
         self.by_query = bool(named and plain and queries > 1)
         if self.by_query:
-            self._watch_queries(metric, judgments)
+            self._monitor_queries(metric, judgments)
         else:
-            self._watch_pieces(metric, judgments, keys, pieces)
+            self._monitor_pieces(metric, judgments, keys, pieces)
 
-    def _watch_queries(self, metric: Any, judgments: Judgments) -> None:
+    def _monitor_queries(self, metric: Any, judgments: Judgments) -> None:
         from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
         pairs = metric is None or metric == "pairs_in_order"
@@ -204,7 +204,7 @@ class Held:
         self.weight = evaluator._scale[:, 0] if pairs else evaluator._weights
         self._values = lambda scores: evaluator.evaluate(scores[rows]).per_query[str(parsed)]
 
-    def _watch_pieces(self, metric: Any, judgments: Judgments, keys: Keys, pieces: int) -> None:
+    def _monitor_pieces(self, metric: Any, judgments: Judgments, keys: Keys, pieces: int) -> None:
         monitored: list[tuple[Any, Callable[[Floats], float]]] = []
         one = judgments.qid is None
         owner = np.arange(len(judgments)) if one else judgments._query()

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -35,6 +35,9 @@ from precede.cli.talk import (
     write_json,
     write_rows,
 )
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker
 
 __all__ = ["app", "main"]
 
@@ -492,6 +495,15 @@ def convert(
         write_json({"files": written})
 
 
+def _fit_and_save(model: BaseRanker, train: Any, output: str) -> None:
+    from precede.cli import fitting  # noqa: PLC0415
+
+    fitting.fit(model, train)
+    if fitting.saved(model, output) != output:
+        raise KeyboardInterrupt(f"interrupted: {output} is not written")
+    say(f"written to {output}")
+
+
 @app.command()
 @reads_data
 @guarded
@@ -512,8 +524,7 @@ def tune(
         typer.Option("--trials", min=1, help="Candidates to draw; the default is 27, or the grid."),
     ] = None,
     log: Annotated[
-        str | None,
-        typer.Option("--log", metavar="FILE", help="Keep every fit here; resumes a search."),
+        str | None, typer.Option(metavar="FILE", help="Keep every fit here; resumes a search.")
     ] = None,
     cv: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     output: Annotated[
@@ -564,8 +575,4 @@ def tune(
     if output is not None:
         model = fitting.made(algorithm, {**fixed, **best})
         model.data_columns_ = reading.named()
-        fitting.fit(model, train)
-        written = fitting.saved(model, output)
-        if written != output:
-            raise KeyboardInterrupt(f"interrupted: {output} is not written")
-        say(f"written to {output}")
+        _fit_and_save(model, train, output)

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import precede
+from precede.algorithms.tuning import Tuning
+from precede.algorithms.tuning import tune as search_parameters
 from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED
 from precede.boosting.resampling import TooFewError
@@ -30,8 +32,6 @@ from precede.files.streams import STANDARD
 from precede.files.tables import Data
 from precede.inference import compare
 from precede.metrics import Evaluation, default_metrics, evaluate, metric
-from precede.tuning import Tuning
-from precede.tuning import tune as search_parameters
 
 __all__ = [
     "algorithms",

@@ -260,7 +260,7 @@ def all_true(part: Callable[[], bool], workers: Workers | None) -> bool:
 
 
 def gathered(part: Callable[[], Any], workers: Workers | None) -> list[Any]:
-    """The parts of all machines; what is made of them must not depend on how rows are dealt out.
+    """The parts of all machines; what is made of them must not depend on who has which rows.
 
     >>> gathered(lambda: 3, Workers(1))
     [3]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from precede.engine.arrays import Array
+
 __all__ = [
     "category_codes",
     "category_columns",
@@ -16,6 +18,7 @@ __all__ = [
     "pandas_frame",
     "refuse_text",
     "row_labels",
+    "take_rows",
 ]
 
 
@@ -35,6 +38,19 @@ def row_labels(X: Any) -> list[Any] | None:
     if index is None or index.equals(type(index)(range(len(index)))):
         return None
     return list(index)
+
+
+def take_rows(X: Any, rows: Array) -> Any:
+    """Rows of an array, a sparse matrix or a data frame.
+
+    >>> take_rows([[1], [2], [3]], np.array([2, 0])).tolist()
+    [[3], [1]]
+    """
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if hasattr(X, "column_names"):  # arrow's table takes rows by name only
+        return X.take(rows)
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def pandas_frame(rows: Any, index: Any = None) -> Any:

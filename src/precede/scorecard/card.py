@@ -141,7 +141,7 @@ class Scorecard:
             rounded.append(term.with_values(np.rint(factor * (gain - gain.min()))))
         exact = base_score + factor * (log_odds(rest) - math.log(base_odds))
         base = int(np.rint(exact))
-        items = [_places(term, rows) for term in rounded]
+        items = [_positions(term, rows) for term in rounded]
         points = [term.table[row] for term, row in zip(rounded, items, strict=True)]
         total = base + np.sum([*points, np.zeros(len(goods))], axis=0)
         upwards = np.sign(log_odds.slope) * scores
@@ -185,7 +185,7 @@ class Scorecard:
         names = [_name(self.model, term) for term in self.terms]
         labels = [self._labels(term) for term in self.terms]
         cells = np.stack(
-            [*(np.ravel_multi_index(_places(term, rows), term.shape) for term in self.terms),
+            [*(np.ravel_multi_index(_positions(term, rows), term.shape) for term in self.terms),
              np.zeros(len(cost), np.int64)], axis=1,
         )  # fmt: skip
 
@@ -370,7 +370,7 @@ def _name(model: BaseRanker, term: Term) -> str:
     return PAIR.join(names[feature] for feature in term.features)
 
 
-def _places(term: Term, X: Array) -> tuple[Integers, ...]:
+def _positions(term: Term, X: Array) -> tuple[Integers, ...]:
     dense = X.toarray() if hasattr(X, "toarray") else X
     return tuple(term.bins(axis, dense[:, f]) for axis, f in enumerate(term.features))
 

@@ -31,7 +31,7 @@ from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED
 from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Floats, Integers
-from precede.engine.frames import pandas_frame
+from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker, parameters_of
 from precede.judgments import Judgments, judgments_to_fit
@@ -191,6 +191,16 @@ def tune(
     Notes
     -----
     With n candidates and five folds there are about n + n/3 + n/3 fits instead of 5 n.
+
+    Examples
+    --------
+    >>> from precede import RankBoost, tune
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(30, features=4, informative=2, random_state=0)
+    >>> found = tune(RankBoost(n_estimators=10), sample.X, sample.y, qid=sample.qid, cv=3,
+    ...              space={"learning_rate": [0.01, 1.0]}, trials=2)
+    >>> found.settings["learning_rate"]
+    1.0
     """
     whole_number("trials", trials, least=1)
     whole_number("cv", cv, least=2)
@@ -286,16 +296,16 @@ class _Study:
 
         model = clone(self._estimator).set_params(**candidate)
         inside, outside = self._judgments[learn], self._judgments[held]
-        X = self._X.iloc if hasattr(self._X, "iloc") else self._X
+        inner, outer = (take_rows(self._X, rows) for rows in (learn, held))
         if not _watches(model, candidate):
-            scores = model.fit(X[learn], inside).predict(X[held])
+            scores = model.fit(inner, inside).predict(outer)
             curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
         else:
             rounds = 1000 if model.n_estimators == "auto" else model.n_estimators
             model.set_params(
                 eval_metric=self.metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
             )
-            model.fit(X[learn], inside, eval_set=(X[held], outside))
+            model.fit(inner, inside, eval_set=(outer, outside))
             curve = model.evals_result_["valid_0"][self.metric]
         if model.stop_reason_ == INTERRUPTED:
             raise KeyboardInterrupt

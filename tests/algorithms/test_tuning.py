@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from precede import BoostedRanker, Judgments, RankBoost, tune, tuning
+from precede import BoostedRanker, Judgments, RankBoost, tune
+from precede.algorithms import tuning
 from precede.boosting.folds import folds
 from precede.datasets import search_results
 from precede.metrics import evaluate

@@ -268,7 +268,8 @@ def main():
         + f", duckdb {duckdb.__version__}, sqlite {sqlite3.sqlite_version}, onnxruntime "
         f"{onnxruntime.__version__}.",
         f"{FEATURES} features, 5 % of the values missing. Latency in milliseconds of a call, "
-        f"median and 99th percentile of up to {given.repeats} calls. SQLite's statement is "
+        f"median and 99th percentile of up to {given.repeats} calls with the same rows, which are "
+        "then in the processor's caches. SQLite's statement is "
         "prepared once; DuckDB plans it in every call. The largest difference is from the scores "
         "of `predict`, over 1,000 rows.",
     ]

@@ -100,6 +100,14 @@ def test_mixtures_are_added_in_the_order_of_predict():
     )
 
 
+def test_the_order_of_the_sum_matters_and_is_kept():
+    leaves = (1e16, 1.0, -1e16, 1.0, 0.1, 1e16, -1e16, 0.3)
+    trees = [Tree((0,), (0.0,), (True,), (-1,), (-2,), (v, v / 3), (1, 1), (1.0,)) for v in leaves]
+    curve = Term((0,), ((0.0,),), (False,), (0.7, 1e15, 3.0), (1,) * 3)
+    ensemble = Ensemble([*trees, curve, Stump(0, 0.0), Constant()], [1.0] * 9 + [1 / 3, 0.1], 1)
+    check(fitted(ensemble), [[-1.0], [1.0], [math.nan]])
+
+
 def test_single_precision_columns_are_compared_in_double():
     model = fitted(Ensemble([Stump(0, 0.1)], [1.0], 1))
     x = float(np.float32(0.1))

@@ -351,7 +351,7 @@ def reasons(row, n=4):
 
 def _refuse_reversed(log_odds: LogOdds, y: Any, goods: Array) -> None:
     """A ranker ranks the larger label first; the odds must agree with it."""
-    labels = np.unique(np.asarray(y))
+    labels = np.unique(np.asarray(y)).tolist()
     upwards = bool(np.asarray(y)[goods][0] == labels[1])
     if (log_odds.slope > 0) != upwards:
         raise ValueError(

@@ -36,8 +36,8 @@ Driver = Callable[[CoordinateDescent, History], Result]
 
 # Rounds without a lower risk on the held-out rows after which the trial of the pairs ends.
 PATIENCE = 50
-# A pair must lower the risk of held-out rows by this many standard errors. Of fifty pairs of noise
-# about one fit in twenty then keeps one (3.1 is the normal quantile of 0.05 / 50).
+# A pair must lower the risk of held-out rows by this many standard errors: many pairs are tried.
+# (3.1 is the normal quantile of 0.05 / 50.)
 SURE = 3.0
 # The held-out rows of a trial are divided into this many blocks, whose spread gives the standard
 # error.

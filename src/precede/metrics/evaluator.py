@@ -463,7 +463,8 @@ def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
     defined = []
     for name in default_metrics():
         try:
-            with warnings.catch_warnings(action="ignore"):  # the evaluation itself will warn
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the evaluation itself will warn
                 Evaluator(y, qid, metrics=name, sample_weight=weight)
         except ValueError:
             continue

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Floats, Integer, Integers
+from precede.engine.arrays import Floats, Integers
 from precede.metrics.registry import (
     AP,
     AUC,
@@ -208,15 +208,6 @@ def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
             order[first + rank] = first + np.intp(i)
 
 
-@njit(cache=True, nogil=True)
-def _sum_of(values: Floats, first: Integer, last: Integer) -> float:
-    """Sum the values of a block of tied items."""
-    total = 0.0
-    for i in range(first, last):
-        total += values[i]
-    return total
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _discounted(
     gains: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
@@ -230,7 +221,10 @@ def _discounted(
             first, last = blocks[block], blocks[block + 1]
             if first >= end:
                 break
-            gain = _sum_of(gains, first, last) / (last - first)
+            gain = 0.0
+            for i in range(first, last):
+                gain += gains[i]
+            gain /= last - first
             for i in range(first, min(last, end)):
                 total += gain * discounts[i - begin]
         values[query] = total
@@ -253,7 +247,9 @@ def _precisions(
             first, last = blocks[block], blocks[block + 1]
             if first >= end:
                 break
-            inside = _sum_of(relevant, first, last)
+            inside = 0.0
+            for i in range(first, last):
+                inside += relevant[i]
             if inside == 0:
                 continue
             more = (inside - 1.0) / max(last - first - 1, 1)
@@ -277,7 +273,9 @@ def _first_hit(
             first, last = blocks[block], blocks[block + 1]
             if first >= end or missed == 0.0:
                 break
-            inside = _sum_of(relevant, first, last)
+            inside = 0.0
+            for i in range(first, last):
+                inside += relevant[i]
             for i in range(first, min(last, end)):
                 hit = min(1.0, inside / (last - i))
                 total += missed * hit / (i - begin + 1)
@@ -329,7 +327,9 @@ def _positives_above(
         total, above, left = 0.0, 0.0, negatives[query]
         for block in range(block_start[query], block_start[query + 1]):
             first, last = blocks[block], blocks[block + 1]
-            positive = _sum_of(relevant, first, last)
+            positive = 0.0
+            for i in range(first, last):
+                positive += relevant[i]
             negative = int(last - first - positive)
             for i in range(1, negative + 1):
                 # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.

@@ -346,8 +346,9 @@ class RankWeights:
         # From the top down and from the bottom up: two threads can share a single list.
         up, down = np.zeros((2, order.size)), np.zeros((2, order.size if losers else 0))
         few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
+        many = None if few else True
         self.workers.run(
-            _meet_in_queries, 2 * queries, few, self.first, weights.ends,
+            _meet_in_queries, 2 * queries, many, self.first, weights.ends,
             self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
             self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
             small=self.small,
@@ -531,13 +532,13 @@ def _ranks_of_queries(
 
 @njit(cache=True, nogil=True)
 def _insert(
-    few: bool, tree: Floats, index: Integer, value: float, gain: float, discount: float
+    many: bool | None, tree: Floats, index: Integer, value: float, gain: float, discount: float
 ) -> None:
     """Add an item to sums of value times 1 and D of its grade, or to a Fenwick tree.
 
     The tree holds sums of value times 1, G, D and G·D.
     """
-    if few:
+    if many is None:
         tree[index, 0] += value
         tree[index, 1] += value * discount
         return
@@ -585,14 +586,15 @@ def _meeting(
 
 @njit(cache=True, nogil=True)
 def _meet_in_queries(
-    low: int, high: int, few: bool, first: Integers, ends: Integers, query_start: Integers,
-    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float,
-    level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
+    low: int, high: int, many: bool | None, first: Integers, ends: Integers,
+    query_start: Integers, level_gain: Floats, tied: Floats, plain: Floats, factor: Floats,
+    flat: float, level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
     losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below.
 
-    With `few` grades the sums of each are kept, with many they are in Fenwick trees.
+    With few grades the sums of each are kept, with `many` they are in Fenwick trees: None or
+    True, so that numba compiles a kernel for each.
     """
     queries, most = first.size - 1, np.diff(query_start).max() + 1
     sums_above, sums_beyond = np.empty((2, most, 4)), np.empty((most, 4))
@@ -603,7 +605,7 @@ def _meet_in_queries(
         gain = level_gain[query_start[query] : query_start[query + 1]]
         above, beyond = sums_above[:, : gain.size + 1], sums_beyond[: gain.size + 1]
         above[:, :, :] = 0.0  # of losers, by side
-        beyond[:, :] = 0.0  # of winners, from the highest grade down
+        beyond[:, :] = 0.0  # of winners; in a tree from the highest grade down
         position = start if direction > 0 else end - 1
         while start <= position < end:
             # A run of equal scores: what was seen so far is above it, or below it.
@@ -613,12 +615,12 @@ def _meet_in_queries(
             for i in range(one, other):
                 look = 1 - sides[i] if sides.size > 1 else 0
                 up[way, i] += winner[i] * _met(
-                    few, above[look], level[i], gain, level[i], discount[i], 1, direction, flat,
+                    many, above[look], level[i], gain, level[i], discount[i], 1, direction, flat,
                     plain[query], factor[query],
                 )  # fmt: skip
                 if losers:
                     down[way, i] += loser[i] * _met(
-                        few, beyond, gain.size - 1 - level[i], gain, level[i], discount[i], -1,
+                        many, beyond, gain.size - 1 - level[i], gain, level[i], discount[i], -1,
                         direction, flat, plain[query], factor[query],
                     )  # fmt: skip
             if direction > 0 and other - one > 1:
@@ -628,33 +630,34 @@ def _meet_in_queries(
                 )  # fmt: skip
             for i in range(one, other):
                 side = sides[i] if sides.size > 1 else 0
-                own, reverse = level[i], gain.size - 1 - level[i]
-                _insert(few, above[side], own, loser[i], gain[own], discount[i])
+                own = reverse = level[i]
+                if many is not None:
+                    reverse = gain.size - 1 - own
+                _insert(many, above[side], own, loser[i], gain[own], discount[i])
                 if losers:
-                    _insert(few, beyond, reverse, winner[i], gain[own], discount[i])
+                    _insert(many, beyond, reverse, winner[i], gain[own], discount[i])
             position = other if direction > 0 else one - 1
 
 
 @njit(cache=True, nogil=True)
 def _met(
-    few: bool, sums: Floats, index: Integer, gain: Floats, own: Integer, discount: float,
+    many: bool | None, sums: Floats, index: Integer, gain: Floats, own: Integer, discount: float,
     sign: int, direction: int, flat: float, plain: float, factor: float,
 ) -> float:  # fmt: skip
     """Sum of the weights of an item with the items of smaller indices.
 
     `sign` is that of G_i - G_k, and `direction` that of D_k - D_i.
     """
-    if not few:
+    if many is not None:
         return _meeting(
             sums, index, float(gain[own]), discount, sign, -direction, plain, factor, flat
         )
     apart, one = 0.0, 0.0
     lowest, highest = (0, own) if sign > 0 else (own + 1, gain.size)
     for level in range(lowest, highest):
-        each = level if sign > 0 else gain.size - 1 - level
-        gap = direction * (sums[each, 1] - discount * sums[each, 0])
-        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[each, 0])
-        one += sums[each, 0]
+        gap = direction * (sums[level, 1] - discount * sums[level, 0])
+        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[level, 0])
+        one += sums[level, 0]
     return plain * one + factor * apart
 
 

@@ -129,13 +129,34 @@ def test_kernels_are_cached_release_the_lock_and_nothing_else():
     A kernel that divides in a loop may ask for NumPy's divisions, which do not raise: with a check
     for zero in it the processor takes one number at a time.
     """
-    plain = "njit(cache=True, nogil=True)"
-    dividing = "njit(cache=True, nogil=True, error_model='numpy')"
+    plain, inner = "njit(cache=True, nogil=True)", "njit(**INNER)"
+    dividing = [each.replace(")", ", error_model='numpy')") for each in (plain, inner)]
     for path, tree in trees():
         for function in functions(tree):
             for decorator in map(ast.unparse, function.decorator_list):
                 if "jit" in decorator:
-                    assert decorator in (plain, dividing), (path, function.name)
+                    assert decorator in (plain, inner, *dividing), (path, function.name)
+
+
+def test_inner_kernels_are_called_by_kernels_only():
+    """Python has no way to call them: a call would crash the process."""
+    inner = {
+        (path, function.name)
+        for path, tree in trees()
+        for function in functions(tree)
+        if any("INNER" in ast.unparse(each) for each in function.decorator_list)
+    }
+    names = {name for _, name in inner}
+    assert len(names) > 50
+    for path, tree in trees():
+        kernels = {id(n) for f in filter(is_jitted, functions(tree)) for n in ast.walk(f)}
+        for node in ast.walk(tree):
+            name = getattr(node, "id", None)
+            if isinstance(node, ast.alias):
+                assert node.name not in names, (path, node.name)
+            assert id(node) in kernels or (path, name) not in inner, (path, name)
+    tests = "".join(each.read_text(encoding="utf-8") for each in ROOT.glob("tests/**/*.py"))
+    assert not {name for name in names if re.search(rf"\b{name}\b(?!\.py_func)", tests)}
 
 
 def test_no_jitclass_no_thread_count_no_prange():

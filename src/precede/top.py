@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.parameters import upper_tail, whole_number
 from precede.judgments import check_column, grades_of, read_sample
 from precede.plots import new_axes
@@ -330,7 +331,7 @@ def _measure(
             out[number] = _push_risk(positive, times, arguments[number], positives, negatives)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _above_first_negative(positive: Flags, times: Floats) -> float:
     found = 0.0
     for position in range(positive.size):
@@ -341,7 +342,7 @@ def _above_first_negative(positive: Flags, times: Floats) -> float:
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
     seen, found = 0.0, 0.0
     for position in range(positive.size):
@@ -354,7 +355,7 @@ def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _area(positive: Flags, times: Floats, most: float, positives: float) -> float:
     """Mean share of the positives above each of the first `most` negatives, the last in part."""
     area, above, passed = 0.0, 0.0, 0.0
@@ -370,7 +371,7 @@ def _area(positive: Flags, times: Floats, most: float, positives: float) -> floa
     return area / (most * positives)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _push_risk(
     positive: Flags, times: Floats, power: float, positives: float, negatives: float
 ) -> float:

@@ -22,6 +22,7 @@ from precede.boosting.loop import Result
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, log_total, to_integers
 from precede.engine.histogram import BINS, Histograms
 from precede.engine.parameters import whole_number
@@ -597,7 +598,7 @@ def _best_label_votes(
                 break
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _edge(above: Integers, total: Integers) -> np.int64:
     """Sum over labels of the difference of the pull above and below, each vote suiting it."""
     edge = np.int64(0)

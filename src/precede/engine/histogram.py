@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.workers import Workers, is_small
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _least_tied(most: Integer) -> Integer:
     return most - (most >> 40) - 256
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _worth(edge: Integer, rising: bool) -> Integer:
     """What the search compares: the edge itself if rising, else its size."""
     return edge if rising else abs(edge)

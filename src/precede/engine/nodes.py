@@ -28,6 +28,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
+from precede.engine.compiling import INNER
 from precede.engine.histogram import ABREAST
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
@@ -274,7 +275,7 @@ def scatter(
         to_right += 1 - left
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_wide(
     codes: Bytes, rows: Rows, low: int, high: int, pull: Integers, weight_count: Integers,
     start: Integers, n_bins: Integers, sums: Integers,
@@ -290,7 +291,7 @@ def _fill_wide(
             sums[at, 1] += other
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_few(
     codes: Bytes, rows: Rows, low: int, high: int, packed: Integers, start: Integers,
     n_bins: Integers, count_bits: int, sums: Integers,
@@ -307,7 +308,7 @@ def _fill_few(
             sums[at, 1] += other
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _add_rows(
     words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers,
     block: Integers,
@@ -323,7 +324,7 @@ def _add_rows(
             block[at + 792 + (codes >> 24)] += number
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _add_scattered_rows(
     words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers,
     block: Integers,
@@ -349,7 +350,7 @@ def _add_scattered_rows(
                 block[at + 792 + (codes >> 24)] += number
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _end_of_block(packed: Integers, first: int, high: int) -> int:
     """End of the longest block of rows whose sums fit into packed words."""
     last = min(first + 4095, high)
@@ -362,7 +363,7 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
     return last
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _flush(
     block: Integers, start: Integers, n_bins: Integers, count_bits: int, sums: Integers
 ) -> None:
@@ -378,7 +379,7 @@ def _flush(
     block[:] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_packed(
     dense: bool, words: NDArray[np.uint32], rows: Rows, low: int, high: int, packed: Integers,
     start: Integers, n_bins: Integers, count_bits: int, block: Integers, sums: Integers,
@@ -405,12 +406,12 @@ def penalised_value(
     return min(max(value, least), most)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _worth(pull: float, curvature: float, alpha: float, value: float) -> float:
     return 2.0 * (pull * value - alpha * abs(value)) - curvature * value * value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _pair_worth(
     left: float, left_weight: float, right: float, right_weight: float, alpha: float,
     bounds: tuple[float, float], sign: int,
@@ -464,7 +465,7 @@ def _scores(
     return c if c > a else a
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _range(
     weights: Floats, counts: Integers, parent: tuple[float, float, float],
     shift: tuple[float, float, float], penalty: float, min_count: int, min_weight: float,
@@ -497,7 +498,7 @@ def _read(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _cumulate(
     bins: Integers, units: tuple[float, float, int], pulls: Floats,
     weights: Floats, counts: Integers, last: Integers,
@@ -525,7 +526,7 @@ def _cumulate(
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _sorted_categories(
     bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
 ) -> int:
@@ -546,7 +547,7 @@ def _sorted_categories(
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _in_order(
     bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
 ) -> Integers:
@@ -570,7 +571,7 @@ def left_categories(
     return left
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _best_cut(
     bins: Integers, missing: tuple[float, float, float], parent: tuple[float, float, float],
     best: float, plain: bool, penalty: float, alpha: float, bounds: tuple[float, float], sign: int,
@@ -607,7 +608,7 @@ def _best_cut(
     return best, -1, 0
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
     pull, weight_count = np.int64(0), np.int64(0)
     for i in range(cut + 1):
@@ -616,7 +617,7 @@ def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
     return pull, weight_count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _best_split(
     histogram: Integers, start: Integers, n_bins: Integers, features: Flags, monotone: Signs,
     categorical: Flags, plain: bool, sums: tuple[int, int], bounds: tuple[float, float],

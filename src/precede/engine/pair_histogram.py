@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum
 from precede.engine.packing import factors
 from precede.engine.workers import Workers, is_small
@@ -184,7 +185,7 @@ def _fill_triples(
             _fold(there, sums[u])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fold(cells: Integers, sums: Integers) -> None:
     """The histograms of three pairs from that of a triple."""
     for i in range(16):

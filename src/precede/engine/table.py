@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histogram import Histograms
 from precede.engine.workers import Workers, is_small
@@ -419,7 +420,7 @@ def _sort_by_digits(
     return keys, heavy, done
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _to_keys(
     bits: Array, infinity: np.uint64, weight: Integers
 ) -> tuple[Array, Integers, np.uint64, np.uint64]:
@@ -444,7 +445,7 @@ def _to_keys(
     return keys[:count], heavy if even else heavy[:count], low, high
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _insert(keys: Array, heavy: Integers) -> bool:
     """Sort by insertion what is nearly sorted; False if it is not."""
     moves, most = 0, 4 * keys.size
@@ -516,7 +517,7 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     return cuts[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int) -> int:
     """Where the bin that starts at `first` ends, of values of equal weight.
 
@@ -535,7 +536,7 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     return _first_beyond(ordered, ordered[target], target, ordered.size, np.int64(1))
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: Integer) -> int:
     """First position from `low` on with more than the value, or as much unless `equal`; or `high`.
 

@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Flags, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["Nodes", "Paths"]
@@ -202,7 +203,7 @@ def _beta(most: int) -> Floats:
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _meets(x: float, low: float, high: float, absent: bool, outside: bool, members: Flags) -> bool:
     """Whether a value is one that the way to a leaf asks for."""
     if np.isnan(x):
@@ -275,7 +276,7 @@ def _add_shapley(
                     _add_leaf(row, count, one, zero, which, before, scale, points, weights, out)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _add_whole(
     row: int, count: int, one: Floats, which: Integers, scale: float, beta: Floats, out: Floats
 ) -> None:
@@ -290,7 +291,7 @@ def _add_whole(
             out[row, which[j]] -= scale * beta[ours, count - ours - 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _add_leaf(
     row: int, count: int, one: Floats, zero: Floats, which: Integers, before: Floats, scale: float,
     points: Floats, weights: Floats, out: Floats,

@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.workers import Workers
 from precede.files.pages import Growing, Pages
 
@@ -281,7 +282,7 @@ def _round(mantissa: np.uint64, exponent: int) -> tuple[int, float]:
     return _EXACT, np.uint64(found | np.uint64(power) << np.uint64(52)).view(np.float64)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _decimal(mantissa: np.uint64, decimals: int) -> tuple[int, float]:
     """``mantissa / 10**decimals``, of at most 19 digits."""
     if mantissa <= np.uint64(1) << np.uint64(53):
@@ -289,7 +290,7 @@ def _decimal(mantissa: np.uint64, decimals: int) -> tuple[int, float]:
     return _round(mantissa, -decimals)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low half of the product of two 64-bit numbers."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -331,7 +332,7 @@ def _number(text: Bytes, at: int) -> tuple[int, float, int]:
     return kind, -value if negative else value, at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _digits(
     text: Bytes, at: int, mantissa: np.uint64, digits: Integer
 ) -> tuple[int, np.uint64, Integer, int, bool]:
@@ -362,7 +363,7 @@ def _power(text: Bytes, at: int) -> tuple[Integer, int]:
     return (sign * power if at > begin else np.int64(100000)), at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _meaning(text: Bytes, at: int) -> tuple[int, float, int]:
     """Words that stand for numbers: nan, na, null, none, true, false, in any case."""
     for word in range(_WORDS.shape[0]):
@@ -375,12 +376,12 @@ def _meaning(text: Bytes, at: int) -> tuple[int, float, int]:
     return _BAD, 0.0, at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _is_blank(byte: int) -> bool:
     return byte in (_SPACE, _TAB, _RETURN)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _line_end(text: Bytes, at: int) -> int:
     while text[at] != _NEWLINE:
         at += 1
@@ -421,7 +422,7 @@ def _letor_lines(
     return state, end - begin, grade, qid, length, index, value, positions, hard
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _letor_row(
     text: Bytes, at: int, state: Integers, grade: Floats, qid: Integers, index: NDArray[np.int32],
     value: Floats, position: Integers, hard: Integers,
@@ -465,7 +466,7 @@ def _letor_row(
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _plain_cells(
     text: Bytes, at: int, last: Integer, cell: int, index: NDArray[np.int32], value: Floats
 ) -> tuple[int, Integer, int]:
@@ -516,14 +517,14 @@ def _plain_cells(
         cell += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _leave(hard: Integers, state: Integers, position: int, begin: int, end: int) -> None:
     """Leave a number to Python's `float`."""
     hard[state[_HARDS], 0], hard[state[_HARDS], 1], hard[state[_HARDS], 2] = position, begin, end
     state[_HARDS] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _letor_cell(
     text: Bytes, at: int, state: Integers, index: NDArray[np.int32], value: Floats, hard: Integers
 ) -> int:
@@ -551,7 +552,7 @@ def _letor_cell(
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
     """Read ``qid:`` and a whole number of at most 18 digits."""
     good = text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON  # i, d
@@ -570,7 +571,7 @@ def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _letor_docid(text: Bytes, at: int, position: Integers) -> int:
     """The word after ``docid =`` where a comment begins so, else its first word."""
     for turn in range(2):

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.compiling import INNER
 from precede.metrics.registry import (
     AP,
     AUC,
@@ -383,7 +384,7 @@ def _split_pairs(
         )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _split_query(
     scores: Floats, ranks: Integers, weights: Floats, begin: int, end: int, gap: float,
     tree: Floats, mass: Floats,
@@ -418,7 +419,7 @@ def _split_query(
     return right, wrong
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _count_apart(
     scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float,
     above_by_rank: Integers,
@@ -437,7 +438,7 @@ def _count_apart(
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _count_right(
     scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Floats,
     ones: Floats, mass: Floats,

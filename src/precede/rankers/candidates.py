@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.histogram import Histograms, sums_from
 from precede.engine.table import Table
@@ -219,7 +220,7 @@ assert PRIME == 2147483647, "the kernels below write the prime as 2147483647"
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _mixed(number: int) -> np.uint64:
     """A pseudo-random number of 64 bits."""
     z = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)

@@ -29,6 +29,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.histogram import Histograms
 from precede.engine.pair_histogram import (
@@ -359,7 +360,7 @@ def _strengths(
                 out[t, p] = _strength(cells, named[a], named[b], corner, units, penalty, least)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _corners(cells: Integers, row_named: bool, column_named: bool, corner: Integers) -> None:
     """Sums over the rows and columns on one side of all cuts; a category is a side of its own."""
     rows, columns = cells.shape
@@ -376,7 +377,7 @@ def _corners(cells: Integers, row_named: bool, column_named: bool, corner: Integ
                 corner[i, j] += corner[i - 1, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _strength(
     cells: Integers, row_named: bool, column_named: bool, corner: Integers,
     units: tuple[float, float], penalty: float, least: float,
@@ -411,12 +412,12 @@ def _strength(
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _worth(pull: float, weight: float, penalty: float) -> float:
     return pull * pull / (weight + penalty) if weight + penalty > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: Integers) -> None:
     """Bins of categories by rising smoothed mean of the pull."""
     key = np.empty(size)
@@ -430,7 +431,7 @@ def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: In
         key[i], order[i] = mean, code
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _division(
     numbers: Floats, total: tuple[float, float, float], order: Integers, last: int,
     start: tuple[float, float, float], penalty: float, lightest: float, least: int, best: float,
@@ -453,7 +454,7 @@ def _division(
     return best, at
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _cut_half(
     numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int,
     order: Integers,
@@ -489,7 +490,7 @@ def _cut_half(
     return best, at, False
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _side_of_half(
     numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int
 ) -> Flags:
@@ -508,7 +509,7 @@ def _side_of_half(
     return side
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _halves(
     numbers: Floats, side: Flags, rows: int, columns: int, one: Floats, other: Floats
 ) -> None:
@@ -521,7 +522,7 @@ def _halves(
                 into[k, j] += numbers[k, i, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _take_row(row: Floats, alone: bool, total: Floats, one: Floats, other: Floats) -> float:
     """Add a row of cells to one side, or let it be that side alone; gives the side's count."""
     for k in range(3):
@@ -531,7 +532,7 @@ def _take_row(row: Floats, alone: bool, total: Floats, one: Floats, other: Float
     return one[2].sum()
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _best_root(
     numbers: Floats, rows: int, columns: int, row_named: bool, column_named: bool,
     rules: tuple[float, float, float], least: int, best: float, chosen: Flags,

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
+from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, sum_of
 from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import Factors, decreases
@@ -472,7 +473,7 @@ def _keys(codes: Bytes, bins: int, side: int, missing: bool) -> Integers:
     return key
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _accumulate(steps: Integers, shifted: bool) -> None:
     """Turn steps into values; index j becomes `the first code that is 1`."""
     running = np.int64(0)
@@ -487,7 +488,7 @@ def _accumulate(steps: Integers, shifted: bool) -> None:
         steps[0] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _mix(zero: Floats, one: Floats, down: Floats, total: float, carry: float, fresh: float) -> None:
     """Let the losers of one more level count among those below.
 
@@ -503,7 +504,7 @@ def _mix(zero: Floats, one: Floats, down: Floats, total: float, carry: float, fr
         one[j] = carry * one[j] + fresh * part / total
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _match(
     in_order: Floats, reversed_: Floats, zero: Floats, one: Floats, up: Floats, scale: float
 ) -> None:
@@ -518,7 +519,7 @@ def _match(
         in_order[j] += scale * part * zero[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _occurring(keys: Integers) -> tuple[Integers, Integers, int]:
     """Number the keys that occur from 0 up: slot of each key, key of each slot, and how many."""
     slot = np.full(257, -1, np.int64)
@@ -534,7 +535,7 @@ def _occurring(keys: Integers) -> tuple[Integers, Integers, int]:
     return slot, present, count
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _decreases_of_query(
     key: Integers, level_start: Integers, bottom: int, top: int, terms: Floats, levels: Floats,
     right: Integers, wrong: Integers,

@@ -19,6 +19,7 @@ import scipy.sparse
 from numba import njit
 
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
@@ -315,7 +316,7 @@ def _map_of(own: Floats, named: bool, grid: Floats) -> Integers:
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _bin(x: float, named: bool, grid: Floats, begin: int, count: int) -> int:
     """How many cuts lie below x, one more than cuts if missing; or the number of a category."""
     if np.isnan(x):

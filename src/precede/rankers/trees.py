@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
@@ -535,7 +536,7 @@ def tree_from_sklearn(regressor: Any) -> Tree:
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _goes_right(
     x: float, threshold: float, missing_right: bool, set_first: int, set_last: int,
     bits: NDArray[np.uint32],
@@ -611,7 +612,7 @@ def _score_by_masks(
                 scores[first + row] += leaf[(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(WORD - 6)]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _rule_out(
     x: Array, rows: int, start: Integers, feature: NDArray[np.int32],
     threshold: Array, mask: NDArray[np.uint64], alive: NDArray[np.uint64],
@@ -680,7 +681,7 @@ def _score_by_walks(
                 scores[first + row] += value[begin + node[row]]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _walk(
     x: Array, rows: int, steps: int, feature: NDArray[np.int32], threshold: Array,
     child: NDArray[np.int32], node: NDArray[np.int32],
@@ -692,7 +693,7 @@ def _walk(
             node[row] = child[at, np.int64(x[feature[at], row] > threshold[at])]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _walk_any(
     x: Array, rows: int, steps: int, feature: NDArray[np.int32], threshold: Array,
     child: NDArray[np.int32], missing: Bytes, set_start: Integers,

@@ -14,6 +14,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import (
     SCALE,
     all_true,
@@ -424,12 +425,12 @@ def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words
             words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sum_of_level(words: Integers, level: int, column: int) -> float:
     return words[level, column] * 2.0**-31 + words[level, column + 1] * 2.0**-62
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _log_add(a: float, b: float) -> float:
     if a < b:
         a, b = b, a

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, exact_sums, from_words, greatest_of
 from precede.risks.base import Masses, State
 
@@ -190,7 +191,7 @@ def _split_sums(
                 )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _log_sum_of_two(a: float, b: float) -> float:
     if a < b:
         a, b = b, a

@@ -33,6 +33,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.workers import Workers, is_small
 from precede.losses import Logistic, PairLoss, Price
 from precede.risks.base import State
@@ -299,7 +300,7 @@ def _sum_nodes(
                   sums[node])  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sum_node(
     bounds: Integers, scores: Floats, weight: Floats, factor: float, powers: Floats,
     above: Floats, below: Floats, pull: Floats, hessian: Floats, total: Floats,
@@ -364,7 +365,7 @@ def _room(
     return blocks, block_start, moments, own, sides, far_field, local, sums
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int64:
     """Where a cell stands among `numbers`."""
     if without_gap:
@@ -379,7 +380,7 @@ def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int6
     return low
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _have_no_gap(numbers: Floats) -> bool:
     return numbers[-1] - numbers[0] == numbers.size - 1
 
@@ -426,7 +427,7 @@ def _gather(
         _carry(sides[0, group], numbers, powers, far_field[0, group])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _carry(moments: Floats, numbers: Floats, powers: Floats, far_field: Floats) -> None:
     """Sums over the cells more than `NEAR` away, from cell to cell; see `FAR_FIELD`."""
     cells = numbers.size
@@ -459,7 +460,7 @@ def _carry(moments: Floats, numbers: Floats, powers: Floats, far_field: Floats) 
             enters += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _decay(before: Floats, gap: float, here: Floats) -> None:
     """Exponentials of a cell from those of the cell before, `gap` cells away."""
     step, factor = np.exp(-gap / DENSITY), 1.0
@@ -508,7 +509,7 @@ def _meet(
         local[group, cell] = found[NODES:]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _know(moments: Floats, far_field: Floats, numbers: Floats, cell: int, known: Floats) -> None:
     """What a cell knows of the others, in the order of the rows of `_Tables`."""
     known[: (2 * NEAR + 1) * NODES] = 0.0
@@ -526,7 +527,7 @@ def _know(moments: Floats, far_field: Floats, numbers: Floats, cell: int, known:
         known[(2 * NEAR + 1) * NODES + far] = far_field[cell, far]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _add_rows(known: Floats, table: Floats, found: Floats) -> None:
     """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
     for row in range(0, known.size, 8):

@@ -19,6 +19,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.workers import Workers, is_small
 
@@ -436,7 +437,7 @@ def _advance(
         sums[1, piece] = ties
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sum(row: Floats) -> float:
     """Four sums side by side: additions to one of them would wait for each other."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
@@ -451,7 +452,7 @@ def _sum(row: Floats) -> float:
     return (one + two) + (three + four)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sum_of_products(row: Floats, other: Floats) -> float:
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
@@ -515,7 +516,7 @@ def _ties(
             sums[j, piece] = tied[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _line_of_pair(above: Bytes, below: Bytes, table: Floats) -> tuple[float, float]:
     """Exponent and slope of one pair along a direction; table: see `PairWeights.along`."""
     exponent, slope = 0.0, 0.0

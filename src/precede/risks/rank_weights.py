@@ -20,6 +20,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, log_total
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers, is_small
@@ -530,7 +531,7 @@ def _ranks_of_queries(
             begin = last
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _insert(
     many: bool | None, tree: Floats, index: Integer, value: float, gain: float, discount: float
 ) -> None:
@@ -565,7 +566,7 @@ def _before(tree: Floats, index: Integer) -> tuple[float, float, float, float]:
     return one, of_gain, of_discount, of_both
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _meeting(
     tree: Floats, index: Integer, gain: float, discount: float, sign: float, rank_sign: float,
     plain: float, factor: float, flat: float,
@@ -639,7 +640,7 @@ def _meet_in_queries(
             position = other if direction > 0 else one - 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _met(
     many: bool | None, sums: Floats, index: Integer, gain: Floats, own: Integer, discount: float,
     sign: int, direction: int, flat: float, plain: float, factor: float,
@@ -661,7 +662,7 @@ def _met(
     return plain * one + factor * apart
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
     """First position of the run of equal scores that a position is in."""
     one = position
@@ -670,7 +671,7 @@ def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
     return one
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _meet_tied(
     one: int, other: int, level: Integers, gain: Floats, apart: float, plain: float,
     factor: float, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,

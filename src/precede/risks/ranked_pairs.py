@@ -12,6 +12,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, sum_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import Masses, State
@@ -176,7 +177,7 @@ def _pairs_of_queries(
         sums[query, 0], sums[query, 1] = value, mass
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _gather(
     first: Integer, last: Integer, sparse: bool, ranked: Floats, gain: Floats, discount: Floats,
     outer: Floats, every: Floats, top: Floats, where: Integers,
@@ -214,7 +215,7 @@ def _weigh(
     return _total(weight, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _meet(
     items: Floats, count: Integer, at: float, kind: int, knot: float, work: Floats
 ) -> tuple[float, float, float]:
@@ -238,7 +239,7 @@ def _meet(
     return _total(slope, count), _total(curvature, count), _total(loss, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _narrow_terms(
     at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
@@ -253,14 +254,14 @@ def _narrow_terms(
     _logarithms(loss, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _logarithms(values: Floats, count: Integer) -> None:
     """Replace numbers from 1 by their logarithms."""
     for k in range(count):
         values[k] = np.log(values[k])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _wide_terms(
     at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
@@ -273,7 +274,7 @@ def _wide_terms(
         loss[k] = np.log1p(small) + max(-margin, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _hinge_terms(
     at: Floats, count: Integer, reach: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
@@ -287,7 +288,7 @@ def _hinge_terms(
         loss[k] = 0.25 * slope[k] * slope[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _small_losses(
     every: Floats, level_start: Integers, bottom: Integer, summit: Integer, tied: Floats,
     flat: float, plain: float, factor: float, weight: Floats, work: Floats,

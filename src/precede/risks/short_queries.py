@@ -13,6 +13,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, sum_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -199,7 +200,7 @@ def _plain_runs(
         sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> float:
     """Give the losers of a run what they gathered; returns the mass."""
     mass = 0.0
@@ -210,7 +211,7 @@ def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> f
     return mass
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _pair_weight(
     level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
 ) -> float:  # fmt: skip
@@ -226,7 +227,7 @@ def _pair_weight(
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _small_losses(
     at: Floats, level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
 ) -> float:  # fmt: skip
@@ -245,7 +246,7 @@ def _small_losses(
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _narrow_query(
     at: Floats, wide: float, level_start: Integers, bottom: int, top: int, weight: Floats,
     share: Floats, gathered: Floats, pull: Floats, hessian: Floats,
@@ -293,7 +294,7 @@ def _logs(product: Floats, share: Floats, count: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _two_winners(
     at: Floats, losers: int, one_at: float, other_at: float, own: float, share: Floats,
     gathered: Floats,
@@ -320,7 +321,7 @@ def _two_winners(
     return up, curved, other_up, other_curved
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _plain_query(
     at: Floats, logistic: bool, knot: float, level_start: Integers, bottom: int, top: int,
     weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, hessian: Floats,
@@ -341,7 +342,7 @@ def _plain_query(
     return _weighted_total(loss, share, level_start[top] - first)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _hinge_pairs(
     at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, loss: Floats,
     terms: Floats,
@@ -360,7 +361,7 @@ def _hinge_pairs(
         curve[k] += own * curvature[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _wide_pairs(
     at: Floats, losers: int, own_at: float, own: float, down: Floats, curve: Floats,
     loss: Floats, terms: Floats,
@@ -376,7 +377,7 @@ def _wide_pairs(
         terms[0, k], terms[1, k] = chance, curvature
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _weighted_total(values: Floats, share: Floats, count: int) -> float:
     """Sum of share·value in eight strands, which do not wait for each other."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

@@ -22,6 +22,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import greatest_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
@@ -683,7 +684,7 @@ def _order_of(values: Floats) -> Integers:
     return order
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _advance(moment: Floats, by: float) -> None:
     """(t + by - a)^j from (t - a)^0 .. (t - a)^j, highest first."""
     for j in range(moment.size - 1, 0, -1):

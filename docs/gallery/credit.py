@@ -42,7 +42,7 @@ model = RankBoost(n_estimators=200, monotone_constraints=rules).fit(X_train, y_t
 auc(y_test, model.predict(X_test))
 
 # %%
-model.plot_shapes(X_train)
+_ = model.plot_shapes(X_train)
 # %% [markdown]
 # Every curve follows its rule. The cross marks the value for applicants who did not state their
 # years of employment.

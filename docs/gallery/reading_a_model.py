@@ -27,7 +27,7 @@ auc(y_test, model.predict(X_test))
 [(term.name, round(term.importance, 3)) for term in model.terms_]
 
 # %%
-model.plot_shapes(X_train)
+_ = model.plot_shapes(X_train)
 # %% [markdown]
 # Bars at the foot of a curve count the training rows. Where there are none, the curve is an
 # extrapolation.
@@ -45,7 +45,7 @@ print(model.explain_pair(X_test, int(scores.argmax()), int(scores.argmin())))
 # constant:
 
 # %%
-PartialDependenceDisplay.from_estimator(model, X_train, ["mean concave points", "mean texture"])
+_ = PartialDependenceDisplay.from_estimator(model, X_train, ["mean concave points", "mean texture"])
 # %% [markdown]
 # A report puts all of it on one page, with what looks wrong about the data, to be read or
 # shared. Its first lines:

@@ -43,7 +43,7 @@ X.assign(bought=y).head()
 train = customer < 200
 model = BoostedRanker(n_estimators=150, rank_weight="ndcg@5")
 model.fit(X[train], y[train], qid=customer[train])
-model.plot_importance(X[~train])
+_ = model.plot_importance(X[~train])
 # %% [markdown]
 # For customers the model has never seen, next to recommending what is popular:
 

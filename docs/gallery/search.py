@@ -24,7 +24,7 @@ X.assign(grade=y, qid=qid).head()
 train, valid, test = qid < 120, (qid >= 120) & (qid < 160), qid >= 160
 model = RankBoost(n_estimators=500, early_stopping_rounds=30, eval_metric="ndcg@10")
 model.fit(X[train], y[train], qid=qid[train], eval_set=(X[valid], y[valid]), eval_qid=qid[valid])
-model.plot_history()
+_ = model.plot_history()
 # %% [markdown]
 # Early stopping has kept the rounds up to the dashed line. On new queries:
 
@@ -45,7 +45,7 @@ compare(y[test], scores, trees.predict(X[test]), qid[test], metric="ndcg@10")
 # nothing to add. On your data they may. What the additive model has learnt about each feature:
 
 # %%
-model.plot_shapes(X[train])
+_ = model.plot_shapes(X[train])
 # %% [markdown]
 # The query with the lowest NDCG, and why its first document ranks above the best one:
 

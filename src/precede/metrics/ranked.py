@@ -135,9 +135,10 @@ def weigh_pairs(
 
     Ranks of a query are 0, 1, 2, ...; a pair weighs the product of the weights. O(n log n).
 
-    >>> every = weigh_pairs(np.array([3.0, 1.0, 2.0]), np.array([0, 3]), np.arange(3), np.ones(3))
-    >>> [float(each[0]) for each in every]
-    [1.0, 2.0]
+    >>> scores, starts = np.array([3.0, 1.0, 2.0]), np.array([0, 3])
+    >>> right, wrong = weigh_pairs(scores, starts, np.arange(3), np.ones(3))
+    >>> float(right[0]), float(wrong[0])
+    (1.0, 2.0)
     """
     items = np.zeros((5, scores.size))
     items[RANK], items[WEIGHT] = ranks, weights

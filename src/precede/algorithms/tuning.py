@@ -40,7 +40,7 @@ from precede.model import plain, write_file
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]
 
 # What is tried where nothing is said: of these, the parameters that the estimator has.
-SPACE: dict[str, list[Any]] = {
+_TRIED: dict[str, list[Any]] = {
     "loss": ["logistic", "exponential", "xendcg"],
     "rank_weight": [None, "ndcg@10", {"k": 10, "blend": 0.5}],
     "learning_rate": [0.03, 0.1, 0.3],
@@ -51,6 +51,7 @@ SPACE: dict[str, list[Any]] = {
     "subsample_by": ["query"],
     "max_features": [0.3, 0.6, 1.0],
 }
+SPACE = _TRIED
 # Rounds end when the metric has not improved for so many.
 PATIENCE = 50
 # One of so many goes on to more folds.
@@ -83,16 +84,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The table of a search, the best candidate first.
-
-    >>> from precede import RankBoost
-    >>> from precede.datasets import search_results
-    >>> sample = search_results(20, per_query=10, random_state=0)
-    >>> found = tune(RankBoost(n_estimators=20), sample.X, sample.y, qid=sample.qid,
-    ...              space={"learning_rate": [0.1, 0.3]}, trials=2, cv=3)
-    >>> len(found.trials), sorted(found.best_parameters)
-    (2, ['learning_rate', 'n_estimators'])
-    """
+    """The table of a search, the best candidate first; see `tune`."""
 
     estimator: BaseRanker
     metric: str

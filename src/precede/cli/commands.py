@@ -31,7 +31,6 @@ from precede.cli.talk import (
     progress_bar,
     say,
     say_nothing,
-    shown,
     write_json,
     write_rows,
 )
@@ -555,23 +554,18 @@ def tune(
     fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
     base = fitting.made(algorithm, fixed)
     values = None if grid is None else fitting.values_to_try(base, grid)
-    if log is not None and values is not None and trials is None:
-        raise ValueError("--log is for a search; give --trials as well, or leave --grid out")
     train = reading.read(data)
     say(f"{data}: {train!r}")
     named = metric or fitting.default_metric(train)
-    if values is None or trials is not None:
-        found = fitting.search(
-            base, train, values, trials=trials or 27, cv=cv, metric=named, random_state=seed,
-            log=log,
-        )  # fmt: skip
-        write_rows(found.rows(), as_json=as_json)
-        best = found.settings
-        say(f"{found}\n{found.command(data, output or 'model.json')}")
+    options: dict[str, Any] = {"cv": cv, "metric": named, "seed": seed}
+    if values is None or trials or log:
+        rows, best, facts = fitting.search(
+            base, train, values, log=log, trials=trials or 27, output=output, source=data, **options
+        )
     else:
-        rows, best = fitting.tune(base, train, values, metric_name=named, cv=cv, seed=seed)
-        write_rows(rows, as_json=as_json)
-        say(f"best: {', '.join(f'{name}={shown(value)}' for name, value in best.items())}")
+        rows, best, facts = fitting.tune(base, train, values, **options)
+    write_rows(rows, as_json=as_json)
+    say(facts)
     if output is not None:
         model = fitting.made(algorithm, {**fixed, **best})
         model.data_columns_ = reading.named()

@@ -24,14 +24,15 @@ from precede.boosting.loop import INTERRUPTED
 from precede.boosting.resampling import TooFewError
 from precede.boosting.selection import AUTO
 from precede.cli.sources import features_for, name_features
-from precede.cli.talk import on_screen, say
+from precede.cli.talk import on_screen, say, shown
 from precede.engine.arrays import Integers
 from precede.estimator import BaseRanker
 from precede.files.blocks import table_of_file
 from precede.files.streams import STANDARD
 from precede.files.tables import Data
 from precede.inference import compare
-from precede.metrics import Evaluation, default_metrics, evaluate, metric
+from precede.metrics import Evaluation, default_metrics, evaluate
+from precede.metrics import metric as parsed_metric
 
 __all__ = [
     "algorithms",
@@ -323,11 +324,11 @@ def tune(
     data: Data,
     grid: dict[str, list[Any]],
     *,
-    metric_name: str,
+    metric: str,
     cv: int,
     seed: int,
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Cross-validate every combination; the table of results, and the best parameters.
+) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
+    """Cross-validate every combination; the table, the best parameters, and what to say of them.
 
     Every query is held out once, so that all candidates have one score for every row. A row of
     the table has the mean over queries with its standard error, and the difference to the best
@@ -351,9 +352,9 @@ def tune(
         message = ", ".join(f"{name}={value}" for name, value in candidate.items())
         say(f"{number + 1} of {len(candidates)}: {message or 'defaults'}")
         scores.append(_held_out(base, candidate, data, parts))
-    results = [evaluate(data.y, each, qid, metrics=metric_name) for each in scores]
-    key = str(metric(metric_name))
-    sign = 1.0 if metric(metric_name).greater_is_better else -1.0
+    results = [evaluate(data.y, each, qid, metrics=metric) for each in scores]
+    key = str(parsed_metric(metric))
+    sign = 1.0 if parsed_metric(metric).greater_is_better else -1.0
     best = int(np.argmax([sign * result.mean[key] for result in results]))
     rows = []
     for number, (candidate, result) in enumerate(zip(candidates, results, strict=True)):
@@ -361,7 +362,8 @@ def tune(
         paired = compare(data.y, scores[number], scores[best], qid, metric=key)
         row |= {"difference": paired.difference, "difference_std_error": paired.std_error}
         rows.append({**row, "best": number == best})
-    return rows, candidates[best]
+    named = ", ".join(f"{name}={shown(value)}" for name, value in candidates[best].items())
+    return rows, candidates[best], f"best: {named}"
 
 
 def search(
@@ -369,20 +371,24 @@ def search(
     data: Data,
     space: dict[str, list[Any]] | None,
     *,
-    log: str | None,
+    source: str,
+    output: str | None,
+    seed: int,
     **options: Any,
-) -> Tuning:
-    """Search by successive halving, with a bar where somebody looks."""
+) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
+    """Search by successive halving: the table, the best parameters, and what to say of them."""
     if ranks_labels(base):
         raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
     if data.y is None:
         raise ValueError("tuning needs grades; the data have pairs only")
     if base.n_estimators == type(base)().n_estimators:
         base = made(type(base).__name__, {**base.get_params(deep=False), "n_estimators": 1000})
-    shown = 1 if on_screen() else 0
-    return search_parameters(
-        base, data.X, data.judgments, space=space, log=log, verbose=shown, **options
-    )
+    found = search_parameters(
+        base, data.X, data.judgments, space=space, random_state=seed,
+        verbose=1 if on_screen() else 0, **options,
+    )  # fmt: skip
+    message = f"{found}\n{found.command(source, output or 'model.json')}"
+    return found.rows(), found.settings, message
 
 
 def _held_out(

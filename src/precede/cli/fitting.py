@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import precede
-from precede.algorithms.tuning import Tuning
 from precede.algorithms.tuning import tune as search_parameters
 from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED

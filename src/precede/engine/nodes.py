@@ -396,7 +396,7 @@ def _fill_packed(
         first = last
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def penalised_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:

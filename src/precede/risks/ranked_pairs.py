@@ -263,7 +263,7 @@ def _meet(
     return _total(slope, count), _total(curvature, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _pay(at: Floats, count: Integer, own: float, kind: int, knot: float, work: Floats) -> float:
     """Loss of a winner: that of all its pairs."""
     weight, loss = work[_WEIGHT], work[_LOSS]
@@ -286,7 +286,7 @@ def _pay(at: Floats, count: Integer, own: float, kind: int, knot: float, work: F
     return _total(loss, count)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _narrow_terms(at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats) -> None:
     """Logistic losses; `at` and `own` are exponentials of scores."""
     inverse = 1.0 / own
@@ -303,7 +303,7 @@ def _logarithms(values: Floats, count: Integer) -> None:
         values[k] = np.log(values[k])
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _wide_terms(at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats) -> None:
     """Logistic losses of scores too far apart for plain exponentials."""
     for k in range(count):

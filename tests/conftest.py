@@ -27,9 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items):
-    """Problems that Hypothesis draws are often degenerate: a fit may end without rounds."""
+    """Let fits to the degenerate problems of Hypothesis and scikit-learn end without rounds."""
     for item in items:
-        if item.get_closest_marker("hypothesis"):
+        if item.get_closest_marker("hypothesis") or "check" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:the model has no rounds"))
 
 

@@ -199,6 +199,7 @@ def test_the_norm_counts_a_ranker_once_and_the_constant_not_at_all():
     assert weight_norm(ensemble) == 1.5 + 1.0 + 0.25
 
 
+@pytest.mark.filterwarnings("ignore:the model has no rounds")
 def test_margins_say_what_is_wrong():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
     model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y)

@@ -258,7 +258,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     has_queries_: bool = False  # also of models saved before this was kept
     data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
-    _averaged: Any = 1  # number of models that are averaged, side by side
+    _averaged: Any = 1  # number of models to average, side by side
+    n_averaged_: int = 1  # number of models that the last fit averaged
     selectable: tuple[str, ...] = ()  # parameters that may be "auto"
     selection_: Selection | None = None  # of the last fit
     # Columns of the history that a resumed fit reads.
@@ -510,6 +511,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             return ensemble.first(self.n_estimators), history[: self.n_estimators]
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
+        if self.n_averaged_ > 1 or self._averaged > 1:
+            raise ValueError(
+                f"bags={max(self.n_averaged_, self._averaged)}: averages of several models cannot "
+                "be gone on with; set warm_start=False"
+            )
         if self.n_estimators < len(self.ensemble_):
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {len(self.ensemble_)} rounds "
@@ -520,13 +526,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def _keep(self, result: Result, task: Task) -> None:
         """Store what was learnt; data are not kept."""
         history, worsening = result.history, self._worsening(task)
-        rounds = len(result.ensemble) // self._averaged
+        self.n_averaged_ = int(self._averaged)
+        rounds = len(result.ensemble) // self.n_averaged_
         best = worsening.best_round(history) if worsening is not None and len(history) else rounds
         stopped_early = self.early_stopping_rounds is not None and worsening is not None
-        kept = best * self._averaged if stopped_early else len(result.ensemble)
+        kept = best * self.n_averaged_ if stopped_early else len(result.ensemble)
         self.ensemble_ = result.ensemble.first(kept)
         self.history_ = history
-        self.n_estimators_ = len(self.ensemble_) // self._averaged
+        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
         self.best_iteration_ = best
         seen = worsening is not None and rounds > 0 and worsening.column in history.columns
         self.best_score_ = (
@@ -570,13 +577,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _after(self, rounds: int) -> Ensemble:
         """The model after some of its rounds."""
-        return self.ensemble_.first(rounds * self._averaged)
+        return self.ensemble_.first(rounds * self.n_averaged_)
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
         """Scores after each round of the model."""
         check_is_fitted(self)
         staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
-        return islice(staged, self._averaged - 1, None, self._averaged)
+        return islice(staged, self.n_averaged_ - 1, None, self.n_averaged_)
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
         """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
@@ -775,7 +782,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 raise ValueError("the data columns of the model are not all text")
             self.data_columns_ = columns
         self.history_ = _history(_part(fields, "history", list))
-        self.n_estimators_ = len(self.ensemble_) // self._averaged
+        self.n_averaged_ = int(self._averaged)
+        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
         self.best_iteration_ = _part(fields, "best_iteration", int)
         score = fields.get("best_score")
         self.best_score_ = None if score is None else spelled(score, "best_score")

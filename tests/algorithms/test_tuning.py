@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+import scipy.sparse
+from sklearn.base import clone
 
 from precede import BoostedRanker, Judgments, RankBoost, tune
 from precede.algorithms import tuning
@@ -83,7 +85,7 @@ def test_what_cannot_be_fitted_is_listed_and_does_not_win():
     assert "nonsense" in found.trials[-1].refused
     assert math.isnan(found.trials[-1].value)
     with pytest.raises(ValueError, match="no candidate can be fitted"):
-        tune(base, **sample, space={"loss": ["nonsense"]}, cv=2)
+        tune(clone(base).set_params(loss="nonsense"), **sample, space={"loss": ["no"]}, cv=2)
 
 
 def test_a_metric_of_which_less_is_better():
@@ -141,3 +143,16 @@ def test_records_are_json(tmp_path):
     head, *records = map(json.loads, (tmp_path / "log").read_text(encoding="utf-8").splitlines())
     assert head["metric"] == "ndcg@5"
     assert all(len(each["curve"]) == 12 for each in records)
+
+
+def test_the_estimator_itself_is_a_candidate_of_a_small_space():
+    found = tune(base, **sample, space={"learning_rate": [0.123, 0.456]}, trials=5, cv=2)
+    rates = {trial.parameters["learning_rate"] for trial in found.trials}
+    assert rates == {base.learning_rate, 0.123, 0.456}
+
+
+def test_sparse_rows_with_the_same_values_elsewhere_are_other_data():
+    one, other = (scipy.sparse.csr_matrix(np.eye(3)[order]) for order in ([0, 1, 2], [1, 0, 2]))
+    judged = Judgments([1, 0, 0])
+    assert tuning._digest(one, judged, []) == tuning._digest(one.copy(), judged, [])
+    assert tuning._digest(one, judged, []) != tuning._digest(other, judged, [])

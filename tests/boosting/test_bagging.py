@@ -123,3 +123,13 @@ def test_disks_and_checkpoints_are_refused(tmp_path):
     table = write_table(tmp_path / "table", [(data.X, data.y, data.qid)])
     with pytest.raises(ValueError, match="DiskTable"):
         model.fit(table)
+
+
+def test_a_fitted_model_keeps_its_bags_whatever_the_parameter_becomes():
+    sample = search_results(20, features=3, informative=2, random_state=0)
+    model = BoostedRanker(bags=3, n_estimators=4, min_child_samples=5)
+    model.fit(sample.X, sample.y, qid=sample.qid).set_params(bags=1)
+    assert len([*model.staged_predict(sample.X)]) == 4
+    model.set_params(warm_start=True, n_estimators=6)
+    with pytest.raises(ValueError, match="bags=3"):
+        model.fit(sample.X, sample.y, qid=sample.qid)

@@ -20,6 +20,7 @@ from precede import (
     write_table,
 )
 from precede.boosting import selection
+from precede.boosting.resampling import TooFewError
 from precede.boosting.selection import Held, Selection, choose
 from precede.datasets import search_results, two_normals
 
@@ -281,3 +282,11 @@ def test_a_record_that_makes_no_sense_is_refused():
     for each in bad:
         with pytest.raises(ValueError, match="'auto'"):
             Selection.from_dict(each)
+
+
+@pytest.mark.parametrize("positives", [1, 2, 4])
+def test_too_few_positives_to_hold_out_are_refused(positives):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.arange(60) < positives
+    with pytest.raises(TooFewError):
+        RankBoost(n_estimators="auto").fit(X, y)

@@ -276,3 +276,10 @@ def test_reordering_moves_codes_and_rows_together():
     assert_array_equal(table.codes[0], [1, 2, 0])
     assert_array_equal(table.column(0), [2, 3, 1])
     assert_array_equal(table.rows(), X[[2, 0, 1]])
+
+
+def test_features_of_a_block_are_contiguous():
+    table = Table.build(np.arange(12.0).reshape(6, 2))
+    block = table.block(np.array([4, 0, 2]))
+    assert block.codes.flags.c_contiguous
+    assert_array_equal(block.codes, table.codes[:, [4, 0, 2]])

@@ -289,7 +289,7 @@ class _Study:
         model = clone(self._estimator).set_params(**candidate)
         inside, outside = self._judgments[learn], self._judgments[held]
         inner, outer = (take_rows(self._X, rows) for rows in (learn, held))
-        if not _watches(model, candidate):
+        if not _chooses_rounds(model, candidate):
             scores = model.fit(inner, inside).predict(outer)
             curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
         else:
@@ -352,12 +352,12 @@ class _Study:
         at = int(own.mean(axis=0).argmax())
         apart = own[:, at] - other[:, int(other.mean(axis=0).argmax())]
         error = float(apart.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
-        rounds = at + 1 if _watches(self._estimator, candidate) else None
+        rounds = at + 1 if _chooses_rounds(self._estimator, candidate) else None
         value = self._sign * float(own[:, at].mean())
         return Trial(candidate, count, rounds, value, float(apart.mean()), error)
 
 
-def _watches(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:
+def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:
     """Whether rounds are chosen by the metric, rather than given."""
     known = estimator.get_params(deep=False)
     return "early_stopping_rounds" in known and "n_estimators" not in candidate
@@ -392,8 +392,11 @@ def _candidates(
     total = math.prod(len(values) for values in space.values())
     found = {_key(own): own}
     if total <= trials:
-        every = [dict(zip(space, each, strict=True)) for each in product(*space.values())]
-        return [each for each in every if _possible(each)]
+        for values in product(*space.values()):
+            each = dict(zip(space, values, strict=True))
+            if _possible(each):
+                found.setdefault(_key(each), each)
+        return list(found.values())
     for _ in range(100 * trials):
         if len(found) == trials:
             break
@@ -425,8 +428,11 @@ def _key(parameters: Mapping[str, Any]) -> str:
 def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]) -> str:
     """A digest of the rows and of the folds."""
     found = hashlib.sha256()
-    values = X.tocsr().data if scipy.sparse.issparse(X) else np.asarray(X)
-    columns = (values, judgments.grade, judgments._query(), judgments.weight)
+    values: list[Any] = [X]
+    if scipy.sparse.issparse(X):
+        rows = X.tocsr()
+        values = [rows.data, rows.indices, rows.indptr]
+    columns = (*values, judgments.grade, judgments._query(), judgments.weight)
     for column in (*columns, *(held for _, held in parts)):
         if column is not None:
             array = np.ascontiguousarray(column)

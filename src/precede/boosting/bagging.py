@@ -24,7 +24,7 @@ class Bagged(Method):
     """Several methods, each with training rows of its own, whose scores are averaged.
 
     A fit that has come to its end adds nothing while others go on: a constant of weight 0 takes its
-    row, so that all rounds have the same number of rankers.
+    turn, so that all rounds have the same number of rankers.
     """
 
     def __init__(self, bags: Sequence[Method], stop: Stop, monitors: Sequence[Monitor] = ()):

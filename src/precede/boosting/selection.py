@@ -224,6 +224,11 @@ class Held:
                 continue  # nothing in this piece can be compared
             monitored.append((rows, function))
             self.metric, self.greater_is_better = name, better[name]
+        if not monitored:
+            raise TooFewError(
+                "no metric can be computed on the rows that 'auto' holds out; give n_estimators "
+                "and num_leaves as numbers"
+            )
         self.weight = np.ones(len(monitored))
         self._values = lambda scores: np.array([f(scores[rows]) for rows, f in monitored])
 

@@ -129,8 +129,9 @@ class RowHistograms:
             table.release(part)
         self._words = self.codes.view(np.uint32)
         self._block_size = ABREAST * words * STRIDE
-        self._blocks: list[Integers] = []  # packed sums, one for each thread, all 0 between calls
-        self._free: list[Integers] = []  # histograms: new memory takes longer than the sums
+        # Packed sums, all 0 between calls, and histograms: new memory takes longer than the sums.
+        self._blocks: list[Integers] = []
+        self._free: list[Integers] = []
 
     def sums(
         self, numbers: PackedRows, rows: Rows, packed: Integers, low: int, high: int
@@ -143,10 +144,12 @@ class RowHistograms:
         read = self.start, self.n_bins
 
         def part(first: int, last: int) -> Integers:
-            summing = self.summing(numbers, low + first, low + last)
+            block, sums = self.take_block(numbers), self.take()
+            summing = *self.summing(numbers, low + first, low + last), block, sums
             given = *NO_MOVE, rows, packed, *summing, NO_HISTOGRAM, *read, *NO_SEARCH
             _work(*given)
-            return self.summed(summing)
+            self.release_block(block)
+            return sums
 
         small = is_small("cells", (high - low) * self.codes.shape[1])
         parts = self._workers.run(part, high - low, small=small)
@@ -157,7 +160,7 @@ class RowHistograms:
         return total
 
     def summing(self, numbers: PackedRows, low: int, high: int) -> tuple[Any, ...]:
-        """What `divide` needs to sum up rows low..high of a list; then call `summed` with it."""
+        """What `divide` needs to sum up rows low..high of a list."""
         if numbers.packed is None:
             form = WIDE
         elif high - low < FEW_ROWS:
@@ -165,25 +168,34 @@ class RowHistograms:
         else:
             # Rows that lie far apart are copied side by side first, several at a time.
             form = DENSE if 2 * (high - low) > self.n_rows else SCATTERED
-        block = NO_INTEGERS
-        if form in (DENSE, SCATTERED):
-            block = self._blocks.pop() if self._blocks else np.zeros(self._block_size, np.int64)
-        words = (
-            NO_INTEGERS if each is None else each for each in (numbers.pull, numbers.weight_count)
-        )
-        sums = self._free.pop() if self._free else np.empty((self.size, 2), np.int64)
-        return (form, low, high, numbers.count_bits), self.codes, self._words, *words, block, sums
+        words = numbers.pull, numbers.weight_count
+        given = (NO_INTEGERS if each is None else each for each in words)
+        return (form, low, high, numbers.count_bits), self.codes, self._words, *given
 
-    def summed(self, summing: tuple[Any, ...]) -> Integers:
-        """The histogram that was filled."""
-        *_, block, sums = summing
-        if block.size:
-            self._blocks.append(block)
-        return sums
+    def take(self) -> Integers:
+        """Memory for a histogram, which `divide` or `sums` clears; see `release`."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return np.empty((self.size, 2), np.int64)
 
     def release(self, sums: Integers) -> None:
         """Take back a histogram that nobody needs any more."""
         self._free.append(sums)
+
+    def take_block(self, numbers: PackedRows) -> Integers:
+        """Memory for packed sums, one for each thread at work; see `release_block`."""
+        if numbers.packed is None:
+            return NO_INTEGERS
+        try:
+            return self._blocks.pop()
+        except IndexError:
+            return np.zeros(self._block_size, np.int64)
+
+    def release_block(self, block: Integers) -> None:
+        """Take back what `take_block` gave."""
+        if block.size:
+            self._blocks.append(block)
 
 
 def best_splits(
@@ -202,6 +214,8 @@ def best_splits(
 def divide(
     move: tuple[Any, ...],
     summing: tuple[Any, ...],
+    block: Integers,
+    smaller: Integers,
     larger: Integers,
     start: Integers,
     n_bins: Integers,
@@ -215,6 +229,7 @@ def divide(
         after: rows low..high go before or after `middle`, as `side` says of their codes, which
         are ``column[offset + step * row]``
     summing : what `RowHistograms.summing` gives for the smaller child
+    block, smaller : memory of `RowHistograms` for packed sums and for the smaller child
     larger : histogram of the node, which becomes that of the larger child
     start, n_bins : of `RowHistograms`
     search : which of the two (smaller, larger) to search; features that may be split on; their
@@ -224,7 +239,7 @@ def divide(
 
     O(rows of the node + features * rows of the smaller child + bins).
     """
-    given = *move, *summing, larger, start, n_bins, *search
+    given = *move, *summing, block, smaller, larger, start, n_bins, *search
     return _work(*given)
 
 
@@ -396,7 +411,7 @@ def _fill_packed(
         first = last
 
 
-@njit(**INNER, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def penalised_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:

@@ -230,8 +230,11 @@ class Table:
         return self
 
     def block(self, rows: Array | slice) -> Table:
-        """Some of the rows as a table of their own."""
-        return Table(self.X, self.codes[:, rows], self.bins, self.order[rows])
+        """Some of the rows as a table of their own, each feature contiguous."""
+        codes = self.codes[:, rows]
+        if not isinstance(rows, slice):  # rows that are picked come in Fortran order
+            codes = np.ascontiguousarray(codes)
+        return Table(self.X, codes, self.bins, self.order[rows])
 
 
 def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:

@@ -152,7 +152,7 @@ def ltr_model_text(
     """Body of ``POST _ltr/_featureset/SET/_createmodel``.
 
     The model is ``model/xgboost+json``, which knows features by name, or with ``type="ranklib"``
-    ``model/ranklib``, which knows them by their row in the set. Columns alone become a
+    ``model/ranklib``, which knows them by their position in the set. Columns alone become a
     ``model/linear``.
     """
     if type not in ("xgboost+json", "ranklib"):

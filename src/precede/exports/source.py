@@ -170,7 +170,7 @@ def python_text(model: BaseRanker) -> str:
 
 
 def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict[str, float]]:
-    """Number of each text, by the row of its column; categories that are numbers stay numbers."""
+    """Number of each text, by the number of its column; numbers stay as they are."""
     found = {}
     for name, known in categories.items():
         texts = {each: float(code) for code, each in enumerate(known) if isinstance(each, str)}

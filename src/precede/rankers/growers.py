@@ -62,7 +62,7 @@ class Trees(Family):
         bound, or the item weights (see `precede.engine.pull.Pull.hessian`).
     targets : {"sum", "average"}
         Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
-        averaged, so that all rows weigh the same (see `precede.risks.score_risk.terms_of`).
+        averaged, so that all rows weigh the same (see `precede.risks.base.BoundRisk.terms`).
     num_leaves : int
         Most leaves of a tree; the leaf with the best split is split first.
     max_depth : int
@@ -336,12 +336,12 @@ class TreeSearch(RegressionSearch):
             pull_unit=numbers.pull_unit,
             weight_unit=numbers.weight_unit / mean,
             count_bits=numbers.count_bits,
-            reg_lambda=family.reg_lambda,
+            reg_lambda=float(family.reg_lambda),
             reg_alpha=family.reg_alpha * numbers.total / rows,
             min_gain=2 * mean * family.min_split_gain,
             min_count=family.min_child_samples,
-            min_weight=family.min_child_weight,
-            cat_smooth=family.cat_smooth,
+            min_weight=float(family.min_child_weight),
+            cat_smooth=float(family.cat_smooth),
         )
 
     def _column(self, feature: int) -> tuple[Bytes, int, int]:

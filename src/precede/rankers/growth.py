@@ -242,15 +242,16 @@ class Growth:
         found: list[Any] = [None] * len(nodes)
 
         def work(low: int, high: int) -> None:
+            block = self._histograms.take_block(self._numbers)
             for number in chain(*shares[low:high]):
-                found[number] = divide(*calls[number])
+                move, summing, *rest = calls[number]
+                found[number] = divide(move, summing, block, *rest)
+            self._histograms.release_block(block)
 
         self._workers.run(work, len(shares))
-        for (node, _), (_, summing, histogram, *_), splits in zip(nodes, calls, found, strict=True):
-            smaller = self._histograms.summed(summing)
-            for child, sums, split in zip(
-                self._by_size(node), (smaller, histogram), splits, strict=True
-            ):
+        for (node, _), call, splits in zip(nodes, calls, found, strict=True):
+            both = zip(self._by_size(node), call[2:4], splits, strict=True)
+            for child, sums, split in both:
                 child.split = self._search.split(split, sums, child, self._rules)
                 if child.split is None:
                     self._histograms.release(sums)
@@ -258,7 +259,7 @@ class Growth:
                     self._kept[child.key] = sums
 
     def _call(self, node: Node, further: bool) -> tuple[Any, ...]:
-        """What `divide` needs to divide a leaf."""
+        """What `divide` needs to divide a leaf, but for the memory of the thread."""
         assert node.children is not None
         assert node.split is not None
         left, right = node.children
@@ -269,7 +270,7 @@ class Growth:
         column, offset, step = self._columns(node.split.feature)
         return (
             ((node.low, middle, node.high, offset, step), column, node.side, *self._lists(node)),
-            self._histograms.summing(self._numbers, low, high),
+            self._histograms.summing(self._numbers, low, high), self._histograms.take(),
             self._kept.pop(node.key), self._search.start, self._search.n_bins,
             self._search.searching(smaller, larger, wanted, self._rules),
         )  # fmt: skip

@@ -83,10 +83,10 @@ def _changes(one: Floats, other: Floats) -> Integers:
 
 
 @njit(cache=True, nogil=True)
-def _count(group: Integers, item: Integers, tree: Integers, counts: Integers) -> None:
-    """Rows in rising order of the first score; `tree` holds how many rows below have each row.
+def _count(group: Integers, rank: Integers, tree: Integers, counts: Integers) -> None:
+    """Rows in rising order of the first score; `tree` holds how many rows below have each rank.
 
-    A binary indexed tree: entry k is the sum over the rows of one block that ends at k.
+    A binary indexed tree: entry k is the sum over the ranks of one block that ends at k.
     """
     first = 0
     while first < group.size:
@@ -94,25 +94,25 @@ def _count(group: Integers, item: Integers, tree: Integers, counts: Integers) ->
         while last < group.size and group[last] == group[first]:
             last += 1
         for row in range(first, last):
-            upto = 0  # rows below whose row is at most that of this one
-            k = item[row] + 1
+            upto = 0  # rows below whose rank is at most that of this one
+            k = rank[row] + 1
             while k > 0:
                 upto += tree[k]
                 k -= k & -k
             under = 0
-            k = item[row]
+            k = rank[row]
             while k > 0:
                 under += tree[k]
                 k -= k & -k
             counts[0] += first - upto
             counts[1] += upto - under
         run = first
-        for row in range(first, last):  # in a group rows are in the order of their rows
-            if item[row] != item[run]:
+        for row in range(first, last):  # in a group rows are in the order of their ranks
+            if rank[row] != rank[run]:
                 run = row
             counts[2] += run - first
         for row in range(first, last):
-            k = item[row] + 1
+            k = rank[row] + 1
             while k < tree.size:
                 tree[k] += 1
                 k += k & -k

@@ -337,19 +337,3 @@ def test_estimators_refuse_what_has_no_weights_by_rank():
     ]:
         with pytest.raises(ValueError, match=message):
             ranker.fit(X, y)
-
-
-@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge"])
-def test_a_state_is_that_of_its_scores_even_if_they_are_moved_before_it_is_asked(loss):
-    sample = search_results(5, features=2, informative=2, per_query=9, random_state=0)
-    arrangement = Judgments(sample.y, sample.qid).arrange()
-    risk = PairRisk(loss, rank_weight="ndcg@3").bind(arrangement, Workers(1))
-    scores = np.random.RandomState(0).randn(arrangement.n_arranged)
-    known = risk.state(scores.copy())
-    known = known.pull, known.log_mass, known.log_value
-    late = risk.state(scores)
-    value_first = risk.state(scores)
-    scores += np.arange(scores.size)
-    assert value_first.log_value == late.log_value == known[2]
-    assert late.log_mass == known[1]
-    np.testing.assert_array_equal(late.pull, known[0])

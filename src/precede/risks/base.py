@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -74,46 +73,6 @@ class State:
     log_mass: float
     pull: Floats
     parts: Any = field(default=None, repr=False)
-
-
-class LateState(State):
-    """A state of which the value, and what is known with the pull, are computed when asked for.
-
-    `value` gives log R; `slopes` gives the logarithm of the mass, the pull and `parts`.
-    """
-
-    def __init__(
-        self,
-        scores: Floats,
-        value: Callable[[], float],
-        slopes: Callable[[], tuple[float, Floats, Any]],
-    ):
-        self.__dict__.update(scores=scores, _value=value, _slopes=slopes)
-
-    @cached_property
-    def log_value(self) -> float:
-        """Logarithm of the risk."""
-        return float(self.__dict__["_value"]())
-
-    @cached_property
-    def _known(self) -> tuple[float, Floats, Any]:
-        found: tuple[float, Floats, Any] = self.__dict__["_slopes"]()
-        return found
-
-    @property
-    def log_mass(self) -> float:
-        """Logarithm of the pair mass."""
-        return self._known[0]
-
-    @property
-    def pull(self) -> Floats:
-        """The pull divided by the mass."""
-        return self._known[1]
-
-    @property
-    def parts(self) -> Any:
-        """What else the risk knows at these scores."""
-        return self._known[2]
 
 
 class Risk:

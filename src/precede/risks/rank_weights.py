@@ -25,7 +25,7 @@ from precede.engine.exact import exact_sums, log_total
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, LateState, Masses, State, pair_totals
+from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
 
 __all__ = [
     "RankWeight",
@@ -415,44 +415,26 @@ class RankedExponentialRisk(RankWeightedRisk):
         self.rate = loss.form.rate
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores; the risk alone, where a round ends, takes less time."""
-        scores, weights = scores.copy(), self.at(scores)  # the loop moves its scores in place
-        found: list[float] = []  # the risk, once the pull is known
-
-        def slopes() -> tuple[float, Floats, Any]:
-            log_value, *others = self._slopes(weights, scores)
-            found.append(log_value)
-            return others[0], others[1], others[2]
-
-        return LateState(
-            scores, lambda: found[0] if found else self._log_value(weights, scores), slopes
-        )
-
-    def _log_value(self, weights: RoundWeights, scores: Floats) -> float:
-        _, _, _, log_query = self._sums(weights, scores, losers=False)
-        return log_total(log_query, self.workers)
-
-    def _slopes(self, weights: RoundWeights, scores: Floats) -> tuple[float, float, Floats, Any]:
-        arrangement = self.arrangement
+        """Risk and pull at these scores."""
+        weights, arrangement = self.at(scores), self.arrangement
         up, down, lift, log_query = self._sums(weights, scores)
         log_value = log_total(log_query, self.workers)
         pull, parts = np.zeros(arrangement.n_arranged), np.zeros((2, arrangement.n_arranged))
         if log_value == -np.inf:  # no pair has any weight
-            return -np.inf, -np.inf, pull, (weights, parts)
+            return State(scores, -np.inf, -np.inf, pull, (weights, parts))
         parts[0, : up.size], parts[1, : up.size] = up, down
         parts[:, : up.size] *= self._share(lift, log_value)
         pull = parts[0] - parts[1]
-        return log_value, log_value + float(np.log(self.rate)), pull, (weights, parts)
+        log_mass = log_value + float(np.log(self.rate))
+        return State(scores, log_value, log_mass, pull, (weights, parts))
 
     def _sums(
-        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None, *,
-        losers: bool = True,
-    ) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
+        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Sums over pairs of every row, as winner and as loser, and of every query.
 
         Those of a row are relative to exp(lift) of its query, the third array; those of
-        queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only, as are all
-        sums without `losers`.
+        queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only.
         """
         winner, loser = self.arrangement.weight, self.arrangement.outer
         first, graded = self.weights.first, self.arrangement.n_graded
@@ -467,8 +449,8 @@ class RankedExponentialRisk(RankWeightedRisk):
         at = margin - np.repeat(0.5 * (low + high), np.diff(first))
         term = np.exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
         up, down = self.weights.meet(
-            weights, winner[:graded] / term, loser[:graded] * term,
-            losers=losers and apart is None, apart=apart,
+            weights, winner[:graded] / term, loser[:graded] * term, losers=apart is None,
+            apart=apart,
         )  # fmt: skip
         lift = np.zeros(wide.size)
         if wide.any():

@@ -15,7 +15,7 @@ from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, sum_of
 from precede.losses import PairLoss, Price
-from precede.risks.base import LateState, Masses, State
+from precede.risks.base import Masses, State
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
 
 __all__ = ["RankedPairsRisk"]
@@ -59,41 +59,22 @@ class RankedPairsRisk(RankWeightedRisk):
             )
 
     def state(self, scores: Floats) -> State:
-        """Risk, pull and curvature at these scores; a pass for the risk, one for the others.
-
-        A round asks for the pull where it begins and for the risk where it ends, so that
-        both passes together cost no more than one for everything.
-        """
-        scores, weights = scores.copy(), self.at(scores)  # the loop moves its scores in place
-        return LateState(
-            scores, lambda: self._log_value(weights, scores), lambda: self._slopes(weights, scores)
-        )
-
-    def _log_value(self, weights: RoundWeights, scores: Floats) -> float:
-        arrangement = self.arrangement
-        unused = np.zeros((2, 0))
-        sums = self._sums(
-            weights, scores, arrangement.weight, arrangement.outer, *unused, what=_VALUE
-        )
-        (value,) = exact_sums([sums[:, 0]], self.workers)
-        return float(np.log(value)) if value > 0 else -np.inf
-
-    def _slopes(self, weights: RoundWeights, scores: Floats) -> tuple[float, Floats, Floats]:
+        """Risk, pull and curvature at these scores, in one pass."""
         arrangement = self.arrangement
         pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
-        sums = self._sums(
-            weights, scores, arrangement.weight, arrangement.outer, pull, hessian, what=_SLOPES
-        )
-        (mass,) = exact_sums([sums[:, 1]], self.workers)
+        weights = self.at(scores)
+        sums = self._sums(weights, scores, arrangement.weight, arrangement.outer, pull, hessian)
+        value, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
-            return -np.inf, np.zeros_like(pull), np.zeros_like(hessian)
-        return float(np.log(mass)), pull / mass, hessian / mass
+            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
+        log_value = float(np.log(value)) if value > 0 else -np.inf
+        return State(scores, log_value, float(np.log(mass)), pull / mass, hessian / mass)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
-        pull: Floats, hessian: Floats, *, what: int,
+        pull: Floats, hessian: Floats,
     ) -> Floats:  # fmt: skip
-        """Value or mass of every query; pull and curvature are added to the arrays."""
+        """Value and mass of every query; pull and curvature are added to the arrays."""
         arrangement, ranked = self.arrangement, self.weights
         at = scores[: arrangement.n_graded]
         if self.loss.gap:
@@ -104,8 +85,7 @@ class RankedPairsRisk(RankWeightedRisk):
             _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
             int(np.diff(ranked.first).max(initial=0)), self._logistic, self._knot, self._sparse,
             at, weights.scores, ranked.gain, weights.discount, weights.tied, weights.plain,
-            weights.factor, ranked.flat, winner, loser, what, pull, hessian, sums,
-            small=ranked.small,
+            weights.factor, ranked.flat, winner, loser, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
         return sums
 
@@ -124,7 +104,7 @@ class RankedPairsRisk(RankWeightedRisk):
         for above in (1, 0):
             winner = np.where(values == above, arrangement.weight, 0.0)
             loser = np.where(values == above, 0.0, arrangement.outer)
-            sums = self._sums(weights, state.scores, winner, loser, *unused, what=_SLOPES)
+            sums = self._sums(weights, state.scores, winner, loser, *unused)
             found.append(sums[:, 1] * np.exp(-state.log_mass))
         right, wrong = exact_sums(found, self.workers)
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
@@ -137,8 +117,6 @@ class RankedPairsRisk(RankWeightedRisk):
 
 _AT, _RANKED, _GAIN, _DISCOUNT, _SHARE, _DOWN, _CURVE = range(7)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
-# What a pass over the pairs is for.
-_SLOPES, _VALUE = range(2)
 
 
 @njit(cache=True, nogil=True)
@@ -146,9 +124,9 @@ def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
     logistic: bool, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    outer: Floats, what: int, pull: Floats, hessian: Floats, sums: Floats,
+    outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value of every query into `sums`, or its mass, and the pull and curvature of its rows."""
+    """Value and mass of every query into `sums`; pull and curvature of its rows."""
     every, top = np.empty((7, longest)), np.empty((7, longest))
     where = np.empty(longest, np.int64)
     work = np.empty((4, longest))
@@ -179,19 +157,10 @@ def _pairs_of_queries(
                     flat, own * pair_plain, own * pair_factor, work[_WEIGHT],
                 )  # fmt: skip
                 of_pairs += met
-                at = every[_AT, row - first]
-                if what == _VALUE:
-                    value += _pay(items[_AT], count, at, kind, knot, work)
-                    continue
-                up, curved = _meet(items, count, at, kind, knot, work)
+                up, curved, loss = _meet(items, count, every[_AT, row - first], kind, knot, work)
+                value += loss
                 pull[row] += up
                 hessian[row] += curved
-        if what == _VALUE:
-            sums[query, 0] = value if not narrow or value >= 1e-6 * of_pairs else _small_losses(
-                every, level_start, bottom, summit, tied, flat, pair_plain, pair_factor, weight,
-                work[_WEIGHT],
-            )  # fmt: skip
-            continue
         for j in range(chosen):
             every[_DOWN, where[j]] += top[_DOWN, j]
             every[_CURVE, where[j]] += top[_CURVE, j]
@@ -200,7 +169,12 @@ def _pairs_of_queries(
             mass += every[_DOWN, k]
             pull[first + k] -= every[_DOWN, k]
             hessian[first + k] += every[_CURVE, k]
-        sums[query, 1] = mass
+        if narrow and value < 1e-6 * of_pairs:
+            value = _small_losses(
+                every, level_start, bottom, summit, tied, flat, pair_plain, pair_factor, weight,
+                work[_WEIGHT],
+            )  # fmt: skip
+        sums[query, 0], sums[query, 1] = value, mass
 
 
 @njit(**INNER)
@@ -244,15 +218,15 @@ def _weigh(
 @njit(**INNER)
 def _meet(
     items: Floats, count: Integer, at: float, kind: int, knot: float, work: Floats
-) -> tuple[float, float]:
-    """Pull and curvature of a winner; those of its losers are added to theirs."""
-    weight, slope, curvature = work[_WEIGHT], work[_SLOPE], work[_CURVATURE]
+) -> tuple[float, float, float]:
+    """Pull, curvature and loss of a winner; those of its losers are added to theirs."""
+    weight, slope, curvature, loss = work[_WEIGHT], work[_SLOPE], work[_CURVATURE], work[_LOSS]
     if kind == 0:
-        _narrow_terms(items[_AT], count, at, slope, curvature)
+        _narrow_terms(items[_AT], count, at, slope, curvature, loss)
     elif kind == 1:
-        _wide_terms(items[_AT], count, at, slope, curvature)
+        _wide_terms(items[_AT], count, at, slope, curvature, loss)
     else:
-        _hinge_terms(items[_AT], count, knot - at, slope, curvature)
+        _hinge_terms(items[_AT], count, knot - at, slope, curvature, loss)
     down, curve = items[_DOWN], items[_CURVE]
     for k in range(count):
         slope[k] *= weight[k]
@@ -260,40 +234,24 @@ def _meet(
     for k in range(count):
         curvature[k] *= weight[k]
         curve[k] += curvature[k]
-    return _total(slope, count), _total(curvature, count)
-
-
-@njit(**INNER)
-def _pay(at: Floats, count: Integer, own: float, kind: int, knot: float, work: Floats) -> float:
-    """Loss of a winner: that of all its pairs."""
-    weight, loss = work[_WEIGHT], work[_LOSS]
-    if kind == 0:  # `at` and `own` are exponentials of scores
-        inverse = 1.0 / own
-        for k in range(count):
-            loss[k] = 1.0 + at[k] * inverse
-        _logarithms(loss, count)
-    elif kind == 1:
-        for k in range(count):
-            margin = own - at[k]
-            loss[k] = np.log1p(np.exp(-abs(margin))) + max(-margin, 0.0)
-    else:
-        for k in range(count):
-            short = knot - own + at[k]
-            double = 2.0 * short if short > 0.0 else 0.0
-            loss[k] = 0.25 * double * double
     for k in range(count):
         loss[k] *= weight[k]
-    return _total(loss, count)
+    return _total(slope, count), _total(curvature, count), _total(loss, count)
 
 
 @njit(**INNER)
-def _narrow_terms(at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats) -> None:
+def _narrow_terms(
+    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
+) -> None:
     """Logistic losses; `at` and `own` are exponentials of scores."""
     inverse = 1.0 / own
     for k in range(count):
-        right = np.divide(1.0, 1.0 + at[k] * inverse)  # chance of the right order
+        odds = 1.0 + at[k] * inverse
+        right = np.divide(1.0, odds)  # chance of the right order
+        loss[k] = odds
         slope[k] = at[k] * inverse * right
         curvature[k] = at[k] * inverse * right * right
+    _logarithms(loss, count)
 
 
 @njit(**INNER)
@@ -304,18 +262,21 @@ def _logarithms(values: Floats, count: Integer) -> None:
 
 
 @njit(**INNER)
-def _wide_terms(at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats) -> None:
+def _wide_terms(
+    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
+) -> None:
     """Logistic losses of scores too far apart for plain exponentials."""
     for k in range(count):
         margin = own - at[k]
         small = np.exp(-abs(margin))
         slope[k] = (small if margin > 0 else 1.0) / (1.0 + small)
         curvature[k] = small / ((1.0 + small) * (1.0 + small))
+        loss[k] = np.log1p(small) + max(-margin, 0.0)
 
 
 @njit(**INNER)
 def _hinge_terms(
-    at: Floats, count: Integer, reach: float, slope: Floats, curvature: Floats
+    at: Floats, count: Integer, reach: float, slope: Floats, curvature: Floats, loss: Floats
 ) -> None:
     """Squared hinges."""
     for k in range(count):
@@ -323,6 +284,8 @@ def _hinge_terms(
         slope[k] = 2.0 * short if short > 0.0 else 0.0
     for k in range(count):
         curvature[k] = 2.0 if slope[k] > 0.0 else 0.0
+    for k in range(count):
+        loss[k] = 0.25 * slope[k] * slope[k]
 
 
 @njit(**INNER)

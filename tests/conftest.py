@@ -29,7 +29,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items):
     """Let fits to the degenerate problems of Hypothesis and scikit-learn end without rounds."""
     for item in items:
-        if item.get_closest_marker("hypothesis") or "check" in getattr(item, "fixturenames", ()):
+        drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        if drawn or "check" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings("ignore:the model has no rounds"))
 
 

@@ -419,9 +419,10 @@ def runs_as_written(line):
 
 
 def test_the_readme_begins_with_installation_and_a_complete_path():
-    """Install, fit, evaluate, report and export on one screen, before the picture."""
-    beginning = text_of("README.md").split("![")[0]
-    assert beginning.count("\n") < 75
+    """Install, fit, evaluate, report and export on one screen, right after the picture."""
+    beginning = text_of("README.md").split("## Features")[0]
+    assert beginning.find("## Installation") < 900
+    assert beginning.count("\n") < 90
     steps = ["pip install", "precede fit", "precede evaluate", "precede report", "precede export"]
     places = [beginning.find(step) for step in [*steps, "make demo", "make test"]]
     assert -1 not in places

@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precede.boosting.folds import joined
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integers, Keys
 from precede.engine.table import Table
 from precede.engine.training import Training
 from precede.judgments import Judgments
 
 __all__ = ["Part", "Sample", "TooFewError", "deal"]
 
-Keys = NDArray[np.uint64]
 # Listed pairs that join rows, or queries, into fewer groups than this are cut.
 FEWEST = 5
 

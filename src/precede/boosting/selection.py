@@ -75,6 +75,7 @@ class Selection:
     >>> size = Size(4, 120, 0.71, 0.0, 0.0, 80, True)
     >>> print(Selection("ndcg@10", 300, "queries", (size,)))
     auto: num_leaves=4, n_estimators=80 (ndcg@10 on 300 held-out queries)
+    best after 120 rounds; the smaller model is within one standard error
      num_leaves  best_rounds  ndcg@10  difference  std_error  rounds  chosen
               4          120   0.7100      0.0000     0.0000      80       *
     """

@@ -217,8 +217,7 @@ def divide(
     block: Integers,
     smaller: Integers,
     larger: Integers,
-    start: Integers,
-    n_bins: Integers,
+    layout: tuple[Integers, Integers],
     search: tuple[Any, ...],
 ) -> tuple[SplitFound, SplitFound]:
     """Move the rows of a node, sum up the smaller child, and find the best splits of both.
@@ -231,7 +230,7 @@ def divide(
     summing : what `RowHistograms.summing` gives for the smaller child
     block, smaller : memory of `RowHistograms` for packed sums and for the smaller child
     larger : histogram of the node, which becomes that of the larger child
-    start, n_bins : of `RowHistograms`
+    layout : `start` and `n_bins` of `RowHistograms`
     search : which of the two (smaller, larger) to search; features that may be split on; their
         directions; whether they are categories; whether penalties and constraints are those of
         the simple formula; sums and bounds of the two; and of `precede.rankers.splits.Rules` the
@@ -239,7 +238,7 @@ def divide(
 
     O(rows of the node + features * rows of the smaller child + bins).
     """
-    given = *move, *summing, block, smaller, larger, start, n_bins, *search
+    given = *move, *summing, block, smaller, larger, *layout, *search
     return _work(*given)
 
 

@@ -271,7 +271,7 @@ class Growth:
         return (
             ((node.low, middle, node.high, offset, step), column, node.side, *self._lists(node)),
             self._histograms.summing(self._numbers, low, high), self._histograms.take(),
-            self._kept.pop(node.key), self._search.start, self._search.n_bins,
+            self._kept.pop(node.key), (self._search.start, self._search.n_bins),
             self._search.searching(smaller, larger, wanted, self._rules),
         )  # fmt: skip
 

@@ -299,3 +299,17 @@ def pulls(draw, n):
     raw -= raw.mean()
     total = raw[raw > 0].sum()
     return raw / total if total > 0 else raw
+
+
+GRID = st.integers(-4, 4).map(lambda k: k / 2) | st.floats(-12, 12)
+
+
+@st.composite
+def judged(draw, grades=4, queries=True):
+    """Grades, scores of which some are equal, and queries or None."""
+    n = draw(st.integers(2, 16))
+    score = st.integers(-3, 3).map(float) | st.floats(-10, 10)
+    y = draw(st.lists(st.integers(0, grades - 1), min_size=n, max_size=n))
+    s = draw(st.lists(score, min_size=n, max_size=n))
+    qid = draw(st.none() | st.lists(st.integers(0, 2), min_size=n, max_size=n)) if queries else None
+    return y, s, qid

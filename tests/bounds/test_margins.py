@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_inference as naive
+import strategies as some
 from precede import Judgments
 from precede.bounds import (
     covering_bound,
@@ -18,21 +19,9 @@ from precede.bounds import (
     sloppy_covering,
 )
 
-score = st.integers(-3, 3).map(float) | st.floats(-10, 10)
-grid = st.integers(-4, 4).map(lambda k: k / 2) | st.floats(-12, 12)
-
-
-@st.composite
-def judged(draw, grades=4, queries=True):
-    n = draw(st.integers(2, 16))
-    y = draw(st.lists(st.integers(0, grades - 1), min_size=n, max_size=n))
-    s = draw(st.lists(score, min_size=n, max_size=n))
-    qid = draw(st.none() | st.lists(st.integers(0, 2), min_size=n, max_size=n)) if queries else None
-    return y, s, qid
-
 
 @settings(max_examples=200, deadline=None)
-@given(judged(), grid, st.sampled_from([1.0, 0.3, 7.0]))
+@given(some.judged(), some.GRID, st.sampled_from([1.0, 0.3, 7.0]))
 def test_margins_equal_the_listed_pairs(sample, theta, norm):
     y, s, qid = sample
     listed = naive.margins(y, s, qid, norm)

@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive_inference as naive
+import strategies as some
 from precede.bounds import (
     PushRisk,
     negatives_needed,
@@ -15,21 +16,9 @@ from precede.bounds import (
     push_risk,
 )
 
-score = st.integers(-3, 3).map(float) | st.floats(-10, 10)
-grid = st.integers(-4, 4).map(lambda k: k / 2) | st.floats(-12, 12)
-
-
-@st.composite
-def judged(draw, grades=4, queries=True):
-    n = draw(st.integers(2, 16))
-    y = draw(st.lists(st.integers(0, grades - 1), min_size=n, max_size=n))
-    s = draw(st.lists(score, min_size=n, max_size=n))
-    qid = draw(st.none() | st.lists(st.integers(0, 2), min_size=n, max_size=n)) if queries else None
-    return y, s, qid
-
 
 @settings(max_examples=100, deadline=None)
-@given(judged(grades=2, queries=False), st.sampled_from([1.0, 2.0, 3.5]), grid)
+@given(some.judged(grades=2, queries=False), st.sampled_from([1.0, 2.0, 3.5]), some.GRID)
 def test_push_risk_equals_the_double_sum(sample, p, theta):
     y, s, _ = sample
     assume(len(set(y)) == 2)

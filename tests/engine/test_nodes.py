@@ -75,7 +75,6 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
                     numbers.count_bits,
                 ),
             )  # fmt: skip
-            histograms.release(found)
     assert_array_equal(histograms.codes[:, : features.size], table.codes[features].T)
 
 

@@ -59,7 +59,8 @@ def grow(problem, *, wide, workers=None):
     search = SplitSearch(
         histograms.start, histograms.n_bins, monotone, np.isin(features, [*problem.categorical])
     )
-    growth = Growth(histograms, lambda feature: (table.codes[feature], 0, 1), search, workers)
+    columns = table.codes.reshape(-1), features * table.codes.shape[1], 1
+    growth = Growth(histograms, columns, search, workers)
 
     def allowed(split, path):
         free = set().union(*(group for group in problem.groups if path <= group))
@@ -199,9 +200,9 @@ def test_large_trees_are_those_of_the_twin(options, wide):
 
 @pytest.mark.parametrize("jobs", [2, 4])
 @pytest.mark.parametrize("wide", [True, False])
-@pytest.mark.parametrize("shared", ["rows of a node", "nodes", "both"])
+@pytest.mark.parametrize("shared", ["rows", "features", "both"])
 def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, monkeypatch):
-    cells = {"rows of a node": 0, "nodes": 10**9, "both": 200}
+    cells = {"rows": 0, "features": 10**9, "both": 200}
     monkeypatch.setattr(module, "SHARED_CELLS", cells[shared])
     monkeypatch.setattr(module, "TINY_CELLS", 0)
     with Workers(jobs) as workers:

@@ -1,9 +1,10 @@
 """What trees do to the rows of a node: move them, sum them up and search the sums for a split.
 
 `RowHistograms` has the sums of sets of rows over the bins of all features: pull, Hessian and count
-at once, from codes that stand row by row. `best_splits` searches such histograms. `divide` moves,
-sums and searches in one call: threads that take turns to call several kernels wait for each other
-longer than they work. All of them are one kernel, which is compiled once.
+at once, from codes that stand row by row. `Divider` moves the rows of a node, sums up its smaller
+child and searches both children. It shares the features between threads, which stay in one kernel
+from the first division of a tree to the last (see `precede.engine.crew`). `best_split` searches
+histograms that came from elsewhere. All of them are one kernel, which is compiled once.
 
 A leaf with pulls P and weights W in total (W in rows of mean weight) has the value
 
@@ -21,6 +22,7 @@ functions of integer sums, so they have the same bits on any number of threads a
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
+from precede.engine.crew import add, give_way, load, new_post, store
 from precede.engine.histogram import ABREAST
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
@@ -38,10 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ROUNDING",
+    "Divider",
     "RowHistograms",
-    "best_splits",
+    "best_split",
     "count_left",
-    "divide",
     "left_categories",
     "penalised_value",
     "scatter",
@@ -60,18 +63,47 @@ FEW_ROWS = 200
 # How rows are added up: two words for each, packed ones unpacked, packed ones in blocks, packed
 # ones that lie apart; or there is nothing to add up.
 NONE, WIDE, FEW, DENSE, SCATTERED = range(-1, 4)
+# Parts of the features for each thread: parts do not take equally long.
+TILES = 1
+
+# What the kernel needs to know of a division. Rows low..high of one of the two lists (`source`) go
+# before or after `middle` of the other; their codes are ``column[offset + step * row]``. Rows
+# first..last of the other list are summed up in the form `form`. `smaller` and `larger` number
+# histograms, the second that of the node, from which the first is subtracted; -1 for none. Then
+# which of the two children to search, their sums and the bounds of their values.
+DIVISION = np.dtype(
+    [
+        (name, "i8")
+        for name in (
+            "source", "low", "middle", "high", "offset", "step", "form", "first", "last",
+            "smaller", "larger", "search_smaller", "search_larger",
+            "smaller_pull", "smaller_weight", "larger_pull", "larger_weight",
+        )
+    ]
+    + [
+        (name, "f8")
+        for name in ("smaller_least", "smaller_most", "larger_least", "larger_most")
+    ]
+)  # fmt: skip
+# What a split must respect, see `precede.rankers.splits.Rules`; `plain` is 1 where no penalty on
+# the size and no direction stands against the simple formula.
+RULES = np.dtype([
+    ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("penalty", "f8"),
+    ("alpha", "f8"), ("smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"), ("plain", "i8"),
+], align=True)  # fmt: skip
 
 # Gain, feature, cut, way, and the two words of the sums on the left; a feature of -1 for none.
 SplitFound = tuple[float, int, int, int, int, int]
+# Rows and their packed numbers in the two lists; codes of rows, four of them at once, pulls,
+# weights and counts, and memory for packed sums.
+Lists = tuple[Rows, Integers, Rows, Integers]
+Reading = tuple[Bytes, NDArray[np.uint32], Integers, Integers, Integers]
+Answer = tuple[Floats, Integers, Integers, Integers]
 # What the kernel is given where there is nothing to move or to sum.
 NO_ROWS, NO_BYTES, NO_FLAGS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.bool_)
-NO_INTEGERS, NO_HISTOGRAM = np.empty(0, np.int64), np.empty((0, 2), np.int64)
+NO_INTEGERS, NO_SIGNS = np.empty(0, np.int64), np.empty(0, np.int8)
 NO_CODES, NO_WORDS = np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint32)
-NO_MOVE: tuple[Any, ...] = (0, 0, 0, 0, 0), NO_BYTES, NO_FLAGS, NO_ROWS, NO_INTEGERS
-NO_SEARCH: tuple[Any, ...] = (
-    (False, False), np.empty(0, np.bool_), np.empty(0, np.int8), np.empty(0, np.bool_), True,
-    ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0, 1), (0.0, 0.0, 0.0), 0, 0.0,
-)  # fmt: skip
+NO_BLOCKS = np.empty((0, 0), np.int64)
 
 
 class RowHistograms:
@@ -127,119 +159,223 @@ class RowHistograms:
                 small=is_small("cells", self.codes.size),
             )  # fmt: skip
             table.release(part)
-        self._words = self.codes.view(np.uint32)
+        self.words = self.codes.view(np.uint32)
         self._block_size = ABREAST * words * STRIDE
-        # Packed sums, all 0 between calls, and histograms: new memory takes longer than the sums.
+        # Packed sums and histograms are kept: new memory takes longer than the sums.
         self._blocks: list[Integers] = []
-        self._free: list[Integers] = []
+        self._parts: list[Integers] = []
+        self.pool = np.empty((0, self.size, 2), np.int64)
+        self._free: list[int] = []
+
+    def reserve(self, count: int) -> None:
+        """Have `count` histograms in the pool, none of them taken; unused ones take no memory."""
+        if len(self.pool) < count:
+            self.pool = np.empty((count, self.size, 2), np.int64)
+        self._free = [*range(len(self.pool))[::-1]]
+
+    def take(self) -> int:
+        """Number of a histogram of the pool, which `Divider` or `sums` fills; see `release`."""
+        return self._free.pop()
+
+    def release(self, number: int) -> None:
+        """Take back a histogram that nobody needs any more."""
+        self._free.append(number)
 
     def sums(
-        self, numbers: PackedRows, rows: Rows, packed: Integers, low: int, high: int
+        self,
+        numbers: PackedRows,
+        rows: Rows,
+        packed: Integers,
+        low: int,
+        high: int,
+        out: Integers | None = None,
     ) -> Integers:
         """Histogram of the rows ``rows[low:high]``: O(features) for each of them.
 
         `packed` holds their packed numbers, in the order of `rows`. Returns an array (bins, 2):
         the sum of the pulls, and ``weight << count_bits | count``.
         """
-        read = self.start, self.n_bins
+        total = np.empty((self.size, 2), np.int64) if out is None else out
 
         def part(first: int, last: int) -> Integers:
-            block, sums = self.take_block(numbers), self.take()
-            summing = *self.summing(numbers, low + first, low + last), block, sums
-            given = *NO_MOVE, rows, packed, *summing, NO_HISTOGRAM, *read, *NO_SEARCH
-            _work(*given)
-            self.release_block(block)
+            sums = total
+            if first:
+                sums = self._parts.pop() if self._parts else np.empty_like(total)
+            block = self._blocks.pop() if self._blocks else self.new_blocks(numbers, 1)
+            task, rules = np.zeros(1, DIVISION), np.zeros(1, RULES)
+            rules["count_bits"] = numbers.count_bits
+            task["form"], task["larger"] = self.form(numbers, last - first), -1
+            task["first"], task["last"] = low + first, low + last
+            lists = rows, packed, rows, packed
+            features = NO_FLAGS, NO_SIGNS, NO_FLAGS
+            _alone(task, rules, lists, self.read(numbers, block), sums, self.layout, features)
+            self._blocks.append(block)
             return sums
 
         small = is_small("cells", (high - low) * self.codes.shape[1])
-        parts = self._workers.run(part, high - low, small=small)
-        total = parts[0]
-        for other in parts[1:]:
+        for other in self._workers.run(part, high - low, small=small)[1:]:
             total += other
-            self.release(other)
+            self._parts.append(other)
         return total
 
-    def summing(self, numbers: PackedRows, low: int, high: int) -> tuple[Any, ...]:
-        """What `divide` needs to sum up rows low..high of a list."""
+    def total(self, numbers: PackedRows, rows: Rows, packed: Integers, count: int) -> Any:
+        """The two words of the sums of the first rows of a list."""
+        _, _, pull, weight_count, _ = self.read(numbers, NO_BLOCKS)
+        return _total_of_rows(count, rows, packed, pull, weight_count, numbers.count_bits)
+
+    @property
+    def layout(self) -> tuple[Integers, Integers]:
+        """Where the bins of each feature begin, and how many there are."""
+        return self.start, self.n_bins
+
+    def form(self, numbers: PackedRows, count: int) -> int:
+        """How so many rows are best summed up."""
         if numbers.packed is None:
-            form = WIDE
-        elif high - low < FEW_ROWS:
-            form = FEW
-        else:
-            # Rows that lie far apart are copied side by side first, several at a time.
-            form = DENSE if 2 * (high - low) > self.n_rows else SCATTERED
-        words = numbers.pull, numbers.weight_count
+            return WIDE
+        if count < FEW_ROWS:
+            return FEW
+        # Rows that lie far apart are copied side by side first, several at a time.
+        return DENSE if 2 * count > self.n_rows else SCATTERED
+
+    def read(self, numbers: PackedRows, block: Integers) -> tuple[Any, ...]:
+        """What the kernel reads to sum up rows."""
+        words = (numbers.pull, numbers.weight_count)
         given = (NO_INTEGERS if each is None else each for each in words)
-        return (form, low, high, numbers.count_bits), self.codes, self._words, *given
+        return self.codes, self.words, *given, block
 
-    def take(self) -> Integers:
-        """Memory for a histogram, which `divide` or `sums` clears; see `release`."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return np.empty((self.size, 2), np.int64)
-
-    def release(self, sums: Integers) -> None:
-        """Take back a histogram that nobody needs any more."""
-        self._free.append(sums)
-
-    def take_block(self, numbers: PackedRows) -> Integers:
-        """Memory for packed sums, one for each thread at work; see `release_block`."""
-        if numbers.packed is None:
-            return NO_INTEGERS
-        try:
-            return self._blocks.pop()
-        except IndexError:
-            return np.zeros(self._block_size, np.int64)
-
-    def release_block(self, block: Integers) -> None:
-        """Take back what `take_block` gave."""
-        if block.size:
-            self._blocks.append(block)
+    def new_blocks(self, numbers: PackedRows, count: int) -> Integers:
+        """Memory for packed sums, which are 0 between calls of the kernel."""
+        return np.zeros((count, 0 if numbers.packed is None else self._block_size), np.int64)
 
 
-def best_splits(
-    smaller: Integers, larger: Integers, start: Integers, n_bins: Integers, search: tuple[Any, ...]
-) -> tuple[SplitFound, SplitFound]:
-    """Search two histograms, of which the second is that of a node, less the first.
-
-    `search` is described at `divide`. O(bins).
-    """
-    summing = (NONE, 0, 0, 1), NO_CODES, NO_WORDS, NO_INTEGERS, NO_INTEGERS, NO_INTEGERS
-    lists = NO_ROWS, NO_INTEGERS
-    given = *NO_MOVE, *lists, *summing, smaller, larger, start, n_bins, *search
-    return _work(*given)
-
-
-def divide(
-    move: tuple[Any, ...],
-    summing: tuple[Any, ...],
-    block: Integers,
-    smaller: Integers,
-    larger: Integers,
-    layout: tuple[Integers, Integers],
-    search: tuple[Any, ...],
-) -> tuple[SplitFound, SplitFound]:
-    """Move the rows of a node, sum up the smaller child, and find the best splits of both.
+class Divider:
+    """Divides the nodes of trees: moves rows, sums up the smaller child, searches both children.
 
     Parameters
     ----------
-    move : (low, middle, high, offset, step), column, side, and rows and packed numbers before and
-        after: rows low..high go before or after `middle`, as `side` says of their codes, which
-        are ``column[offset + step * row]``
-    summing : what `RowHistograms.summing` gives for the smaller child
-    block, smaller : memory of `RowHistograms` for packed sums and for the smaller child
-    larger : histogram of the node, which becomes that of the larger child
-    layout : `start` and `n_bins` of `RowHistograms`
-    search : which of the two (smaller, larger) to search; features that may be split on; their
-        directions; whether they are categories; whether penalties and constraints are those of
-        the simple formula; sums and bounds of the two; and of `precede.rankers.splits.Rules` the
-        units, the penalties, the least count and the least weight
-
-    O(rows of the node + features * rows of the smaller child + bins).
+    histograms : RowHistograms
+    lists : two lists of row numbers; rows are moved from one to the other
+    columns : codes by column as one array, where those of each feature begin, and the step from
+        one row to the next
+    directions, categorical : of each feature, see `precede.rankers.splits.SplitSearch`
+    workers : Workers
     """
-    given = *move, *summing, block, smaller, larger, *layout, *search
-    return _work(*given)
+
+    def __init__(
+        self,
+        histograms: RowHistograms,
+        lists: list[Rows],
+        columns: tuple[Bytes, Integers, int],
+        directions: Signs,
+        categorical: Flags,
+        workers: Workers,
+    ):
+        self._histograms, self._lists, self._workers = histograms, lists, workers
+        self._column, offsets, self._step = columns
+        self._offsets = offsets.tolist()
+        self._directions, self._categorical = directions, categorical
+        self._task, self._side = np.zeros(1, DIVISION), np.zeros(256, np.bool_)
+        self._allowed = np.zeros(directions.size, np.bool_)
+        self._post = new_post()
+        self._blocks: Integers | None = None
+        self._given: tuple[Any, ...] = ()
+        self._helpers: list[Future[Any]] = []
+
+    def begin(self, numbers: PackedRows, packed: list[Integers], rules: NDArray[Any]) -> None:
+        """Begin a tree; `packed` holds the packed numbers of the two lists, `rules` is `RULES`."""
+        if self._blocks is None or (self._blocks.size == 0) != (numbers.packed is None):
+            self._blocks = self._histograms.new_blocks(numbers, self._workers.jobs)
+        self._numbers, self._packed, self._rules = numbers, packed, rules
+        self._given = self._arguments(1)
+
+    def _arguments(self, threads: int) -> tuple[Any, ...]:
+        """All that the kernel is given by a number of threads, but for whether it helps."""
+        (one, other), (packed_one, packed_other) = self._lists, self._packed
+        assert self._blocks is not None
+        tiles = min(TILES * threads, self._histograms.words.shape[1]) if threads > 1 else 1
+        return (
+            tiles, self._post, self._task, self._rules, self._column, self._side,
+            (one, packed_one, other, packed_other),
+            self._histograms.read(self._numbers, self._blocks[:threads]), self._histograms.pool,
+            self._histograms.layout, (self._allowed, self._directions, self._categorical),
+            _answer(tiles, threads),
+        )  # fmt: skip
+
+    def join(self) -> None:
+        """Have the other threads help until `leave` is called."""
+        if not self._helpers and self._workers.jobs > 1:
+            self._post = new_post()  # nobody who is late comes into the work of others
+            self._given = self._arguments(self._workers.jobs)
+            self._helpers = self._workers.start(_work, True, *self._given)
+
+    def leave(self) -> None:
+        """Send the other threads away."""
+        if self._helpers:
+            self._post[16] = 1
+            self._helpers = []
+            self._given = self._arguments(1)
+
+    def divide(
+        self, division: tuple[Any, ...], feature: int, side: Flags, allowed: Flags
+    ) -> tuple[SplitFound, SplitFound]:
+        """Divide a node; gives the best splits of the smaller and of the larger child.
+
+        `division` has the entries of `DIVISION` but for ``offset`` and ``step``, which are those
+        of the feature; `side` says which of its codes go left, `allowed` which features the
+        children may be split on. O(rows of the node + features * rows of the smaller child +
+        bins).
+        """
+        at = self._offsets[feature], self._step
+        self._task[0] = *division[:4], *at, *division[4:]
+        self._side[:] = side
+        self._allowed[:] = allowed
+        return _work(False, *self._given)
+
+
+def best_split(
+    histogram: Integers,
+    layout: tuple[Integers, Integers],
+    features: tuple[Flags, Signs, Flags],
+    sums: tuple[int, int],
+    bounds: tuple[float, float],
+    rules: NDArray[Any],
+) -> SplitFound:
+    """Best split of a node with a histogram, sums and bounds of its values.
+
+    `features` says which may be split on, and has their directions and whether they are
+    categories. O(bins).
+    """
+    task = np.zeros(1, DIVISION)
+    task["form"] = task["larger"] = -1
+    task["search_smaller"] = 1
+    for name, value in zip(("pull", "weight", "least", "most"), (*sums, *bounds), strict=True):
+        task[f"smaller_{name}"] = value
+    lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
+    read = NO_CODES, NO_WORDS, NO_INTEGERS, NO_INTEGERS, NO_BLOCKS
+    return _alone(task, rules, lists, read, histogram, layout, features)
+
+
+def _alone(
+    task: NDArray[Any],
+    rules: NDArray[Any],
+    lists: tuple[Any, ...],
+    read: tuple[Any, ...],
+    histogram: Integers,
+    layout: tuple[Integers, Integers],
+    features: tuple[Flags, Signs, Flags],
+) -> SplitFound:
+    """Have one thread sum up rows, or search, without moving any."""
+    given = task, rules, NO_BYTES, NO_FLAGS, lists, read, histogram[None], layout, features
+    return _work(False, 1, new_post(), *given, _answer(1, 1))[0]
+
+
+def _answer(tiles: int, parts: int) -> Answer:
+    """Where the best split of every part of the features is written, for two children.
+
+    Then how many rows of every part have been added up, and whether blocks have been flushed.
+    """
+    splits = np.zeros((tiles, 2)), np.zeros((tiles, 2, 3), np.int64)
+    return *splits, np.zeros(parts, np.int64), np.zeros(1, np.int64)
 
 
 assert (ABREAST, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
@@ -265,10 +401,28 @@ def count_left(
     low: int, high: int, column: Bytes, offset: int, step: int, side: Flags, rows: Rows
 ) -> int:
     """Number of rows low..high of a list that go left."""
-    count = 0
-    for i in range(low, high):
-        count += 1 if side[column[offset + step * rows[i]]] else 0
+    count, at, by = 0, np.uint64(offset), np.uint64(step)
+    for i in range(np.uint64(low), np.uint64(high)):
+        count += 1 if side[column[at + by * np.uint64(rows[i])]] else 0
     return count
+
+
+@njit(cache=True, nogil=True)
+def _total_of_rows(
+    high: int, rows: Rows, packed: Integers, pull: Integers, weight_count: Integers,
+    count_bits: int,
+) -> tuple[int, int]:  # fmt: skip
+    """The two words of the sums of the first rows of a list, as in histograms."""
+    one, other = np.int64(0), np.int64(0)
+    for i in range(high):
+        if packed.size > 0:
+            one += packed[i] >> 38
+            rest = packed[i] & 0x3FFFFFFFFF
+            other += ((rest >> 12) << count_bits) + (rest & 4095)
+        else:
+            one += pull[rows[i]]
+            other += weight_count[rows[i]]
+    return one, other
 
 
 @njit(cache=True, nogil=True)
@@ -277,45 +431,36 @@ def scatter(
     side: Flags, rows: Rows, packed: Integers, out: Rows, packed_out: Integers,
 ) -> None:  # fmt: skip
     """Copy rows and numbers low..high to where the left and the right ones begin."""
-    moving = packed.size > 0
-    for i in range(low, high):
+    moving, at, by = packed.size > 0, np.uint64(offset), np.uint64(step)
+    first, second = np.uint64(to_left), np.uint64(to_right)
+    for i in range(np.uint64(low), np.uint64(high)):
         row = rows[i]
-        left = 1 if side[column[offset + step * row]] else 0
-        to = to_right + (to_left - to_right) * left  # no branch, which nobody could predict
+        left = np.uint64(side[column[at + by * np.uint64(row)]])
+        to = second + (first - second) * left  # no branch, which nobody could predict
         out[to] = row
         if moving:
             packed_out[to] = packed[i]
-        to_left += left
-        to_right += 1 - left
+        first += left
+        second += np.uint64(1) - left
 
 
 @njit(**INNER)
 def _fill_wide(
     codes: Bytes, rows: Rows, low: int, high: int, pull: Integers, weight_count: Integers,
-    start: Integers, n_bins: Integers, sums: Integers,
+    packed: Integers, count_bits: int, from_feature: int, to_feature: int, start: Integers,
+    n_bins: Integers, sums: Integers,
 ) -> None:  # fmt: skip
-    """Histograms of two words for each row."""
+    """Histograms of two words for each row; those of packed numbers are unpacked."""
+    sums[start[from_feature] : start[to_feature]] = 0
     for i in range(low, high):
         row = rows[i]
-        one, other = pull[row], weight_count[row]
-        for j in range(n_bins.size):
-            # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
-            at = np.uint64(start[j] + min(np.int64(codes[row, j]), n_bins[j]))
-            sums[at, 0] += one
-            sums[at, 1] += other
-
-
-@njit(**INNER)
-def _fill_few(
-    codes: Bytes, rows: Rows, low: int, high: int, packed: Integers, start: Integers,
-    n_bins: Integers, count_bits: int, sums: Integers,
-) -> None:  # fmt: skip
-    """Histograms of packed numbers, unpacked row by row."""
-    for i in range(low, high):
-        row, number = rows[i], packed[i]
-        one = number >> 38
-        other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
-        for j in range(n_bins.size):
+        if packed.size > 0:
+            number = packed[i]
+            one = number >> 38
+            other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
+        else:
+            one, other = pull[row], weight_count[row]
+        for j in range(np.uint64(from_feature), np.uint64(to_feature)):
             # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
             at = np.uint64(start[j] + min(np.int64(codes[row, j]), n_bins[j]))
             sums[at, 0] += one
@@ -328,14 +473,15 @@ def _add_rows(
     block: Integers,
 ) -> None:  # fmt: skip
     """Add the number of every row to its bin of every feature."""
-    for i in range(first, last):
-        row, number = rows[i], packed[i]
-        for word in range(words.shape[1]):
-            codes, at = words[row, word], 1056 * word
-            block[at + (codes & 255)] += number
-            block[at + 264 + ((codes >> 8) & 255)] += number
-            block[at + 528 + ((codes >> 16) & 255)] += number
-            block[at + 792 + (codes >> 24)] += number
+    # (An unsigned index cannot count from the end, and needs no check.)
+    for i in range(np.uint64(first), np.uint64(last)):
+        row, number = np.uint64(rows[i]), packed[i]
+        for word in range(np.uint64(words.shape[1])):
+            codes, at = np.uint64(words[row, word]), np.uint64(1056) * word
+            block[at + (codes & np.uint64(255))] += number
+            block[at + np.uint64(264) + ((codes >> np.uint64(8)) & np.uint64(255))] += number
+            block[at + np.uint64(528) + ((codes >> np.uint64(16)) & np.uint64(255))] += number
+            block[at + np.uint64(792) + (codes >> np.uint64(24))] += number
 
 
 @njit(**INNER)
@@ -347,21 +493,14 @@ def _add_scattered_rows(
 
     The processor fetches several rows at once if they are only copied.
     """
-    near = np.empty((32, words.shape[1]), np.uint32)
-    for begin in range(first, last, 32):
-        end = min(begin + 32, last)
-        for i in range(begin, end):
-            row = rows[i]
-            for word in range(words.shape[1]):
-                near[i - begin, word] = words[row, word]
-        for i in range(begin, end):
-            number = packed[i]
-            for word in range(words.shape[1]):
-                codes, at = near[i - begin, word], 1056 * word
-                block[at + (codes & 255)] += number
-                block[at + 264 + ((codes >> 8) & 255)] += number
-                block[at + 528 + ((codes >> 16) & 255)] += number
-                block[at + 792 + (codes >> 24)] += number
+    near, numbers = np.empty((32, words.shape[1]), np.uint32), np.arange(32).astype(np.int32)
+    for at in range(first, last, 32):
+        count = min(32, last - at)
+        for i in range(count):
+            row = np.uint64(rows[at + i])
+            for word in range(np.uint64(words.shape[1])):
+                near[i, word] = words[row, word]
+        _add_rows(near, numbers, 0, count, packed[at : at + count], block)
 
 
 @njit(**INNER)
@@ -379,35 +518,53 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 @njit(**INNER)
 def _flush(
-    block: Integers, start: Integers, n_bins: Integers, count_bits: int, sums: Integers
-) -> None:
-    """Add the packed sums of a block to the wide ones, and clear them."""
-    for j in range(n_bins.size):
-        bins, packed = sums[start[j] : start[j] + n_bins[j] + 1], block[264 * j : 264 * j + 256]
+    j: int, first: bool, blocks: Integers, start: Integers, n_bins: Integers, count_bits: int,
+    sums: Integers,
+) -> None:  # fmt: skip
+    """Add the packed sums of a feature in all blocks to the wide ones, and clear them.
+
+    The first of a node are written rather than added.
+    """
+    bins = sums[start[j] : start[j + 1]]
+    if first:
+        bins[:] = 0
+    for block in range(blocks.shape[0]):
+        packed = blocks[block, 264 * j : 264 * j + 256]
         packed[n_bins[j]] = packed[255]  # missing values
         for code in range(n_bins[j] + 1):  # no branch, which nobody could predict
             number = packed[code]
             rest = number & 0x3FFFFFFFFF
             bins[code, 0] += number >> 38
             bins[code, 1] += ((rest >> 12) << count_bits) + (rest & 4095)
-    block[:] = 0
+        packed[:] = 0
 
 
 @njit(**INNER)
-def _fill_packed(
-    dense: bool, words: NDArray[np.uint32], rows: Rows, low: int, high: int, packed: Integers,
-    start: Integers, n_bins: Integers, count_bits: int, block: Integers, sums: Integers,
+def _subtract(first: int, last: int, smaller: Integers, larger: Integers) -> None:
+    """Take the bins of the smaller child off those of the node."""
+    for i in range(first, last):
+        larger[i, 0] -= smaller[i, 0]
+        larger[i, 1] -= smaller[i, 1]
+
+
+@njit(**INNER)
+def _fill_block(
+    part: int, parts: int, task: NDArray[Any], rows: Rows, packed: Integers, read: Reading,
+    filled: Integers,
 ) -> None:  # fmt: skip
-    """Histograms of packed numbers, in blocks of rows whose sums fit into a word."""
-    first = low
-    while first < high:
-        last = _end_of_block(packed, first, high)
-        if dense:
-            _add_rows(words, rows, first, last, packed, block)
-        else:
-            _add_scattered_rows(words, rows, first, last, packed, block)
-        _flush(block, start, n_bins, count_bits, sums)
-        first = last
+    """Fill a block with rows of one of several parts of the rows, until it or the part is full.
+
+    `filled` counts those of each part that have been added.
+    """
+    division, words, blocks = task[0], read[1], read[4]
+    count = division.last - division.first
+    first = division.first + count * part // parts + filled[part]
+    end = _end_of_block(packed, first, division.first + count * (part + 1) // parts)
+    if division.form == 2:
+        _add_rows(words, rows, first, end, packed, blocks[part])
+    else:
+        _add_scattered_rows(words, rows, first, end, packed, blocks[part])
+    filled[part] += end - first
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -622,6 +779,43 @@ def _best_cut(
     return best, -1, 0
 
 
+@njit(**INNER, error_model="numpy")
+def _may_exceed(
+    bins: Integers, missing: tuple[float, float, float], parent: tuple[float, float, float],
+    best: float, penalty: float, units: tuple[float, float, int], min_count: int, sums: Integers,
+) -> bool:  # fmt: skip
+    """Whether a cut of a feature might be worth more than `best`; no means that none is.
+
+    The comparison of `_scores`, multiplied by both denominators and with some room for rounding:
+    without divisions, which take most of the time, the processor takes several bins at once.
+    Few features have a cut that is worth more than the best one so far.
+    """
+    pull, word, n = np.int64(0), np.int64(0), bins.shape[0]
+    pulls, words = sums[0, :n], sums[1, :n]
+    for i in range(n):
+        pull += bins[i, 0]
+        word += bins[i, 1]
+        pulls[i] = pull
+        words[i] = word
+    mask, enough = (np.int64(1) << units[2]) - 1, best * (1.0 - 2.0**-40)
+    shift = 0.0, 0.0, 0.0
+    for side in range(1 if missing[2] == 0 else 2):
+        if side == 1:
+            shift = missing
+        least, most = min_count - np.int64(shift[2]), np.int64(parent[2] - shift[2]) - min_count
+        hits = 0
+        for i in range(n):
+            left = np.float64(pulls[i]) * units[0] + shift[0]
+            weight = np.float64(words[i] >> units[2]) * units[1] + shift[1]
+            right, one, other = parent[0] - left, weight + penalty, parent[1] - weight + penalty
+            count = words[i] & mask
+            none = left * left * other + right * right * one <= enough * (one * other)
+            hits += 0 if none or count < least or count > most else 1
+        if hits > 0:
+            return True
+    return False
+
+
 @njit(**INNER)
 def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
     pull, weight_count = np.int64(0), np.int64(0)
@@ -632,43 +826,109 @@ def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
 
 
 @njit(**INNER, error_model="numpy")
-def _best_split(
-    histogram: Integers, start: Integers, n_bins: Integers, features: Flags, monotone: Signs,
-    categorical: Flags, plain: bool, sums: tuple[int, int], bounds: tuple[float, float],
-    units: tuple[float, float, int], penalties: tuple[float, float, float], min_count: int,
-    min_weight: float,
-) -> tuple[float, int, int, int, int, int]:  # fmt: skip
-    """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
-    penalty, alpha, smooth = penalties
+def _own_worth(sums: tuple[int, int], bounds: tuple[float, float], rules: NDArray[Any]) -> float:
+    """Worth of a node that is not split."""
+    rule = rules[0]
+    pull, weight, _ = _read(sums[0], sums[1], (rule.pull_unit, rule.weight_unit, rule.count_bits))
+    if rule.plain == 1:
+        return pull * pull / (weight + rule.penalty)
+    value = penalised_value(pull, weight + rule.penalty, rule.alpha, bounds[0], bounds[1])
+    return _worth(pull, weight + rule.penalty, rule.alpha, value)
+
+
+@njit(**INNER, error_model="numpy")
+def _search_feature(
+    j: int, histogram: Integers, layout: tuple[Integers, Integers], sign: int, categorical: bool,
+    sums: tuple[int, int], bounds: tuple[float, float], rules: NDArray[Any], best: float,
+    work: Floats, integers: Integers,
+) -> tuple[float, int, int]:  # fmt: skip
+    """Worth, cut and way of the best split on a feature; a cut of -1 if none exceeds `best`."""
+    start, n_bins = layout
+    rule = rules[0]
+    units = rule.pull_unit, rule.weight_unit, rule.count_bits
+    beyond, penalty = start[j] + n_bins[j], rule.penalty
+    bins, plain, least = histogram[start[j] : beyond], rule.plain == 1, max(rule.min_count, 1)
+    missing = _read(histogram[beyond, 0], histogram[beyond, 1], units)
     parent = _read(sums[0], sums[1], units)
-    own = parent[0] * parent[0] / (parent[1] + penalty)
-    if not plain:
-        value = penalised_value(parent[0], parent[1] + penalty, alpha, bounds[0], bounds[1])
-        own = _worth(parent[0], parent[1] + penalty, alpha, value)
-    work = np.empty((4, 256))
-    counts, last = np.empty(256, np.int64), np.empty(256, np.int64)
-    order = np.empty(256, np.int64)
-    best, chosen, cut, way = own, -1, -1, 0
-    for j in range(n_bins.size):
-        if features[j]:
-            beyond, more = start[j] + n_bins[j], penalty
-            bins = histogram[start[j] : beyond]
-            if categorical[j]:
-                bins = _in_order(bins, units, smooth, order)
-                more = penalty + smooth
-            missing = _read(histogram[beyond, 0], histogram[beyond, 1], units)
-            top, at, side = _best_cut(
-                bins, missing, parent, best, plain, more, alpha, bounds, monotone[j], units,
-                max(min_count, 1), min_weight, work, counts, last,
-            )  # fmt: skip
-            if at >= 0:
-                best, chosen, cut, way = top, j, at, side
+    if categorical:
+        bins = _in_order(bins, units, rule.smooth, integers[0])
+        penalty += rule.smooth
+    elif plain and not _may_exceed(bins, missing, parent, best, penalty, units, least, integers):
+        return best, -1, 0
+    return _best_cut(
+        bins, missing, parent, best, plain, penalty, rule.alpha, bounds, sign, units, least,
+        rule.min_weight, work, integers[0], integers[1],
+    )  # fmt: skip
+
+
+@njit(**INNER, error_model="numpy")
+def _finish(
+    tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
+    read: Reading, pool: Integers, layout: tuple[Integers, Integers],
+    features: tuple[Flags, Signs, Flags], answer: Answer,
+) -> None:  # fmt: skip
+    """Have the histograms of both children ready and search them, over some features.
+
+    Feature by feature: its bins are near the processor then.
+    """
+    division, (start, n_bins), (allowed, signs, categorical) = task[0], layout, features
+    words = -(-n_bins.size // 4)
+    begin = 4 * (words * tile // tiles)
+    end = min(4 * (words * (tile + 1) // tiles), n_bins.size)
+    count_bits, form = rules[0].count_bits, division.form
+    smaller, larger = pool[division.smaller], pool[max(division.larger, 0)]
+    if 0 <= form < 2:
+        codes, _, pull, weight_count, _ = read
+        _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
+                   count_bits, begin, end, start, n_bins, smaller)  # fmt: skip
+    wanted = division.search_smaller, division.search_larger
+    sums = ((division.smaller_pull, division.smaller_weight),
+            (division.larger_pull, division.larger_weight))  # fmt: skip
+    bounds = ((division.smaller_least, division.smaller_most),
+              (division.larger_least, division.larger_most))  # fmt: skip
+    worth, found, _, flushed = answer
+    for child in range(2):
+        worth[tile, child], found[tile, child, 0] = -np.inf, -1
+        if wanted[child] == 1:
+            worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
+    work, integers = np.empty((4, 256)), np.empty((2, 256), np.int64)
+    for j in range(begin, end):
+        if form >= 2:
+            _flush(j, flushed[0] == 0, read[4], start, n_bins, count_bits, smaller)
+        if division.larger >= 0:
+            _subtract(start[j], start[j + 1], smaller, larger)
+        for child in range(2):
+            if wanted[child] == 1 and allowed[j]:
+                top, cut, way = _search_feature(
+                    j, larger if child else smaller, layout, signs[j], categorical[j], sums[child],
+                    bounds[child], rules, worth[tile, child], work, integers,
+                )  # fmt: skip
+                if cut >= 0:
+                    worth[tile, child] = top
+                    found[tile, child, 0] = j
+                    found[tile, child, 1], found[tile, child, 2] = cut, way
+
+
+@njit(**INNER, error_model="numpy")
+def _best_of_tiles(
+    child: int, tiles: int, histogram: Integers, layout: tuple[Integers, Integers],
+    categorical: Flags, sums: tuple[int, int], own: float, rules: NDArray[Any],
+    answer: Answer,
+) -> SplitFound:  # fmt: skip
+    """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
+    (start, n_bins), (worth, found, _, _), rule = layout, answer, rules[0]
+    best, chosen, cut, way = own, np.int64(-1), np.int64(-1), np.int64(0)
+    for tile in range(tiles):
+        if found[tile, child, 0] >= 0 and worth[tile, child] > best:
+            best, chosen = worth[tile, child], found[tile, child, 0]
+            cut, way = found[tile, child, 1], found[tile, child, 2]
     if chosen < 0 or not best - own > 2.0**-36 * abs(best):
         return 0.0, -1, -1, 0, 0, 0
     beyond = start[chosen] + n_bins[chosen]
     bins = histogram[start[chosen] : beyond]
     if categorical[chosen]:
-        bins = _in_order(bins, units, smooth, order)
+        units = rule.pull_unit, rule.weight_unit, rule.count_bits
+        bins = _in_order(bins, units, rule.smooth, np.empty(256, np.int64))
     pull, weight_count = _sums_up_to(bins, cut)
     if way == 0:  # missing values
         pull, weight_count = pull + histogram[beyond, 0], weight_count + histogram[beyond, 1]
@@ -677,51 +937,108 @@ def _best_split(
     return best - own, chosen, cut, way, pull, weight_count
 
 
+@njit(**INNER, error_model="numpy")
+def _take_tasks(
+    post: Integers, task: NDArray[Any], rules: NDArray[Any], column: Bytes, side: Flags,
+    lists: Lists, read: Reading, pool: Integers, layout: tuple[Integers, Integers],
+    features: tuple[Flags, Signs, Flags], answer: Answer,
+) -> bool:  # fmt: skip
+    """Do tasks of the phase until all are taken; gives whether there was one (`engine.crew`)."""
+    one, packed_one, other, packed_other = lists
+    start, n_bins = layout
+    any_done = False
+    while True:
+        word = load(post, 0)
+        if (word & 0xFFFF) >= ((word >> 16) & 0xFFFF):
+            return any_done
+        word = add(post, 0, 1)
+        number, tasks = word & 0xFFFF, (word >> 16) & 0xFFFF
+        if number >= tasks:
+            return any_done
+        before = task[0].source == 0  # where rows are moved from
+        rows, packed = (one, packed_one) if before else (other, packed_other)
+        out, packed_out = (other, packed_other) if before else (one, packed_one)
+        phase = post[24]
+        if phase == 0:
+            here = task[0]
+            scatter(here.low, here.high, here.low, here.middle, column, here.offset, here.step,
+                    side, rows, packed, out, packed_out)  # fmt: skip
+        elif phase == 1:
+            _fill_block(number, tasks, task, out, packed_out, read, answer[2])
+        elif phase == 2:
+            words = -(-n_bins.size // 4)
+            for j in range(4 * (words * number // tasks),
+                           min(4 * (words * (number + 1) // tasks), n_bins.size)):  # fmt: skip
+                _flush(j, answer[3][0] == 0, read[4], start, n_bins, rules[0].count_bits,
+                       pool[task[0].smaller])  # fmt: skip
+        else:
+            _finish(number, tasks, task, rules, out, packed_out, read, pool, layout, features,
+                    answer)  # fmt: skip
+        any_done = True
+        add(post, 8, 1)
+
+
+@njit(**INNER)
+def _tasks_of(phase: int, tiles: int, task: NDArray[Any], read: Reading) -> int:
+    """How many tasks a phase has: moving rows, filling blocks, flushing them, and the rest."""
+    division = task[0]
+    if phase == 0:
+        return min(division.high - division.low, 1)
+    if phase == 1:
+        return read[4].shape[0] if division.form >= 2 else 0
+    searching = division.search_smaller == 1 or division.search_larger == 1
+    return tiles if searching or division.form >= 0 else 0
+
+
+@njit(**INNER)
+def _next_phase(phase: int, task: NDArray[Any], filled: Integers, flushed: Integers) -> int:
+    """What comes after a phase: blocks are filled and flushed until all rows are in them."""
+    if phase == 0:
+        filled[:] = 0
+        flushed[0] = 0
+        return 1
+    if task[0].form < 2 or (phase == 1 and filled.sum() == task[0].last - task[0].first):
+        return 3
+    flushed[0] += 1 if phase == 2 else 0
+    return 2 if phase == 1 else 1
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _work(
-    move: tuple[int, int, int, int, int], column: Bytes, side: Flags, rows: Rows, packed: Integers,
-    out: Rows, packed_out: Integers,
-    fill: tuple[int, int, int, int], codes: Bytes, words: NDArray[np.uint32], pull: Integers,
-    weight_count: Integers, block: Integers, smaller: Integers,
-    larger: Integers, start: Integers, n_bins: Integers,
-    wanted: tuple[bool, bool], features: Flags, monotone: Signs, categorical: Flags, plain: bool,
-    sums: tuple[tuple[int, int], tuple[int, int]],
-    bounds: tuple[tuple[float, float], tuple[float, float]], units: tuple[float, float, int],
-    penalties: tuple[float, float, float], min_count: int, min_weight: float,
+    helping: bool, tiles: int, post: Integers, task: NDArray[Any], rules: NDArray[Any],
+    column: Bytes, side: Flags, lists: Lists, read: Reading, pool: Integers,
+    layout: tuple[Integers, Integers], features: tuple[Flags, Signs, Flags], answer: Answer,
 ) -> tuple[SplitFound, SplitFound]:  # fmt: skip
-    """See `divide`."""
-    low, middle, high, offset, step = move
-    scatter(low, high, low, middle, column, offset, step, side, rows, packed, out, packed_out)
-    form, first, last, count_bits = fill
-    if form >= 0:
-        smaller[:] = 0
-    if form == 0:
-        _fill_wide(codes, out, first, last, pull, weight_count, start, n_bins, smaller)
-    elif form == 1:
-        _fill_few(codes, out, first, last, packed_out, start, n_bins, count_bits, smaller)
-    elif form >= 2:
-        _fill_packed(
-            form == 2,
-            words,
-            out,
-            first,
-            last,
-            packed_out,
-            start,
-            n_bins,
-            count_bits,
-            block,
-            smaller,
-        )
-    for i in range(larger.shape[0]):
-        larger[i, 0] -= smaller[i, 0]
-        larger[i, 1] -= smaller[i, 1]
-    found = other = (0.0, -1, -1, 0, 0, 0)
+    """Divide a node, or help whoever does until it is time to leave; see `Divider`."""
+    division, idle, phase, tasks = task[0], 0, 0, 0
+    best = other = (0.0, -1, -1, 0, 0, 0)
+    while phase < 4:
+        if not helping:
+            tasks = _tasks_of(phase, tiles, task, read)
+            store(post, 8, 0)
+            post[24] = phase
+            store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
+        while True:
+            taken = _take_tasks(post, task, rules, column, side, lists, read, pool, layout,
+                                features, answer)  # fmt: skip
+            if helping and load(post, 16) != 0:
+                return best, other
+            if not helping and load(post, 8) == tasks:
+                break
+            idle = 0 if taken else idle + 1
+            if idle > 1000:
+                give_way()
+        phase = 4 if phase == 3 else _next_phase(phase, task, answer[2], answer[3])
     for child in range(2):
-        if wanted[child]:
-            best = _best_split(
-                larger if child else smaller, start, n_bins, features, monotone, categorical,
-                plain, sums[child], bounds[child], units, penalties, min_count, min_weight,
+        if (division.search_larger if child else division.search_smaller) == 1:
+            sums = division.smaller_pull, division.smaller_weight
+            bounds = division.smaller_least, division.smaller_most
+            if child:
+                sums = division.larger_pull, division.larger_weight
+                bounds = division.larger_least, division.larger_most
+            found = _best_of_tiles(
+                child, tiles, pool[division.larger if child else division.smaller], layout,
+                features[2], sums, _own_worth(sums, bounds, rules), rules, answer,
             )  # fmt: skip
-            found, other = (found, best) if child else (best, other)
-    return found, other
+            best, other = (best, found) if child else (found, other)
+    return best, other

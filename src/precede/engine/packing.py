@@ -56,7 +56,7 @@ class PackedRows:
     pull, weight_count : the two words of each row, or None where they are packed
     pull_unit, weight_unit : what a 1 stands for in histograms
     count_bits : by how many bits weights are shifted in the second word of a bin
-    total : sum of the absolute pulls of all rows
+    total, total_weight : sums of the absolute pulls and of the weights of all rows
     exact_bits : of the powers of two by which pulls and weights are multiplied to be summed as
         wide integers
     """
@@ -68,6 +68,7 @@ class PackedRows:
     weight_unit: float
     count_bits: int
     total: float
+    total_weight: float
     exact_bits: tuple[int, int]
 
 
@@ -115,7 +116,7 @@ def pack_rows(
         )  # fmt: skip
         words = (None, pulls, weights)
     units = math.ldexp(1.0, -pull_bits), math.ldexp(1.0, -weight_bits)
-    return PackedRows(*words, *units, count_bits, total, exact_bits)
+    return PackedRows(*words, *units, count_bits, total, total_weight, exact_bits)
 
 
 def _largest(values: Floats) -> float:

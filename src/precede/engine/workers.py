@@ -16,7 +16,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
@@ -138,12 +138,20 @@ class Workers:
         """
         if small or self.jobs == 1 or count <= 1:
             return [kernel(0, count, *arguments)]
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="precede")
-        ranges = self.split(count)
-        calls = [self._pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
+        ranges, pool = self.split(count), self._threads()
+        calls = [pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
         first = kernel(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]
+
+    def start(self, kernel: Callable[..., Answer], *arguments: Any) -> list[Future[Answer]]:
+        """Call ``kernel(*arguments)`` on all other threads, and do not wait for them."""
+        pool = self._threads()
+        return [pool.submit(kernel, *arguments) for _ in range(self.jobs - 1)]
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="precede")
+        return self._pool
 
     # -- several machines ------------------------------------------------------------------
     #

@@ -277,7 +277,7 @@ class TreeSearch(RegressionSearch):
         self._histograms = RowHistograms(table, self._features, workers)
         self._growth = Growth(
             self._histograms,
-            self._column,
+            self._columns(),
             SplitSearch(
                 self._histograms.start, self._histograms.n_bins, monotone[self._features],
                 categorical[self._features],
@@ -308,14 +308,14 @@ class TreeSearch(RegressionSearch):
     ) -> Found | None:
         """Grow a tree for ``pull / weight``; None where no split helps."""
         self._prepare_draws(None)
-        count = self._rows
-        mean = exact_sum(weight, self._workers) / (rows or max(count, 1))
-        if not mean > 0 or not self._features.size:
-            return None
-        numbers = pack_rows(pull, weight, self._workers, wide=self._wide)
+        numbers = None
+        if self._features.size:
+            numbers = pack_rows(pull, weight, self._workers, wide=self._wide)
         if numbers is None:
             return None
-        rules = self._rules(numbers, mean, rows or count)
+        count = rows or self._rows
+        mean = numbers.total_weight / count
+        rules = self._rules(numbers, mean, count)
         drawn = self._family
         sampled = min(drawn.subsample, drawn.max_features, drawn.max_features_by_split) < 1
         grown, inside = Grown(), None
@@ -344,13 +344,13 @@ class TreeSearch(RegressionSearch):
             cat_smooth=float(family.cat_smooth),
         )
 
-    def _column(self, feature: int) -> tuple[Bytes, int, int]:
-        """Where the codes of a feature are: an array, the first of them and the step."""
+    def _columns(self) -> tuple[Bytes, Integers, int]:
+        """Where the codes of the features are: an array, the first of each, and the step."""
         if self._table.streamed:
             codes = self._histograms.codes
-            return codes.reshape(-1), feature, codes.shape[1]
+            return codes.reshape(-1), np.arange(self._features.size), codes.shape[1]
         codes = self._table.codes
-        return codes.reshape(-1), int(self._features[feature]) * codes.shape[1], 1
+        return codes.reshape(-1), self._features * codes.shape[1], 1
 
     # -- draws -----------------------------------------------------------------------------
 
@@ -424,24 +424,12 @@ class TreeSearch(RegressionSearch):
         """The tree with the values of its leaves, its values on all rows, and its edge."""
         if not grown.splits:
             return None
-        leaf, small = self._leaf_of_rows(grown, inside), is_small("rows", pull.size)
-        bits = numbers.exact_bits
-        read = leaf, pull, weight, *factors(bits[0]), *factors(bits[1]), len(grown.leaves)
-        if inside is not None:
-            drawn = np.zeros(pull.size, np.bool_)
-            drawn[inside] = True
-            read = np.where(drawn, leaf, -1), *read[1:]
-        sums = sum_of(
-            lambda: sum(self._workers.run(_sums_of_leaves, pull.size, *read, small=small)),
-            self._workers,
-        )
-        pulls, weights = np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
+        pulls, weights = self._sums_of_leaves(grown, numbers, pull, weight)
         value = np.array([
-            leaf_value(pulls[k], weights[k] / mean, rules, node.least, node.most) / mean
-            for k, node in enumerate(grown.leaves)
+            leaf_value(one, other / mean, rules, node.least, node.most) / mean
+            for one, other, node in zip(pulls.tolist(), weights.tolist(), grown.leaves, strict=True)
         ])  # fmt: skip
-        values = np.empty(pull.size)
-        self._workers.run(_values_of_rows, pull.size, leaf, value, values, small=small)
+        values = self._values_of_rows(grown, value, inside is not None)
         edge = float(np.dot(value, pulls))
         if inside is not None:
             edge = exact_sum(pull * values, self._workers)
@@ -449,26 +437,45 @@ class TreeSearch(RegressionSearch):
             return None
         return Found(self._tree(grown, value, rules, mean), edge, values=values)
 
-    def _leaf_of_rows(self, grown: Grown, inside: Rows | None) -> Rows:
-        """Number of the leaf of every row."""
-        leaf = np.empty(self._table.n_arranged, np.int32)
+    def _sums_of_leaves(
+        self, grown: Grown, numbers: PackedRows, pull: Floats, weight: Floats
+    ) -> tuple[Floats, Floats]:
+        """Exact sums of pull and weight over the rows of every leaf that the tree was grown on."""
+        bits = numbers.exact_bits
+        ranges = self._ranges(grown)
+        size = int(ranges[1][-1])
+        given = *ranges, *self._growth.lists, pull, weight, *factors(bits[0]), *factors(bits[1])
+        sums = sum_of(
+            lambda: sum(
+                self._workers.run(_sums_of_ranges, size, *given, small=is_small("rows", size))
+            ),
+            self._workers,
+        )
+        return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
+
+    def _ranges(self, grown: Grown) -> tuple[Rows, Integers, Integers]:
+        """Leaves as their rows stand in the lists, where those of each end, and in which list."""
         order = sorted(range(len(grown.leaves)), key=lambda k: (grown.leaves[k].low, k))
         ends = np.array([grown.leaves[k].high for k in order], np.int64)
-        buffer = np.array([grown.leaves[k].buffer for k in order], np.int64)
-        if inside is not None:
-            sides = np.array(grown.sides)
-            feature = np.array([split.feature for split in grown.splits], np.int64)
-            child = np.array([grown.left, grown.right], np.int64)
-            self._workers.run(
-                _walk, leaf.size, self._histograms.codes, feature, sides, child, leaf,
-                small=is_small("heavy rows", leaf.size),
-            )  # fmt: skip
-            return leaf
+        lists = np.array([grown.leaves[k].buffer for k in order], np.int64)
+        return np.array(order, np.int32), ends, lists
+
+    def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:
+        """The value of the leaf of every row, also of those that the tree was not grown on."""
+        values = np.empty(self._table.n_arranged)
+        if not sampled:
+            given = *self._ranges(grown), *self._growth.lists, value, values
+            small = is_small("rows", values.size)
+            self._workers.run(_values_of_ranges, values.size, *given, small=small)
+            return values
+        sides = np.array(grown.sides)
+        feature = np.array([split.feature for split in grown.splits], np.int64)
+        child = np.array([grown.left, grown.right], np.int64)
         self._workers.run(
-            _mark, leaf.size, np.array(order, np.int32), ends, buffer, *self._growth.lists, leaf,
-            small=is_small("rows", leaf.size),
+            _walk, values.size, self._histograms.codes, feature, sides, child, value, values,
+            small=is_small("heavy rows", values.size),
         )  # fmt: skip
-        return leaf
+        return values
 
     def _tree(self, grown: Grown, value: Floats, rules: Rules, mean: float) -> Tree:
         bins, features = self._table.bins, self._features
@@ -484,15 +491,14 @@ class TreeSearch(RegressionSearch):
                 # All values that are not missing may go left.
                 threshold.append(float(cuts[split.cut]) if split.cut < cuts.size else np.inf)
                 sets.append(())
-        mask = (1 << rules.count_bits) - 1
-        return Tree(
+        return Tree.trusted(
             split_feature=tuple(int(features[split.feature]) for split in grown.splits),
             threshold=tuple(threshold),
             missing_left=tuple(bool(side[255]) for side in grown.sides),
             left=tuple(grown.left),
             right=tuple(grown.right),
             value=tuple(value.tolist()),
-            count=tuple(node.sums[1] & mask for node in grown.leaves),
+            count=tuple(rules.count(node.sums) for node in grown.leaves),
             gain=tuple(split.gain / (2 * mean) for split in grown.splits),
             categories=tuple(sets) if any(sets) else (),
         )
@@ -526,51 +532,50 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
 
 
 @njit(cache=True, nogil=True)
-def _mark(
-    low: int, high: int, order: Rows, ends: Integers, buffer: Integers, one: Rows, other: Rows,
-    leaf: Rows,
-) -> None:  # fmt: skip
-    """Write the leaf of the rows at positions low..high of the lists."""
-    k = 0
+def _sums_of_ranges(
+    low: int, high: int, order: Rows, ends: Integers, lists: Integers, one: Rows, other: Rows,
+    pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
+    weight_other: float,
+) -> Integers:  # fmt: skip
+    """Exact sums of pull and weight over the rows of every leaf, at low..high of the lists."""
+    sums = np.zeros((order.size, 2), np.int64)
     at = low
-    while at < high:
-        while ends[k] <= at:
-            k += 1
-        rows = one if buffer[k] == 0 else other
-        for i in range(at, min(ends[k], high)):
-            leaf[rows[i]] = order[k]
-        at = ends[k]
+    for k in range(order.size):
+        rows = one if lists[k] == 0 else other
+        first, second = np.int64(0), np.int64(0)
+        for i in range(np.uint64(at), np.uint64(max(at, min(ends[k], high)))):
+            row = np.uint64(rows[i])
+            first += np.int64(np.rint(pull[row] * pull_one * pull_other))
+            second += np.int64(np.rint(weight[row] * weight_one * weight_other))
+        sums[order[k], 0] += first
+        sums[order[k], 1] += second
+        at = max(at, min(ends[k], high))
+    return sums
+
+
+@njit(cache=True, nogil=True)
+def _values_of_ranges(
+    low: int, high: int, order: Rows, ends: Integers, lists: Integers, one: Rows, other: Rows,
+    value: Floats, values: Floats,
+) -> None:  # fmt: skip
+    """Write the value of its leaf for every row at low..high of the lists."""
+    at = low
+    for k in range(order.size):
+        rows, here = one if lists[k] == 0 else other, value[order[k]]
+        for i in range(np.uint64(at), np.uint64(max(at, min(ends[k], high)))):
+            values[np.uint64(rows[i])] = here
+        at = max(at, min(ends[k], high))
 
 
 @njit(cache=True, nogil=True)
 def _walk(
     low: int, high: int, codes: Bytes, feature: Integers, sides: Flags,
-    child: Integers, leaf: Rows,
+    child: Integers, value: Floats, values: Floats,
 ) -> None:  # fmt: skip
-    """Find the leaf of every row by its codes."""
+    """Find the leaf of every row by its codes, and write its value."""
     for row in range(low, high):
         node = np.int64(0)
         while node >= 0:
             left = sides[node, codes[row, feature[node]]]
             node = child[0 if left else 1, node]
-        leaf[row] = -1 - node
-
-
-@njit(cache=True, nogil=True)
-def _sums_of_leaves(
-    low: int, high: int, leaf: Rows, pull: Floats, weight: Floats, one: float, other: float,
-    weight_one: float, weight_other: float, leaves: int,
-) -> Integers:  # fmt: skip
-    """Exact sums of pull and weight over the rows of every leaf."""
-    sums = np.zeros((leaves, 2), np.int64)
-    for row in range(low, high):
-        if leaf[row] >= 0:
-            sums[leaf[row], 0] += np.int64(np.rint(pull[row] * one * other))
-            sums[leaf[row], 1] += np.int64(np.rint(weight[row] * weight_one * weight_other))
-    return sums
-
-
-@njit(cache=True, nogil=True)
-def _values_of_rows(low: int, high: int, leaf: Rows, value: Floats, values: Floats) -> None:
-    for row in range(low, high):
-        values[row] = value[leaf[row]]
+        values[row] = value[-1 - node]

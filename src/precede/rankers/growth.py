@@ -2,9 +2,10 @@
 
 The rows of a node stand side by side in a list of row numbers, in their old order. A split moves
 them to another list, left child first, and sums the histogram of the smaller child; that of the
-larger child is the node's less the smaller one's, exactly, since both are sums of integers. On
-several machines each holds the lists of its own rows. The histograms of the smaller children travel
-to whoever combines them, who keeps those of all leaves and sends back the best splits.
+larger child is the node's less the smaller one's, exactly, since both are sums of integers. Threads
+share the rows of large nodes, and the features of the others. On several machines each holds the
+lists of its own rows. The histograms of the smaller children travel to whoever combines them, who
+keeps those of all leaves and sends back the best splits.
 """
 
 from __future__ import annotations
@@ -19,17 +20,24 @@ import numpy as np
 
 from precede.engine.arrays import Bytes, Flags, Integers, Rows
 from precede.engine.exact import added
-from precede.engine.nodes import NO_INTEGERS, RowHistograms, count_left, divide, scatter
+from precede.engine.nodes import (
+    NO_INTEGERS,
+    NONE,
+    Divider,
+    RowHistograms,
+    count_left,
+    scatter,
+)
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
-from precede.rankers.splits import Node, Rules, Split, SplitSearch
+from precede.rankers.splits import SIDES, Node, Rules, Split, SplitSearch
 
 __all__ = ["Allowed", "Grown", "Growth"]
 
 
-# Nodes of so many cells are shared between threads; of smaller ones each thread takes several;
-# the smallest are not worth waking another thread.
-SHARED_CELLS, TINY_CELLS = 1 << 23, 1 << 18
+# Of nodes of so many cells each thread takes some rows, of smaller ones some features; for trees on
+# so few cells no other thread is woken.
+SHARED_CELLS, TINY_CELLS = 1 << 23, 1 << 17
 # Which features a node may be split on: of the number of the split whose child it is (or -1), and
 # of the features on the way down to it.
 Allowed = Callable[[int, frozenset[int]], Flags | None]
@@ -57,8 +65,9 @@ class Growth:
     ----------
     histograms : RowHistograms
         The codes by row, and sums over them.
-    columns : function of a number of a feature
-        Says where its codes are: an array, the position of the first and the step to the next.
+    columns : tuple
+        The codes by column as one array, where those of each feature begin, and the step from one
+        row to the next.
     search : SplitSearch
         Finds the best split of a node.
     workers : Workers
@@ -72,15 +81,18 @@ class Growth:
     def __init__(
         self,
         histograms: RowHistograms,
-        columns: Callable[[int], tuple[Bytes, int, int]],
+        columns: tuple[Bytes, Integers, int],
         search: SplitSearch,
         workers: Workers,
     ):
         self._histograms, self._columns = histograms, columns
         self._search, self._workers = search, workers
         self.lists = [np.empty(histograms.n_rows, np.int32) for _ in range(2)]
+        self._divider = Divider(
+            histograms, self.lists, columns, search.monotone, search.categorical, workers
+        )
         self._spare: Integers | None = None
-        self._kept: dict[int, Integers] = {}
+        self._kept: dict[int, int] = {}  # histograms of leaves that may be split
 
     def grow(
         self,
@@ -100,37 +112,39 @@ class Growth:
         """
         self._numbers, self._rules, self._max_depth = numbers, rules, max_depth
         self._allowed = allowed
-        root = self._root(self._start(rows))
+        size = self._start(rows, num_leaves)
+        try:
+            return self._grow(self._root(size), num_leaves)
+        finally:
+            self._divider.leave()
+
+    def _grow(self, root: Node, num_leaves: int) -> Grown:
         grown = Grown(leaves=[root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
         waiting: list[tuple[float, int]] = []
         self._wait(root, 0, waiting)
         while waiting and len(grown.leaves) < num_leaves:
-            _, number = waiting[0]
+            _, number = heapq.heappop(waiting)
             node = grown.leaves[number]
-            if node.children is None:
-                self._divide_first(grown, waiting, num_leaves - len(grown.leaves))
-            heapq.heappop(waiting)
-            assert node.split is not None
-            assert node.side is not None
-            assert node.children is not None
             at, right = len(grown.splits), len(grown.leaves)
+            left_child, right_child = self._divide(node, at, right + 1 < num_leaves)
+            assert node.split is not None
             grown.splits.append(node.split)
-            grown.sides.append(node.side)
+            grown.sides.append(self._search.left_codes(node.split))
             grown.left.append(-1 - number)
             grown.right.append(-1 - right)
             self._link(grown, origin[number], at)
-            grown.leaves[number] = node.children[0]
-            grown.leaves.append(node.children[1])
+            grown.leaves[number] = left_child
+            grown.leaves.append(right_child)
             origin[number] = (at, False)
             origin.append((at, True))
-            self._wait(node.children[0], number, waiting)
-            self._wait(node.children[1], right, waiting)
+            self._wait(left_child, number, waiting)
+            self._wait(right_child, right, waiting)
         return grown
 
     # -- steps -----------------------------------------------------------------------------
 
-    def _start(self, rows: Rows | None) -> int:
+    def _start(self, rows: Rows | None, num_leaves: int) -> int:
         """Fill the first list of rows, and of their packed numbers; gives their number."""
         packed = self._numbers.packed
         if rows is None:
@@ -145,147 +159,161 @@ class Growth:
             self._packed = [packed if rows is None else packed[rows], self._spare]
         else:
             self._packed = [NO_INTEGERS] * 2
+        self._keys = 1
+        self._kept.clear()
+        if self._workers.alone:
+            # Leaves that may be split, which keep their histograms, have no row in common.
+            most = size // (2 * max(self._rules.min_count, 1)) + 3
+            self._histograms.reserve(min(num_leaves + 1, most))
+            record = self._search.record(self._rules)
+            self._divider.begin(self._numbers, self._packed, record)
         return size
 
     def _root(self, size: int) -> Node:
         features = None if self._allowed is None else self._allowed(-1, frozenset())
         node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
-        self._keys = 1
-        while self._kept:
-            self._histograms.release(self._kept.popitem()[1])
-        # All rows are in some bin of the first feature.
-        end = int(self._histograms.start[1])
-        node.sums, node.split = self._combined(
-            lambda: self._sums(node), _SplitOfRoot(self._search, self._rules, node, end)
-        )
+        if not self._workers.alone:
+            # All rows are in some bin of the first feature.
+            end = int(self._histograms.start[1])
+            combine = _SplitOfRoot(self._search, self._rules, node, end)
+            node.sums, node.split = self._workers.remembering(lambda: self._sums(node), combine)
+            return node
+        numbers = self._numbers
+        node.sums = self._histograms.total(numbers, self.lists[0], self._packed[0], size)
+        if not self._rules.may_split(node.sums):
+            return node
+        number = self._histograms.take()
+        histogram = self._histograms.pool[number]
+        if self._shared_by_rows(node):
+            self._sums(node, histogram)
+            node.split = self._search.best(histogram, node, self._rules)
+        else:
+            self._share_features(node)
+            form = self._histograms.form(numbers, size)
+            division = 1, 0, 0, 0, form, 0, size, number, -1, 1, 0, *node.sums, 0, 0
+            bounds = node.least, node.most, 0.0, 0.0
+            allowed = self._search.all if features is None else features
+            found, _ = self._divider.divide((*division, *bounds), 0, SIDES[0, 0], allowed)
+            node.split = self._search.split(found, histogram, node, self._rules)
+        if node.split is not None:
+            self._kept[node.key] = number
         return node
-
-    def _sums(self, node: Node) -> Integers:
-        lists = self.lists[node.buffer], self._packed[node.buffer]
-        return self._histograms.sums(self._numbers, *lists, node.low, node.high)
-
-    def _combined(
-        self,
-        part: Callable[[], Integers],
-        combine: Callable[[Sequence[Integers], dict[int, Integers]], Any],
-    ) -> Any:
-        """Combine the histograms of all machines with those that are kept."""
-        if self._workers.alone:
-            return combine([part()], self._kept)
-        return self._workers.remembering(part, combine)
-
-    def _divide_first(self, grown: Grown, waiting: list[tuple[float, int]], left: int) -> None:
-        """Divide the leaf that is split next; `left` is how many splits there may still be.
-
-        A large one is shared between threads. Of smaller ones each thread takes some: all whose
-        gains are so large that they are likely to be split as well. What becomes of a leaf does
-        not depend on other leaves, so the tree is the same.
-        """
-        first, at = grown.leaves[waiting[0][1]], len(grown.splits)
-        size, jobs = self._cells(first), self._workers.jobs
-        if not self._workers.alone or (jobs > 1 and size >= SHARED_CELLS):
-            self._make_children(first, at)
-            self._divide(first, left > 1)
-            return
-        several = jobs > 1 and self._allowed is None and size >= TINY_CELLS
-        nodes = []
-        for order, (_, number) in enumerate(
-            heapq.nsmallest((left + 1) // 2 if several else 1, waiting)
-        ):
-            node = grown.leaves[number]
-            if order == 0 or (
-                several and node.children is None and self._cells(node) < SHARED_CELLS
-            ):
-                self._make_children(node, at)
-                nodes.append((node, left - order > 1))
-        self._divide_alone(nodes)
 
     def _cells(self, node: Node) -> int:
         return (node.high - node.low) * self._histograms.codes.shape[1]
 
-    def _make_children(self, node: Node, at: int) -> None:
-        """Give a node its children; where the rows of the second begin is known later."""
+    def _shared_by_rows(self, node: Node) -> bool:
+        """Whether threads share the rows of a node rather than the features."""
+        return self._workers.jobs > 1 and self._cells(node) >= SHARED_CELLS
+
+    def _share_features(self, node: Node) -> None:
+        """Have other threads help with a node, and with all that come after it."""
+        if self._cells(node) >= TINY_CELLS:
+            self._divider.join()
+
+    def _sums(self, node: Node, out: Integers | None = None) -> Integers:
+        lists = self.lists[node.buffer], self._packed[node.buffer]
+        return self._histograms.sums(self._numbers, *lists, node.low, node.high, out)
+
+    def _divide(self, node: Node, at: int, further: bool) -> tuple[Node, Node]:
+        """Move the rows of a leaf to its children and, if asked to, find their best splits."""
+        children = self._make_children(node, at)
+        smaller, larger = children if self._first_is_smaller(children) else children[::-1]
+        wanted = further and self._may_split(smaller), further and self._may_split(larger)
+        if self._workers.alone and not self._shared_by_rows(node):
+            self._divide_by_features(node, children, (smaller, larger), wanted)
+        else:
+            self._divider.leave()
+            self._divide_by_rows(node, children, (smaller, larger), wanted)
+        return children
+
+    def _make_children(self, node: Node, at: int) -> tuple[Node, Node]:
+        """The children of a leaf; of several machines none knows yet which rows they have."""
         split = node.split
         assert split is not None
-        path = node.path | {split.feature}
-        features = None if self._allowed is None else self._allowed(at, path)
-        left, right = (
-            Node(node.low, node.high, 1 - node.buffer, sums, node.depth + 1, *bound, features, path)
-            for sums, bound in zip(
-                (split.left_sums, split.right_sums), self._bounds(node, split), strict=True
-            )
-        )
-        left.key, right.key = self._keys, self._keys + 1
+        path, features = node.path, None
+        if self._allowed is not None:
+            path = path | {split.feature}
+            features = self._allowed(at, path)
+        bounds = self._bounds(node, split)
+        middle = node.low + self._rules.count(split.left_sums)
+        to, depth, key = 1 - node.buffer, node.depth + 1, self._keys
         self._keys += 2
-        node.children = left, right
-        node.side = self._search.left_codes(split)
-
-    def _divide(self, node: Node, further: bool) -> None:
-        """Move the rows of a leaf to its children and, if asked to, find their best splits."""
-        assert node.children is not None
-        left, right = node.children
-        left.high = right.low = self._move(node)
-        smaller, larger = self._by_size(node)
-        wanted = further and self._may_split(smaller), further and self._may_split(larger)
-        if any(wanted):
-            leaves = smaller, larger
-            run = self._workers.run if self._workers.alone else None
-            smaller.split, larger.split = self._combined(
-                lambda: self._sums(smaller),
-                _SplitsOfLeaves(self._search, self._rules, node.key, leaves, wanted, run),
-            )
-
-    def _divide_alone(self, nodes: list[tuple[Node, bool]]) -> None:
-        """The same for several leaves, each by one thread in one call."""
-        calls = [self._call(node, further) for node, further in nodes]
-        shares = _shares(nodes, self._workers.jobs)
-        found: list[Any] = [None] * len(nodes)
-
-        def work(low: int, high: int) -> None:
-            block = self._histograms.take_block(self._numbers)
-            for number in chain(*shares[low:high]):
-                move, summing, *rest = calls[number]
-                found[number] = divide(move, summing, block, *rest)
-            self._histograms.release_block(block)
-
-        self._workers.run(work, len(shares))
-        for (node, _), call, splits in zip(nodes, calls, found, strict=True):
-            both = zip(self._by_size(node), call[2:4], splits, strict=True)
-            for child, sums, split in both:
-                child.split = self._search.split(split, sums, child, self._rules)
-                if child.split is None:
-                    self._histograms.release(sums)
-                else:
-                    self._kept[child.key] = sums
-
-    def _call(self, node: Node, further: bool) -> tuple[Any, ...]:
-        """What `divide` needs to divide a leaf, but for the memory of the thread."""
-        assert node.children is not None
-        assert node.split is not None
-        left, right = node.children
-        left.high = right.low = middle = node.low + self._rules.count(left.sums)
-        smaller, larger = self._by_size(node)
-        wanted = further and self._may_split(smaller), further and self._may_split(larger)
-        low, high = (smaller.low, smaller.high) if any(wanted) else (0, 0)
-        column, offset, step = self._columns(node.split.feature)
         return (
-            ((node.low, middle, node.high, offset, step), column, node.side, *self._lists(node)),
-            self._histograms.summing(self._numbers, low, high), self._histograms.take(),
-            self._kept.pop(node.key), (self._search.start, self._search.n_bins),
-            self._search.searching(smaller, larger, wanted, self._rules),
+            Node(node.low, middle, to, split.left_sums, depth, *bounds[0], features, path, key),
+            Node(middle, node.high, to, split.right_sums, depth, *bounds[1], features, path,
+                 key + 1),
         )  # fmt: skip
+
+    def _divide_by_features(
+        self,
+        node: Node,
+        children: tuple[Node, Node],
+        by_size: tuple[Node, Node],
+        wanted: tuple[bool, bool],
+    ) -> None:
+        """Every thread takes some features."""
+        self._share_features(node)
+        split, (smaller, larger), pool = node.split, by_size, self._histograms
+        assert split is not None
+        numbers = pool.take(), self._kept.pop(node.key)
+        summing, histograms = (NONE, 0, 0), (0, -1)
+        if any(wanted):
+            form = pool.form(self._numbers, smaller.high - smaller.low)
+            summing, histograms = (form, smaller.low, smaller.high), numbers
+        division = (
+            node.buffer, node.low, children[0].high, node.high, *summing, *histograms, *wanted,
+            *smaller.sums, *larger.sums, smaller.least, smaller.most, larger.least, larger.most,
+        )  # fmt: skip
+        allowed = self._search.all if smaller.features is None else smaller.features
+        side = self._search.left_codes(split)
+        found = self._divider.divide(division, split.feature, side, allowed)
+        for child, number, best in zip(by_size, numbers, found, strict=True):
+            child.split = self._search.split(best, pool.pool[number], child, self._rules)
+            if child.split is None:
+                pool.release(number)
+            else:
+                self._kept[child.key] = number
+
+    def _divide_by_rows(
+        self,
+        node: Node,
+        children: tuple[Node, Node],
+        by_size: tuple[Node, Node],
+        wanted: tuple[bool, bool],
+    ) -> None:
+        """Every thread, or machine, takes some rows."""
+        children[0].high = children[1].low = self._move(node)
+        smaller, larger = by_size
+        if not self._workers.alone:
+            if any(wanted):
+                combine = _SplitsOfLeaves(self._search, self._rules, node.key, by_size, wanted)
+                found = self._workers.remembering(lambda: self._sums(smaller), combine)
+                smaller.split, larger.split = found
+            return
+        pool = self._histograms
+        numbers = pool.take(), self._kept.pop(node.key)
+        if any(wanted):
+            self._sums(smaller, pool.pool[numbers[0]])
+            histograms = pool.pool[numbers[0]], pool.pool[numbers[1]]
+            histograms[1].__isub__(histograms[0])
+            search = _Searching(self._search, self._rules, by_size, wanted, histograms)
+            smaller.split, larger.split = chain(*self._workers.run(search, 2))
+        for child, number in zip(by_size, numbers, strict=True):
+            if child.split is None:
+                pool.release(number)
+            else:
+                self._kept[child.key] = number
 
     def _lists(self, node: Node) -> tuple[Rows, Integers, Rows, Integers]:
         """Rows and their packed numbers, where they are and where they are moved to."""
         one, other = node.buffer, 1 - node.buffer
         return self.lists[one], self._packed[one], self.lists[other], self._packed[other]
 
-    def _by_size(self, node: Node) -> tuple[Node, Node]:
-        """The children, the one with fewer rows first."""
-        assert node.children is not None
-        left, right = node.children
-        smaller = self._rules.count(right.sums) < self._rules.count(left.sums)
-        return (right, left) if smaller else (left, right)
+    def _first_is_smaller(self, children: tuple[Node, Node]) -> bool:
+        """Whether the first of two children has no more rows than the second, of all machines."""
+        one, other = (self._rules.count(child.sums) for child in children)
+        return one <= other
 
     def _wait(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
         if node.split is not None:
@@ -324,7 +352,10 @@ class Growth:
         assert node.split is not None
         low, size = node.low, node.high - node.low
         lists = self._lists(node)
-        read: tuple[Any, ...] = *self._columns(node.split.feature), node.side, lists[0]
+        column, offsets, step = self._columns
+        side = self._search.left_codes(node.split)
+        offset = int(offsets[node.split.feature])
+        read: tuple[Any, ...] = column, offset, step, side, lists[0]
         small = is_small("rows", size)
         counts = self._workers.run(
             lambda first, last: count_left(low + first, low + last, *read), size, small=small
@@ -366,8 +397,26 @@ class _SplitOfRoot:
 
 
 @dataclass(frozen=True)
+class _Searching:
+    """Searches the histograms of two new leaves, the smaller first."""
+
+    search: SplitSearch
+    rules: Rules
+    leaves: tuple[Node, Node]
+    wanted: tuple[bool, bool]  # whether they may be split
+    histograms: tuple[Integers, Integers]
+
+    def __call__(self, low: int, high: int) -> list[Split | None]:
+        return [
+            self.search.best(self.histograms[i], self.leaves[i], self.rules)
+            if self.wanted[i] else None
+            for i in range(low, high)
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
 class _SplitsOfLeaves:
-    """The best splits of two new leaves, from the histograms of the smaller one.
+    """The best splits of two new leaves, from the histograms of the smaller one on all machines.
 
     Histograms of leaves that may be split are kept by the keys of the leaves.
     """
@@ -376,34 +425,14 @@ class _SplitsOfLeaves:
     rules: Rules
     parent: int
     leaves: tuple[Node, Node]  # the smaller first
-    wanted: tuple[bool, bool]  # whether they may be split
-    run: Callable[..., Any] | None  # shares work between threads
+    wanted: tuple[bool, bool]
 
     def __call__(self, parts: Sequence[Integers], kept: dict[int, Integers]) -> list[Split | None]:
         smaller, larger = added(parts), kept.pop(self.parent)
         larger -= smaller
-
-        def best(low: int, high: int) -> list[Split | None]:
-            return [
-                self.search.best((smaller, larger)[i], self.leaves[i], self.rules)
-                if self.wanted[i] else None
-                for i in range(low, high)
-            ]  # fmt: skip
-
-        found = best(0, 2) if self.run is None else [*chain(*self.run(best, 2))]
-        for node, split, histogram in zip(self.leaves, found, (smaller, larger), strict=True):
+        histograms = smaller, larger
+        found = _Searching(self.search, self.rules, self.leaves, self.wanted, histograms)(0, 2)
+        for node, split, histogram in zip(self.leaves, found, histograms, strict=True):
             if split is not None:
                 kept[node.key] = histogram
         return found
-
-
-def _shares(nodes: list[tuple[Node, bool]], jobs: int) -> list[list[int]]:
-    """Deal the numbers of nodes out to threads, so that all have about as many rows."""
-    shares: list[list[int]] = [[] for _ in range(min(jobs, len(nodes)))]
-    rows = [0] * len(shares)
-    sizes = [node.high - node.low for node, _ in nodes]
-    for number in sorted(range(len(nodes)), key=lambda each: -sizes[each]):
-        least = rows.index(min(rows))
-        shares[least].append(number)
-        rows[least] += sizes[number] + 1000  # a search takes as long as some rows
-    return shares

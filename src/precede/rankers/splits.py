@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precede.engine.arrays import Flags, Integers, Signs
-from precede.engine.nodes import (
-    NO_HISTOGRAM,
-    SplitFound,
-    best_splits,
-    left_categories,
-    penalised_value,
-)
+from precede.engine.nodes import RULES, SplitFound, best_split, left_categories, penalised_value
 
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
 
 
-CODES = np.arange(256)
+# Which of the 256 codes go left, by way and cut: those up to the cut, and missing values (255) with
+# way 0.
+_CODES = np.arange(256)
+SIDES = np.broadcast_to(_CODES[:, None] >= _CODES, (2, 256, 256)).copy()
+SIDES[0, :, 255], SIDES[1, :, 255] = True, False
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,11 @@ class Rules:
         """What the kernels need to read histograms."""
         return self.pull_unit, self.weight_unit, self.count_bits
 
+    def record(self, plain: bool) -> NDArray[Any]:
+        """The same for the kernels of `precede.engine.nodes`."""
+        penalties = self.reg_lambda, self.reg_alpha, self.cat_smooth
+        return np.array([(*self.units, *penalties, self.min_count, self.min_weight, plain)], RULES)
+
     def count(self, sums: tuple[int, int]) -> int:
         """Number of rows behind the two words of some sums."""
         return sums[1] & ((1 << self.count_bits) - 1)
@@ -63,11 +67,6 @@ class Rules:
     def may_split(self, sums: tuple[int, int]) -> bool:
         """Whether a node with these sums has rows enough for two children."""
         return self.count(sums) >= 2 * max(self.min_count, 1)
-
-    @property
-    def penalties(self) -> tuple[float, float, float]:
-        """What the kernels need to weigh leaves."""
-        return self.reg_lambda, self.reg_alpha, self.cat_smooth
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,7 @@ class Node:
 
     `low` and `high` are its positions among the rows, in the buffer `buffer`; `least` and `most`
     bound the value of every leaf below; `features` are those that may be split on, None for all;
-    `path` are those that were split on above; `key` is the number of its histogram. `side` says
-    which codes go left; with it come the children.
+    `path` are those that were split on above; `key` is the number of its histogram.
     """
 
     low: int
@@ -114,8 +112,6 @@ class Node:
     path: frozenset[int] = frozenset()
     key: int = 0
     split: Split | None = None
-    side: Flags | None = None
-    children: tuple[Node, Node] | None = None
 
 
 class SplitSearch:
@@ -136,28 +132,24 @@ class SplitSearch:
         categorical: Flags,
     ):
         self.start, self.n_bins = start, n_bins
-        self._monotone, self.categorical = monotone, categorical
-        self._all = np.ones(n_bins.size, np.bool_)
+        self.monotone, self.categorical = monotone, categorical
+        self.all = np.ones(n_bins.size, np.bool_)
         self._constrained = bool(monotone.any())
 
-    def searching(
-        self, one: Node, other: Node, wanted: tuple[bool, bool], rules: Rules
-    ) -> tuple[Any, ...]:
-        """What `precede.engine.nodes.divide` needs to search the histograms of two nodes."""
-        return (
-            wanted, self._all if one.features is None else one.features, self._monotone,
-            self.categorical, rules.reg_alpha == 0 and not self._constrained,
-            (one.sums, other.sums), ((one.least, one.most), (other.least, other.most)),
-            rules.units, rules.penalties, rules.min_count, rules.min_weight,
-        )  # fmt: skip
+    def record(self, rules: Rules) -> NDArray[Any]:
+        """Rules as the kernels need them."""
+        return rules.record(rules.reg_alpha == 0 and not self._constrained)
 
     def best(self, histogram: Integers, node: Node, rules: Rules) -> Split | None:
         """Find the split of the largest gain; None if there is none that the rules allow.
 
         O(bins) for all features.
         """
-        search = self.searching(node, node, (True, False), rules)
-        found, _ = best_splits(histogram, NO_HISTOGRAM, self.start, self.n_bins, search)
+        allowed = self.all if node.features is None else node.features
+        found = best_split(
+            histogram, (self.start, self.n_bins), (allowed, self.monotone, self.categorical),
+            node.sums, (node.least, node.most), self.record(rules),
+        )  # fmt: skip
         return self.split(found, histogram, node, rules)
 
     def split(
@@ -180,14 +172,15 @@ class SplitSearch:
         """Whether each of the 256 codes of the split's feature goes left; 255 is for missing."""
         if split.categories is not None:
             return split.categories
-        codes = split.cut >= CODES
-        codes[255] = split.way == 0
-        return codes
+        side: Flags = SIDES[split.way, split.cut]
+        return side
 
     def direction_of(self, split: Split) -> int:
         """Direction of a split: that of its feature, or 0 if only missing values go right."""
+        if not self._constrained:
+            return 0
         missing_alone = split.cut + 1 == self.n_bins[split.feature]
-        return 0 if missing_alone else int(self._monotone[split.feature])
+        return 0 if missing_alone else int(self.monotone[split.feature])
 
     def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
         """Value of a leaf with these sums."""

@@ -443,7 +443,7 @@ class TreeSearch(RegressionSearch):
         """Exact sums of pull and weight over the rows of every leaf that the tree was grown on."""
         bits = numbers.exact_bits
         ranges = self._ranges(grown)
-        size = int(ranges[1][-1])
+        size = int(ranges[1].max())  # the last leaf may have no row on this machine
         given = *ranges, *self._growth.lists, pull, weight, *factors(bits[0]), *factors(bits[1])
         sums = sum_of(
             lambda: sum(

@@ -39,6 +39,7 @@ __all__ = [
     "gathered",
     "greatest",
     "greatest_of",
+    "largest_of",
     "least_of",
     "log_total",
     "log_totals",
@@ -85,22 +86,30 @@ def exact_sum(values: Floats, workers: Workers | None = None) -> float:
 
 
 def exact_sums(
-    arrays: Sequence[Floats], workers: Workers | None = None, *, few: bool = False
+    arrays: Sequence[Floats],
+    workers: Workers | None = None,
+    *,
+    few: bool = False,
+    largest: Sequence[float] | None = None,
 ) -> list[float]:
     """Several sums, each as `exact_sum` takes it.
 
     Where machines meet, `few` says that they have few values each, so that summing them for
-    several scales is cheaper than to ask the others for the scale.
+    several scales is cheaper than to ask the others for the scale. `largest` are the results of
+    `largest_of`, where they are known.
     """
     if workers is None or workers.alone:
-        return [_sum_in_parts(each, workers) for each in arrays]
+        tops = [None] * len(arrays) if largest is None else largest
+        return [_sum_in_parts(each, workers, top) for each, top in zip(arrays, tops, strict=True)]
+    if largest is not None:
+        return _sums_below(arrays, np.array(largest), workers)
     if few:
-        largest, sums = workers.together(
+        tops, sums = workers.together(
             lambda: [_at_several_scales(each) for each in arrays], _at_the_scale_of_all
         )
-        return _sums_below(arrays, largest, workers) if sums is None else sums
-    largest = greatest_of(lambda: np.array([_top(each) for each in arrays]), workers)
-    return _sums_below(arrays, largest, workers)
+        return _sums_below(arrays, tops, workers) if sums is None else sums
+    tops = greatest_of(lambda: np.array([_top(each) for each in arrays]), workers)
+    return _sums_below(arrays, tops, workers)
 
 
 def _top(values: Floats) -> float:
@@ -137,14 +146,37 @@ def _at_the_scale_of_all(
     return largest, sums
 
 
-def _sum_in_parts(values: Floats, workers: Workers | None) -> float:
+def largest_of(arrays: Sequence[Floats], workers: Workers) -> list[float]:
+    """Largest absolute values of some arrays, of all machines; infinity where one is no number.
+
+    >>> import numpy as np
+    >>> largest_of([np.array([0.5, -2.0]), np.zeros(0)], Workers(1))
+    [2.0, 0.0]
+    """
+
+    def here() -> Floats:
+        runs = (
+            workers.run(_largest, each.size, each, small=is_small("rows", each.size))
+            for each in arrays
+        )
+        return np.array([max(run, default=0.0) for run in runs])
+
+    found: list[float] = greatest_of(here, workers).tolist()
+    return found
+
+
+def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None = None) -> float:
     """The sum of one array, every thread adding up a part of it."""
-    if workers is None or workers.jobs == 1 or is_small("rows", values.size):
-        return float(_exact_sum(values))
-    largest = max(workers.run(_largest, values.size, values))
+    small = workers is None or workers.jobs == 1 or is_small("rows", values.size)
+    if largest is None:
+        if workers is None or small:
+            return float(_exact_sum(values))
+        largest = max(workers.run(_largest, values.size, values))
     if largest in (0, np.inf):
         return float(_exact_sum(values))
     exponent = math.frexp(largest)[1]
+    if workers is None or small:
+        return float(from_words(_words_of(values, exponent), exponent))
     parts = workers.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
     return float(from_words(np.array(parts, np.int64).sum(axis=0), exponent))
 

@@ -94,6 +94,7 @@ RULES = np.dtype([
 
 # Gain, feature, cut, way, and the two words of the sums on the left; a feature of -1 for none.
 SplitFound = tuple[float, int, int, int, int, int]
+NO_SPLIT: SplitFound = (0.0, -1, -1, 0, 0, 0)
 # Rows and their packed numbers in the two lists; codes of rows, four of them at once, pulls,
 # weights and counts, and memory for packed sums.
 Lists = tuple[Rows, Integers, Rows, Integers]
@@ -372,9 +373,10 @@ def _alone(
 def _answer(tiles: int, parts: int) -> Answer:
     """Where the best split of every part of the features is written, for two children.
 
-    Then how many rows of every part have been added up, and whether blocks have been flushed.
+    Last is the worth of the children themselves. Then how many rows of every part have been added
+    up, and whether blocks have been flushed.
     """
-    splits = np.zeros((tiles, 2)), np.zeros((tiles, 2, 3), np.int64)
+    splits = np.zeros((tiles + 1, 2)), np.zeros((tiles, 2, 3), np.int64)
     return *splits, np.zeros(parts, np.int64), np.zeros(1, np.int64)
 
 
@@ -861,6 +863,13 @@ def _search_feature(
     )  # fmt: skip
 
 
+@njit(**INNER)
+def _features_of(tile: int, tiles: int, features: int) -> tuple[int, int]:
+    """The first feature of a tile and the first of the next: whole words of four."""
+    words = -(-features // 4)
+    return 4 * (words * tile // tiles), min(4 * (words * (tile + 1) // tiles), features)
+
+
 @njit(**INNER, error_model="numpy")
 def _finish(
     tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
@@ -872,9 +881,7 @@ def _finish(
     Feature by feature: its bins are near the processor then.
     """
     division, (start, n_bins), (allowed, signs, categorical) = task[0], layout, features
-    words = -(-n_bins.size // 4)
-    begin = 4 * (words * tile // tiles)
-    end = min(4 * (words * (tile + 1) // tiles), n_bins.size)
+    begin, end = _features_of(tile, tiles, n_bins.size)
     count_bits, form = rules[0].count_bits, division.form
     smaller, larger = pool[division.smaller], pool[max(division.larger, 0)]
     if 0 <= form < 2:
@@ -888,9 +895,9 @@ def _finish(
               (division.larger_least, division.larger_most))  # fmt: skip
     worth, found, _, flushed = answer
     for child in range(2):
-        worth[tile, child], found[tile, child, 0] = -np.inf, -1
-        if wanted[child] == 1:
-            worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
+        found[tile, child, 0] = -1
+        worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
+        worth[tiles, child] = worth[tile, child]
     work, integers = np.empty((4, 256)), np.empty((2, 256), np.int64)
     for j in range(begin, end):
         if form >= 2:
@@ -911,20 +918,22 @@ def _finish(
 
 @njit(**INNER, error_model="numpy")
 def _best_of_tiles(
-    child: int, tiles: int, histogram: Integers, layout: tuple[Integers, Integers],
-    categorical: Flags, sums: tuple[int, int], own: float, rules: NDArray[Any],
-    answer: Answer,
+    child: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], pool: Integers,
+    layout: tuple[Integers, Integers], categorical: Flags, answer: Answer,
 ) -> SplitFound:  # fmt: skip
     """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
-    (start, n_bins), (worth, found, _, _), rule = layout, answer, rules[0]
-    best, chosen, cut, way = own, np.int64(-1), np.int64(-1), np.int64(0)
+    (start, n_bins), (worth, found, _, _), rule, here = layout, answer, rules[0], task[0]
+    number = here.larger if child else here.smaller
+    if (here.search_larger if child else here.search_smaller) == 0:
+        return NO_SPLIT
+    best, own, chosen, cut, way = -np.inf, worth[tiles, child], -1, -1, 0
     for tile in range(tiles):
         if found[tile, child, 0] >= 0 and worth[tile, child] > best:
             best, chosen = worth[tile, child], found[tile, child, 0]
             cut, way = found[tile, child, 1], found[tile, child, 2]
     if chosen < 0 or not best - own > 2.0**-36 * abs(best):
-        return 0.0, -1, -1, 0, 0, 0
-    beyond = start[chosen] + n_bins[chosen]
+        return NO_SPLIT
+    histogram, beyond = pool[number], start[chosen] + n_bins[chosen]
     bins = histogram[start[chosen] : beyond]
     if categorical[chosen]:
         units = rule.pull_unit, rule.weight_unit, rule.count_bits
@@ -933,49 +942,21 @@ def _best_of_tiles(
     if way == 0:  # missing values
         pull, weight_count = pull + histogram[beyond, 0], weight_count + histogram[beyond, 1]
     if categorical[chosen] and way == 0:  # the others go left, and these right
-        pull, weight_count = sums[0] - pull, sums[1] - weight_count
+        pull = (here.larger_pull if child else here.smaller_pull) - pull
+        weight_count = (here.larger_weight if child else here.smaller_weight) - weight_count
     return best - own, chosen, cut, way, pull, weight_count
 
 
-@njit(**INNER, error_model="numpy")
-def _take_tasks(
-    post: Integers, task: NDArray[Any], rules: NDArray[Any], column: Bytes, side: Flags,
-    lists: Lists, read: Reading, pool: Integers, layout: tuple[Integers, Integers],
-    features: tuple[Flags, Signs, Flags], answer: Answer,
-) -> bool:  # fmt: skip
-    """Do tasks of the phase until all are taken; gives whether there was one (`engine.crew`)."""
-    one, packed_one, other, packed_other = lists
+@njit(**INNER)
+def _flush_some(
+    tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], read: Reading, pool: Integers,
+    layout: tuple[Integers, Integers], flushed: int,
+) -> None:  # fmt: skip
+    """Flush the blocks of some features."""
     start, n_bins = layout
-    any_done = False
-    while True:
-        word = load(post, 0)
-        if (word & 0xFFFF) >= ((word >> 16) & 0xFFFF):
-            return any_done
-        word = add(post, 0, 1)
-        number, tasks = word & 0xFFFF, (word >> 16) & 0xFFFF
-        if number >= tasks:
-            return any_done
-        before = task[0].source == 0  # where rows are moved from
-        rows, packed = (one, packed_one) if before else (other, packed_other)
-        out, packed_out = (other, packed_other) if before else (one, packed_one)
-        phase = post[24]
-        if phase == 0:
-            here = task[0]
-            scatter(here.low, here.high, here.low, here.middle, column, here.offset, here.step,
-                    side, rows, packed, out, packed_out)  # fmt: skip
-        elif phase == 1:
-            _fill_block(number, tasks, task, out, packed_out, read, answer[2])
-        elif phase == 2:
-            words = -(-n_bins.size // 4)
-            for j in range(4 * (words * number // tasks),
-                           min(4 * (words * (number + 1) // tasks), n_bins.size)):  # fmt: skip
-                _flush(j, answer[3][0] == 0, read[4], start, n_bins, rules[0].count_bits,
-                       pool[task[0].smaller])  # fmt: skip
-        else:
-            _finish(number, tasks, task, rules, out, packed_out, read, pool, layout, features,
-                    answer)  # fmt: skip
-        any_done = True
-        add(post, 8, 1)
+    begin, end = _features_of(tile, tiles, n_bins.size)
+    for j in range(begin, end):
+        _flush(j, flushed == 0, read[4], start, n_bins, rules[0].count_bits, pool[task[0].smaller])
 
 
 @njit(**INNER)
@@ -997,48 +978,77 @@ def _next_phase(phase: int, task: NDArray[Any], filled: Integers, flushed: Integ
         filled[:] = 0
         flushed[0] = 0
         return 1
-    if task[0].form < 2 or (phase == 1 and filled.sum() == task[0].last - task[0].first):
+    left = task[0].last - task[0].first
+    for count in filled:
+        left -= count
+    if task[0].form < 2 or (phase == 1 and left == 0):
         return 3
     flushed[0] += 1 if phase == 2 else 0
     return 2 if phase == 1 else 1
 
 
+@njit(**INNER)
+def _take_task(post: Integers) -> tuple[int, int]:
+    """Number of a task of the phase and how many there are; -1 if all are taken (`crew`)."""
+    word = load(post, 0)
+    if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
+        word = add(post, 0, 1)
+        if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
+            return word & 0xFFFF, (word >> 16) & 0xFFFF
+    return -1, 0
+
+
+@njit(**INNER)
+def _is_over(helping: bool, post: Integers, tasks: int) -> bool:
+    """Whether a helper is to leave, or all tasks of the leader's phase are done."""
+    return load(post, 16) != 0 if helping else load(post, 8) == tasks
+
+
+# One function rather than two: every level of calls is compiled again with all below it.
 @njit(cache=True, nogil=True, error_model="numpy")
-def _work(
+def _work(  # noqa: C901, PLR0912
     helping: bool, tiles: int, post: Integers, task: NDArray[Any], rules: NDArray[Any],
     column: Bytes, side: Flags, lists: Lists, read: Reading, pool: Integers,
     layout: tuple[Integers, Integers], features: tuple[Flags, Signs, Flags], answer: Answer,
 ) -> tuple[SplitFound, SplitFound]:  # fmt: skip
     """Divide a node, or help whoever does until it is time to leave; see `Divider`."""
-    division, idle, phase, tasks = task[0], 0, 0, 0
-    best = other = (0.0, -1, -1, 0, 0, 0)
+    here, idle, phase, tasks = task[0], 0, 0, 0
     while phase < 4:
         if not helping:
             tasks = _tasks_of(phase, tiles, task, read)
             store(post, 8, 0)
             post[24] = phase
             store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
-        while True:
-            taken = _take_tasks(post, task, rules, column, side, lists, read, pool, layout,
-                                features, answer)  # fmt: skip
-            if helping and load(post, 16) != 0:
-                return best, other
-            if not helping and load(post, 8) == tasks:
-                break
-            idle = 0 if taken else idle + 1
-            if idle > 1000:
-                give_way()
+        while not _is_over(helping, post, tasks):
+            number, of = _take_task(post)
+            if number < 0:
+                idle += 1
+                if idle > 1000:
+                    give_way()
+                continue
+            rows, packed, out, packed_out = lists
+            if here.source == 1:  # where rows are moved from
+                rows, packed, out, packed_out = out, packed_out, rows, packed
+            if post[24] == 0:
+                scatter(here.low, here.high, here.low, here.middle, column, here.offset, here.step,
+                        side, rows, packed, out, packed_out)  # fmt: skip
+            elif post[24] == 1:
+                _fill_block(number, of, task, out, packed_out, read, answer[2])
+            elif post[24] == 2:
+                _flush_some(number, of, task, rules, read, pool, layout, answer[3][0])
+            else:
+                _finish(number, of, task, rules, out, packed_out, read, pool, layout, features,
+                        answer)  # fmt: skip
+            idle = 0
+            add(post, 8, 1)
+        if helping:
+            break
         phase = 4 if phase == 3 else _next_phase(phase, task, answer[2], answer[3])
-    for child in range(2):
-        if (division.search_larger if child else division.search_smaller) == 1:
-            sums = division.smaller_pull, division.smaller_weight
-            bounds = division.smaller_least, division.smaller_most
-            if child:
-                sums = division.larger_pull, division.larger_weight
-                bounds = division.larger_least, division.larger_most
-            found = _best_of_tiles(
-                child, tiles, pool[division.larger if child else division.smaller], layout,
-                features[2], sums, _own_worth(sums, bounds, rules), rules, answer,
-            )  # fmt: skip
-            best, other = (best, found) if child else (found, other)
+    if helping:
+        return NO_SPLIT, NO_SPLIT
+    best = other = NO_SPLIT
+    for child in range(2):  # (two calls would be compiled twice)
+        best, other = (
+            other, _best_of_tiles(child, tiles, task, rules, pool, layout, features[2], answer)
+        )  # fmt: skip
     return best, other

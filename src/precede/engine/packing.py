@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.exact import exact_sums, greatest_of, sum_of
+from precede.engine.exact import exact_sums, largest_of, sum_of
 from precede.engine.workers import Workers, is_small
 
 __all__ = ["BLOCK", "PackedRows", "factors", "pack_rows"]
@@ -85,12 +85,11 @@ def pack_rows(
     (array([ 0.5 , -0.25]), array([1, 1]))
     """
     count = sum_of(lambda: pull.size, workers)
-    total, total_weight = exact_sums([np.abs(pull), weight], workers)
+    largest, heaviest = largest_of([pull, weight], workers)
+    sizes = [np.abs(pull), weight]
+    total, total_weight = exact_sums(sizes, workers, largest=[largest, heaviest])
     if not (total > 0 and total_weight > 0):
         return None
-    largest, heaviest = greatest_of(
-        lambda: np.array([_largest(pull), _largest(weight)]), workers
-    ).tolist()
     count_bits = count.bit_length()
     of_mean = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
     pull_bits = MEAN_PULL - of_mean[0]
@@ -117,10 +116,6 @@ def pack_rows(
         words = (None, pulls, weights)
     units = math.ldexp(1.0, -pull_bits), math.ldexp(1.0, -weight_bits)
     return PackedRows(*words, *units, count_bits, total, total_weight, exact_bits)
-
-
-def _largest(values: Floats) -> float:
-    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def factors(bits: int) -> tuple[float, float]:

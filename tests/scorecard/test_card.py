@@ -3,6 +3,7 @@
 import csv
 import math
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import naive_scorecard as naive
 from exports.readers import run_python
 from precede import BoostedRanker, GlassBoxRanker, RankBoost
 from precede.explain.additive import additive_terms
+from precede.model import Ensemble
 from precede.scorecard import Scorecard, fit_log_odds
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -42,7 +44,7 @@ def made():
         interactions=1, n_estimators=60, min_child_samples=20, validation_fraction=0
     )
     model.fit(X[:300], y[:300])
-    return model, X[300:], y[300:], Scorecard.of(model, X[300:], y[300:])
+    return model, X[300:], y[300:], Scorecard.of(model, X[300:], y[300:], unseen="worst")
 
 
 def test_points_are_the_scale_of_the_log_odds(made):
@@ -67,7 +69,7 @@ def test_pairs_that_rounding_changes_are_counted(made):
             scores, points, labels
         )
     assert f"rounding: {card.rounding[1]}" in str(card)
-    coarse = Scorecard.of(model, X, y, points_to_double_odds=1)
+    coarse = Scorecard.of(model, X, y, points_to_double_odds=1, unseen="worst")
     assert coarse.rounding[1].changed > card.rounding[1].changed
 
 
@@ -88,7 +90,7 @@ def test_reasons_are_the_terms_that_cost_most(made):
 
 def test_texts_and_bins_of_reasons(made):
     model, X, y, _ = made
-    card = Scorecard.of(model, X, y, texts={"income": "Income too low"})
+    card = Scorecard.of(model, X, y, texts={"income": "Income too low"}, unseen="worst")
     worst = pd.DataFrame({"income": [11.0, np.nan], "age": [20.0, 30.0], "home": ["rent", "boat"]})
     first, second = card.reasons(worst, n=4)
     assert "Income too low" in [str(each) for each in first]
@@ -172,7 +174,7 @@ def test_bad_ones_ranked_first():
     X, y = borrowers()
     model = RankBoost(n_estimators=20).fit(X[["income", "age"]][:300], 1 - y[:300])
     rows, default = X[["income", "age"]][300:], 1 - y[300:]
-    card = Scorecard.of(model, rows, default, good=0)
+    card = Scorecard.of(model, rows, default, good=0, unseen="worst")
     assert card.log_odds.slope < 0
     points = card.points(rows)
     assert points[default == 0].mean() > points[default == 1].mean()
@@ -197,3 +199,86 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
         card.reasons(X, reference="worst")
     with pytest.raises(ValueError, match="base_odds=0 is out of range"):
         Scorecard.of(card.model, X, y, base_odds=0)
+    with pytest.raises(ValueError, match="unseen='best'"):
+        Scorecard.of(card.model, X, y, unseen="best")
+
+
+# -- bins for missing values that no row has reached ---------------------------------------------
+
+
+def late_payers():
+    """Nobody lacks a number of late payments, and the fewer the better."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"late": rng.integers(0, 4, 400).astype(float), "age": rng.normal(size=400)})
+    return X, (rng.random(400) < 1 / (1 + np.exp(X["late"].to_numpy() - 1.5))).astype(int)
+
+
+def missing_and_stated(card):
+    """Points of a missing number of late payments, and of 0, 1, 2 and 3 of them."""
+    X = pd.DataFrame({"late": [np.nan, 0.0, 1.0, 2.0, 3.0], "age": 0.0})
+    missing, *stated = card.points(X).tolist()
+    return missing, stated
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RankBoost(n_estimators=20),
+        GlassBoxRanker(interactions=0, n_estimators=20, validation_fraction=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_missing_value_that_no_row_had_is_not_rewarded(model):
+    X, y = late_payers()
+    model.fit(X[:200], y[:200])
+    rest = X[200:], y[200:]
+    _, stated = missing_and_stated(Scorecard.of(model, *rest, unseen="model"))
+    assert stated == sorted(stated, reverse=True)
+    worst = Scorecard.of(model, *rest, unseen="worst")
+    assert missing_and_stated(worst) == (min(stated), stated)
+    mean = Scorecard.of(model, *rest, unseen="mean")
+    missing, stated = missing_and_stated(mean)
+    late = next(at for at, term in enumerate(mean.terms) if term.features == (0,))
+    assert missing - min(stated) == pytest.approx(mean.mean_points[late], abs=1)
+    # What rows have is scored alike under every rule.
+    for card in (worst, mean):
+        assert_array_equal(card.points(X), Scorecard.of(model, *rest, unseen="model").points(X))
+
+
+def test_the_default_says_that_it_does_not_reward_missing_values():
+    X, y = late_payers()
+    model = RankBoost(n_estimators=20).fit(-X[:200], y[:200])  # missing is below all: the best
+    rest = -X[200:], y[200:]
+    model.ensemble_ = Ensemble(
+        [replace(stump, missing=1) for stump in model.ensemble_.rankers],
+        model.ensemble_.weights, 2,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match=r"no row has a missing value .* of late.*unseen='worst'"):
+        card = Scorecard.of(model, *rest)
+    assert card.rows() == Scorecard.of(model, *rest, unseen="worst").rows()
+    assert any(row["points"] > 0 and row["bin"] == "missing"
+               for row in Scorecard.of(model, *rest, unseen="model").rows())  # fmt: skip
+    assert all(row["points"] == 0 for row in card.rows() if row["bin"] == "missing")
+
+
+def test_missing_values_that_rows_had_keep_their_points(made):
+    """Of the rows of the scorecard or, where the model counts them, of the fit."""
+    model, X, y, card = made
+    as_modelled = Scorecard.of(model, X, y, unseen="model")
+    gap = pd.DataFrame({"income": [np.nan], "age": [30.0], "home": ["rent"]})
+    assert card.points(gap) == as_modelled.points(gap)
+    stated = X["income"].notna().to_numpy()
+    of_fit = Scorecard.of(model, X[stated], y[stated], unseen="worst")
+    assert of_fit.points(gap) == Scorecard.of(model, X[stated], y[stated], unseen="model").points(
+        gap
+    )
+
+
+def test_a_bin_that_was_set_by_hand_keeps_its_points():
+    X, y = late_payers()
+    model = GlassBoxRanker(interactions=0, n_estimators=20, validation_fraction=0)
+    model.fit(X[:200], y[:200])
+    one = float(model.shape_function("late")([1.0])[0])
+    model.set_value("late", -1, one)
+    missing, stated = missing_and_stated(Scorecard.of(model, X[200:], y[200:], unseen="worst"))
+    assert missing == stated[1] > min(stated)

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -67,7 +68,7 @@ class Scorecard:
     `base_odds` to 1 has `base_score` points, and `points_to_double_odds` (pdo) more points are
     twice the odds. The log-odds come from a logistic regression of the outcome on the score of
     the model (`log_odds`), since a ranking score has no scale of its own. The worst bin of each
-    term has 0 points.
+    term has 0 points, and so has a bin for missing values that no row has reached (see `of`).
 
     Made by `of`. Attributes: `base`, `terms` (tables of points), `log_odds`, `rounding` (how many
     pairs of rows change their order by rounding: of all rows, and of good and bad ones).
@@ -80,7 +81,9 @@ class Scorecard:
     >>> X = rng.integers(0, 4, size=(400, 2)).astype(float)
     >>> y = rng.random(400) < 1 / (1 + np.exp(-(X[:, 0] - X[:, 1])))
     >>> model = RankBoost(n_estimators=10).fit(X[:200], y[:200])
-    >>> card = Scorecard.of(model, X[200:], y[200:], base_score=600, base_odds=10)
+    >>> card = Scorecard.of(
+    ...     model, X[200:], y[200:], base_score=600, base_odds=10, unseen="worst"
+    ... )
     >>> int(card.points([[3, 0]])[0] - card.points([[0, 3]])[0])
     104
     >>> print(card.reasons([[0, 0]])[0][0])
@@ -111,6 +114,7 @@ class Scorecard:
         base_odds: float = 50,
         points_to_double_odds: float = 20,
         texts: Mapping[str, str] | None = None,
+        unseen: str | None = None,
     ) -> Scorecard:
         """Make a scorecard of a fitted model, with the odds of some rows.
 
@@ -121,8 +125,16 @@ class Scorecard:
         good : the label of good rows, which get more points; by default the larger
         base_score, base_odds, points_to_double_odds : the scale
         texts : what to print as a reason, for the name of a feature or pair ("age x income")
+        unseen : {"worst", "mean", "model"}, optional
+            Points of a bin for missing values, or for categories that are not listed, if neither
+            a training row (where the model has counts) nor a row of X is in it, so that its value
+            in the model is no evidence: 0 points as in the worst bin, the mean points of the
+            term over the rows of X, or what the model says. Bins that `GlassBoxRanker.set_value`
+            has set always keep their value. The default is "worst", with a warning where the
+            model gives more than the mean.
         """
         check_is_fitted(model)
+        check_choice("unseen", unseen or "worst", ("worst", "mean", "model"))
         in_range("base_odds", base_odds, 0, 1e9)
         in_range("points_to_double_odds", points_to_double_odds, 0, 1e9)
         in_range("base_score", base_score, -1e9, 1e9)
@@ -133,27 +145,34 @@ class Scorecard:
         log_odds = fit_log_odds(scores, goods)
         _refuse_reversed(log_odds, y, goods)
         factor = points_to_double_odds / math.log(2)
-        rounded = []
-        rest = constant
-        for term in tables:
-            gain = log_odds.slope * term.table
-            rest += float(gain.min()) / log_odds.slope
-            rounded.append(term.with_values(np.rint(factor * (gain - gain.min()))))
-        exact = base_score + factor * (log_odds(rest) - math.log(base_odds))
-        base = int(np.rint(exact))
-        items = [_positions(term, rows) for term in rounded]
-        points = [term.table[row] for term, row in zip(rounded, items, strict=True)]
-        total = base + np.sum([*points, np.zeros(len(goods))], axis=0)
-        upwards = np.sign(log_odds.slope) * scores
+        items = [_positions(term, rows) for term in tables]
+        counted = [_counted(*each, goods) for each in zip(tables, items, strict=True)]
         names = [_name(model, term) for term in tables]
         unknown = [name for name in texts or {} if name not in names]
         if unknown:
             raise ValueError(f"texts= names {unknown[0]!r}; the terms are {', '.join(names)}")
+        rounded, favoured, rest = [], [], constant
+        for name, term, item, (count, _) in zip(names, tables, items, counted, strict=True):
+            gain = log_odds.slope * term.table
+            free = _without_rows(model, name, term, count)
+            mean = float(gain[item].mean())
+            if (factor * (gain[free] - mean) >= 1).any():
+                favoured.append(name)
+            least = float(gain.min() if unseen == "model" else gain[~free].min())
+            if unseen != "model":
+                gain[free] = mean if unseen == "mean" else least
+            rest += least / log_odds.slope
+            rounded.append(term.with_values(np.rint(factor * (gain - least))))
+        if favoured and unseen is None:
+            _warn_of_unseen(favoured)
+        base = int(np.rint(base_score + factor * (log_odds(rest) - math.log(base_odds))))
+        points = [term.table[row] for term, row in zip(rounded, items, strict=True)]
+        total = base + np.sum([*points, np.zeros(len(goods))], axis=0)
+        upwards = np.sign(log_odds.slope) * scores
         return cls(
             model, tuple(rounded), base, log_odds, base_score, base_odds, points_to_double_odds,
             dict(texts or {}), tuple(float(each.mean()) for each in points),
-            tuple(_counted(*each, goods) for each in zip(rounded, items, strict=True)),
-            (order_changes(upwards, total), order_changes(upwards, total, goods)),
+            tuple(counted), (order_changes(upwards, total), order_changes(upwards, total, goods)),
         )  # fmt: skip
 
     # -- scoring ---------------------------------------------------------------------------
@@ -359,6 +378,27 @@ def _refuse_reversed(log_odds: LogOdds, y: Any, goods: Array) -> None:
             f"{log_odds.slope:.3g}), but the model ranks {labels[1]!r} first; check the "
             "labels, and that the model is better than chance"
         )
+
+
+def _without_rows(model: BaseRanker, name: str, term: Term, count: Integers) -> Array:
+    """Cells for missing values that no row has reached, less those that were set by hand."""
+    last = [np.arange(size) == size - 1 for size in term.shape]
+    missing = np.logical_or.outer(*last) if len(last) == 2 else last[0]
+    found = missing & (count == 0) & (term.count == 0)
+    for edit in getattr(model, "edits_", ()):
+        if edit["term"] == name and edit["edit"] == "set_value":
+            found[tuple(edit["bin"])] = False
+    return found
+
+
+def _warn_of_unseen(names: Sequence[str]) -> None:
+    warnings.warn(
+        f"no row has a missing value (or an unlisted category) of {', '.join(names)}, but the "
+        "model gives it more points than the mean, which nothing supports; it gets 0 points, like "
+        "the worst bin. Give unseen='worst' to agree, 'mean' for average points, or 'model' to "
+        "keep what the model says",
+        stacklevel=3,
+    )
 
 
 def _names(model: BaseRanker) -> list[str]:

@@ -43,7 +43,7 @@ def rounds(found):
                          f"| {spread(row['setup_s'], 2)} |")  # fmt: skip
         if each["left out"]:
             lines += ["", f"Left out: {', '.join(each['left out'])} (not there, or more than four "
-                      "seconds a round on the next smaller problem)."]  # fmt: skip
+                      "seconds a round by what they took on the problem before)."]  # fmt: skip
         lines.append("")
     return lines
 
@@ -65,6 +65,8 @@ def quality(found):
         reached = each["reached_s"]
         cells = ("not reached", "") if reached is None else (f"{reached:.2f}", each["round"])
         lines.append(f"| {label} | {cells[0]} | {cells[1]} | {max(each['values']):.4f} |")
+    if found.get("left out"):
+        lines += ["", f"Left out, because it takes minutes: {', '.join(found['left out'])}."]
     return [*lines, ""]
 
 

@@ -1,6 +1,7 @@
 """Time precede.metrics against its peers on one table, and check that the values agree.
 
-Run ``python benchmarks/speed/metrics.py``; it rewrites ``benchmarks/results/metrics.md``.
+Run ``python benchmarks/speed/metrics.py``; it rewrites ``benchmarks/results/metrics.md`` (some five
+minutes, most of them for ranx). ``--quick`` is small, to see that it runs, and writes nothing.
 Contestants take turns, so that other work on the machine disturbs all of them alike, and each is
 given by its best turn, in wall-clock and in processor seconds. The first call, which compiles, is
 a column of its own; compiled code of precede goes to a fresh directory, so that it is a cold one.
@@ -75,9 +76,9 @@ def make_table(n_queries, n_items):
 def as_dicts(table):
     """Return grades and scores as the dictionaries of dictionaries that peers read."""
     y, scores, qid = table
-    place = np.arange(qid.size) - np.searchsorted(qid, qid)
+    item = np.arange(qid.size) - np.searchsorted(qid, qid)
     grades, run = {}, {}
-    columns = (qid.tolist(), place.tolist(), y.astype(int).tolist(), scores.tolist())
+    columns = (qid.tolist(), item.tolist(), y.astype(int).tolist(), scores.tolist())
     for query, item, grade, score in zip(*columns, strict=True):
         grades.setdefault(f"q{query}", {})[f"d{item:04d}"] = grade
         run.setdefault(f"q{query}", {})[f"d{item:04d}"] = score
@@ -148,7 +149,7 @@ def race_ndcg(table, shape):
     return contestants
 
 
-def race_rest(table):
+def race_rest(table, long):
     y, scores, qid = table
     contestants = []
     for ties in ("worst", "average"):
@@ -158,11 +159,11 @@ def race_rest(table):
             Contestant(label, "ready", 1, lambda judge=judge: judge.evaluate(scores))
         )
     rng = np.random.default_rng(1)
-    many = rng.normal(size=1_000_000)
+    many = rng.normal(size=long)
     noisy = many + rng.normal(size=many.size)
     for name in ("pair_error", "precision_at_percent@10"):
         judge = Evaluator(many, metrics=name)
-        label = f"precede `{name}`, one query of a million items"
+        label = f"precede `{name}`, one query of {long:,} items"
         contestants.append(Contestant(label, "ready", 1, lambda judge=judge: judge.value(noisy)))
     return race(contestants, 3)
 
@@ -186,12 +187,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=10_000)
     parser.add_argument("--items", type=int, default=120)
+    parser.add_argument("--quick", action="store_true", help="small; writes nothing")
     asked = parser.parse_args()
-    shape = asked.queries, asked.items
+    shape = (100, 20) if asked.quick else (asked.queries, asked.items)
     table = make_table(*shape)
     ten, building = race_ten(table)
     ndcg = race_ndcg(table, shape)
-    rest = race_rest(table)
+    rest = race_rest(table, 10_000 if asked.quick else 1_000_000)
     found = ", ".join(f"{name} {version(name)}" for name in PEERS)
     load = os.getloadavg()[0]
     text = [
@@ -202,8 +204,7 @@ def main():
         "agree in the same run: to 1e-12, and to 1e-4 for ir-measures (trec_eval keeps scores in "
         "single precision).",
         "",
-        f"Python {platform.python_version()}, {found}; {os.cpu_count()} cores, shared with other "
-        f"work (load {load:.1f}).",
+        f"Python {platform.python_version()}, {found}; {os.cpu_count()} cores, load {load:.1f}.",
         "The first call of precede `evaluate` compiles everything, its cache of compiled code "
         "being empty. A later process loads it from disk.",
         "",
@@ -223,7 +224,8 @@ def main():
         *lines_of(rest, compare=False),
         "",
     ]
-    write_page(__file__, "metrics.md", "\n".join(text))
+    if not asked.quick:
+        write_page(__file__, "metrics.md", "\n".join(text))
     print("\n".join(text))
 
 

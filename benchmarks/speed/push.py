@@ -1,6 +1,7 @@
 """What a push adds to a round of boosting: a million rows in one query.
 
-    python benchmarks/speed/push.py [--rows 1000000] [--rounds 40] [--repeats 5]
+    python benchmarks/speed/push.py [--rows 1000000] [--rounds 40] [--repeats 5]  # four minutes
+    python benchmarks/speed/push.py --quick  # small, to see that it runs; nothing is written
 
 Fits take turns in one process; a round is the median of the rounds of a fit after the first
 three, the table shows the median over the repetitions and their spread.
@@ -42,7 +43,10 @@ def main():
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="small; writes nothing")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.rounds, options.repeats = 20_000, 5, 1
     warnings.simplefilter("ignore", UserWarning)
     X, y = problems.one_query(options.rows)
     made = learners(options.rounds)
@@ -70,7 +74,8 @@ def main():
         lines.append(f"| {name} | {np.median(ms):.1f} ({ms.min():.1f} to {ms.max():.1f}) | "
                      f"{np.median(ms) / base / 1e3:.2f} | {limit} |")  # fmt: skip
     print("\n".join(lines))
-    write_page(__file__, "push.md", "\n".join(lines))
+    if not options.quick:
+        write_page(__file__, "push.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The same fit from memory, from disk and on Dask workers: seconds, memory, equality.
 
-    python benchmarks/speed/scale.py            # some ten minutes on two quiet cores
-    python benchmarks/speed/scale.py --blocks 8 # sizes in blocks of 25,000 rows; 8 32 96 by default
+    python benchmarks/speed/scale.py            # some eight minutes on two quiet cores
+    python benchmarks/speed/scale.py --blocks 8 96  # in blocks of 25,000 rows; 8 32 by default
     python benchmarks/speed/scale.py --quick    # small, to see that it runs
 
 Stumps (`RankBoost`) and trees (`BoostedRanker`).
@@ -215,7 +215,7 @@ def table(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--blocks", nargs="+", type=int, default=[8, 32, 96])
+    parser.add_argument("--blocks", nargs="+", type=int, default=[8, 32])
     parser.add_argument("--one", nargs="+", help="how, and what it takes: one line, as JSON")
     given = parser.parse_args()
     if given.one:

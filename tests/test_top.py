@@ -138,10 +138,17 @@ def test_curves_and_strips_show_what_they_are_given():
     assert_array_equal(lines[0].get_ydata(), curves["p = 1"].positives[:10])
     marks = [line for line in ax.lines if line.get_marker() == "o"]
     assert [mark.get_xdata()[0] for mark in marks] == [crossover(curves["p = 8"], curves["p = 1"])]
-    drawn = draw_strips({"p = 1": strip(y, scores)}, right, places=50)
+    drawn = draw_strips({"p = 1": strip(y, scores)}, right, ranks=50)
     assert [tick.get_text() for tick in drawn.get_yticklabels()] == ["p = 1"]
     assert drawn.get_xlim() == (0.5, 50.5)
     assert len(drawn.collections[0].get_segments()) == y.sum()
     plt.close(fig)
     plt.close(draw_curves(curves).figure)
     plt.close(draw_strips({"all": strip(y, scores)}).figure)
+
+
+def test_strips_take_their_length_by_its_former_name():
+    with pytest.warns(FutureWarning, match="now called ranks="):
+        ax = draw_strips({"all": strip(*sample())}, places=20)
+    assert ax.get_xlim() == (0.5, 20.5)
+    plt.close(ax.figure)

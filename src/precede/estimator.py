@@ -954,7 +954,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             if self.early_stopping_rounds is not None:
                 raise ValueError(
                     f"early_stopping_rounds={self.early_stopping_rounds} needs an eval_set to "
-                    "watch; pass eval_set=(X, y)"
+                    "monitor; pass eval_set=(X, y)"
                 )
             return []
         if offset != (starts is not None):

@@ -6,6 +6,7 @@ show. Counts are drawn rather than rates: what matters at the top is how many.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -274,9 +275,15 @@ def draw_curves(
 
 
 def draw_strips(
-    strips: Mapping[str, Integers], ax: Axes | None = None, *, places: int | None = None
+    strips: Mapping[str, Integers],
+    ax: Axes | None = None,
+    *,
+    ranks: int | None = None,
+    places: int | None = None,
 ) -> Axes:
-    """Draw the list itself: a tick for each positive, at its position from the top.
+    """Draw the list itself: a tick for each positive, at its rank.
+
+    `ranks` is how much of the list to show, from the top; `places` is its former name.
 
     Examples
     --------
@@ -286,6 +293,11 @@ def draw_strips(
     >>> ax.get_xlabel()
     'rank in the list'
     """
+    if places is not None:
+        warnings.warn(
+            "places= is now called ranks=; it will be removed", FutureWarning, stacklevel=2
+        )
+        ranks = places if ranks is None else ranks
     ax = new_axes() if ax is None else ax
     shades = _shades(len(strips))
     for row, (shade, where) in enumerate(zip(shades, strips.values(), strict=True)):
@@ -293,8 +305,8 @@ def draw_strips(
     ax.set_yticks(range(len(strips)), list(strips))
     ax.invert_yaxis()
     ax.set_xlabel("rank in the list")
-    if places is not None:
-        ax.set_xlim(0.5, places + 0.5)
+    if ranks is not None:
+        ax.set_xlim(0.5, ranks + 0.5)
     return ax
 
 

@@ -909,7 +909,7 @@ def test_a_glass_box_of_one_list_and_of_few_queries(clients):
     same(DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=clients[4]), local)
 
 
-def test_a_glass_box_watches_an_evaluation_set(clients):
+def test_a_glass_box_monitors_an_evaluation_set(clients):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     options = {"interactions": [(0, 1)], "validation_fraction": 0, **FEW_ROUNDS}
     monitored = {"eval_set": (X[:60], y[:60]), "eval_qid": qid[:60]}

@@ -286,7 +286,20 @@ def test_members_are_plain_arrays_of_numpy(stored):
         assert zlib.crc32((stored / f"{name}.npy").read_bytes()) == entry["checksum"]
     codes = np.load(stored / "codes.npy", mmap_mode="r")
     assert np.array_equal(codes, table._codes)
-    assert table.n_places == pickle.loads(pickle.dumps(table)).n_places
+    assert table.n_arranged == pickle.loads(pickle.dumps(table)).n_arranged
+
+
+def test_former_names_of_the_rows_compared_still_work(stored):
+    """The attribute, with a warning; and tables that were written with the former name."""
+    table = DiskTable(stored)
+    with pytest.warns(FutureWarning, match="now called n_arranged"):
+        assert table.n_places == table.n_arranged
+    fields = json.loads((stored / "table.json").read_text())
+    del fields["checksum"]
+    former = {"places" if name == "arranged" else name: value for name, value in fields.items()}
+    (stored / "table.json").write_bytes(disk._signed(former))
+    assert DiskTable(stored).n_arranged == table.n_arranged
+    assert str(DiskTable(stored)) == str(table)
 
 
 def test_a_member_that_is_cut_short_or_not_there_is_refused(stored):
@@ -394,8 +407,8 @@ def test_what_is_verified_when(stored):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"places": 10**12},
-        {"places": -1},
+        {"arranged": 10**12},
+        {"arranged": -1},
         {"features": "six"},
         {"format": 99},
         {"members": {}},

@@ -57,11 +57,11 @@ def test_first_places_are_counted_over_queries(ranked, search):
         mine = qid == query
         first.append(y[mine][np.lexsort((y[mine], -scores[mine]))[0]])
         best.append(y[mine].max())
-    place = report.facts["top"]["places"][0]
-    assert place["mean_grade"] == np.mean(first)
-    assert place["best_mean_grade"] == np.mean(best)
-    assert place["shares"]["1"] == np.mean(np.array(first) == 1)
-    assert sum(place["shares"].values()) == pytest.approx(1)
+    first_rank = report.facts["top"]["ranks"][0]
+    assert first_rank["mean_grade"] == np.mean(first)
+    assert first_rank["best_mean_grade"] == np.mean(best)
+    assert first_rank["shares"]["1"] == np.mean(np.array(first) == 1)
+    assert sum(first_rank["shares"].values()) == pytest.approx(1)
 
 
 def test_two_classes_have_a_top_and_an_interval_of_the_auc(two_classes):

@@ -207,7 +207,7 @@ def test_many_grades_of_one_list_and_weights():
     assert report.facts["top"]["kind"] == "list"
     assert "the rows are weighted" in report.to_html()
     by_query = Report(model, X, y, qid=np.arange(60) // 6)
-    assert by_query.facts["top"]["places"][0]["shares"] is None
+    assert by_query.facts["top"]["ranks"][0]["shares"] is None
     assert "mean grade" in by_query.to_html()
 
 

@@ -373,7 +373,7 @@ def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
 
 
 def _parts(estimator: BaseRanker, task: Task, seed: int) -> list[Part]:
-    """What to learn from and what to watch: the first evaluation set, or parts of the rows."""
+    """What to learn from and what to monitor: the first evaluation set, or parts of the rows."""
     if task.monitors:
         monitored = task.monitors[0][0]
         assert monitored.judgments is not None

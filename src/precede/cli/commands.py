@@ -208,7 +208,7 @@ def fit(
     model = fitting.made(algorithm, parameters)
     chosen = [] if valid or out_of_core else fitting.choose_sizes(model, parameters)
     if not valid:
-        fitting.refuse_unwatched(parameters, metric, early_stopping, chosen)
+        fitting.refuse_without_validation(parameters, metric, early_stopping, chosen)
     model.data_columns_ = reading.named()
     sets = [reading.read(name, beside=False) for name in valid or ()]
     if out_of_core:

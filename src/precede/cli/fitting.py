@@ -44,7 +44,7 @@ __all__ = [
     "grouped",
     "made",
     "ranks_labels",
-    "refuse_unwatched",
+    "refuse_without_validation",
     "saved",
     "search",
     "settings",
@@ -179,7 +179,7 @@ def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
     return wanted
 
 
-def refuse_unwatched(
+def refuse_without_validation(
     parameters: dict[str, Any], metric: Any, early_stopping: int | None, chosen: Sequence[str]
 ) -> None:
     """Refuse what needs validation data where there are none; what is chosen needs a metric."""

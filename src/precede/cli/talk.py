@@ -92,7 +92,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 # What messages for Python say, and what it is on the command line.
 _OPTIONS = {
     "pass eval_set=(X, y)": "give --valid DATA",
-    "an eval_set to watch": "validation data to watch",
+    "an eval_set to monitor": "validation data to monitor",
     "(label=...)": "(--label NAME)",
     "pass eval_qid or eval_group (of a single query eval_group=[rows])": "name it with --qid",
     "evaluation set": "--valid file",

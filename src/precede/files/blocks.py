@@ -67,7 +67,7 @@ def table_of_file(
     ...     name = pathlib.Path(folder, "train.txt")
     ...     _ = name.write_text("1 qid:3 1:0.5\n0 qid:3 2:2\n")
     ...     table_of_file(pathlib.Path(folder, "train.table"), name)[0]
-    DiskTable(2 rows, 2 features, 2 places)
+    DiskTable(2 rows, 2 features, 2 rows compared)
     """
     # How many features a LETOR file has is known at its end only. `write_table` puts the raw
     # values into a temporary file in any case, and can leave the columns that a block lacks out

@@ -24,6 +24,7 @@ import os
 import shutil
 import tempfile
 import threading
+import warnings
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -131,7 +132,7 @@ def write_table(
     ...     table = write_table(path, ((X[rows], y[rows]) for rows in np.split(np.arange(6), 3)))
     ...     model = RankBoost(step="bound", n_estimators=3).fit(table)
     >>> table
-    DiskTable(6 rows, 2 features, 6 places)
+    DiskTable(6 rows, 2 features, 6 rows compared)
     >>> here = RankBoost(step="bound", n_estimators=3).fit(X, y)
     >>> model.ensemble_.weights == here.ensemble_.weights
     True
@@ -389,7 +390,7 @@ class _Writer:
             "format": FORMAT,
             "features": self.spool.features,
             "rows": self.spool.rows,
-            "places": arrangement.n_arranged,
+            "arranged": arrangement.n_arranged,
             "max_bins": self.max_bins,
             "names": self.spool.names,
             "classes": classes,
@@ -512,7 +513,7 @@ class DiskTable:
     Attributes
     ----------
     n_rows, n_features : of the data that were written
-    n_places : rows that take part in a comparison; the others are not in the table
+    n_arranged : rows that take part in a comparison; the others are not in the table
     max_bins : most bins a feature was cut into; a fit must ask for the same
     feature_names : list of str, or None
     classes : the two classes, if the target was two classes in one list
@@ -547,10 +548,12 @@ class DiskTable:
             raise ValueError(f"{self.path} is not a table of precede: {error}") from error
 
     def _open(self, fields: dict[str, Any]) -> None:
+        if "arranged" not in fields:  # tables written before it was called so
+            fields["arranged"] = fields["places"]
         self._fields = fields
-        for name in ("rows", "places", "features", "max_bins"):
+        for name in ("rows", "arranged", "features", "max_bins"):
             whole_number(f"{self.path}: {name}", fields[name], least=1)
-        self.n_rows, self.n_places = fields["rows"], fields["places"]
+        self.n_rows, self.n_arranged = fields["rows"], fields["arranged"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
         for name in ("total", "balanced_total", "items_total", "pair_count"):
             if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
@@ -598,8 +601,8 @@ class DiskTable:
         shape = tuple(entry["shape"])
         for length in shape:
             whole_number(f"{self.path}: size of {name}", length, least=0)
-        wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_places)}
-        wanted |= dict.fromkeys(PER_ROW, (self.n_places,))
+        wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_arranged)}
+        wanted |= dict.fromkeys(PER_ROW, (self.n_arranged,))
         if entry["kind"] != kind or len(shape) != dimensions or wanted.get(name, shape) != shape:
             raise ValueError(f"{self.path}: {name} is {entry['kind']!r} of shape {shape}")
         if not path.is_file():
@@ -632,10 +635,10 @@ class DiskTable:
             starts.size and starts[0] == 0 and (np.diff(starts) > 0).all()
             for starts in (levels, queries)
         )
-        inside = rising and levels[-1] <= self.n_places and queries[-1] == levels.size - 1
+        inside = rising and levels[-1] <= self.n_arranged and queries[-1] == levels.size - 1
         sides = [self._arrays[name] for name in ("winner", "loser")]
         inside = inside and sides[0].size == sides[1].size == self._arrays["pair_weight"].size
-        if not inside or any(((s < 0) | (s >= self.n_places)).any() for s in sides):
+        if not inside or any(((s < 0) | (s >= self.n_arranged)).any() for s in sides):
             raise ValueError(f"{self.path} is not a table of precede: its runs make no sense")
 
     def _check_numbers(self) -> None:
@@ -652,6 +655,14 @@ class DiskTable:
             raise ValueError(f"{self.path} is not a table of precede: its numbers make no sense")
 
     @property
+    def n_places(self) -> int:
+        """Former name of `n_arranged`."""
+        warnings.warn(
+            "n_places is now called n_arranged; it will be removed", FutureWarning, stacklevel=2
+        )
+        return self.n_arranged
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
         return self.n_rows, self.n_features
@@ -661,7 +672,7 @@ class DiskTable:
         """What is known about the order of the arranged rows."""
         arrays = self._arrays
         first = arrays["level_start"][arrays["query_start"]]
-        alone = self.n_places - int(arrays["level_start"][-1])
+        alone = self.n_arranged - int(arrays["level_start"][-1])
         query = np.repeat(np.arange(first.size - 1), np.diff(first))
         pairs = np.stack([arrays["winner"], arrays["loser"]], axis=1)
         return Judgments(
@@ -711,7 +722,8 @@ class DiskTable:
         return DiskTable, (self.path,)
 
     def __repr__(self) -> str:
-        return f"DiskTable({self.n_rows} rows, {self.n_features} features, {self.n_places} places)"
+        size = f"{self.n_rows} rows, {self.n_features} features"
+        return f"DiskTable({size}, {self.n_arranged} rows compared)"
 
 
 class _Member(NamedTuple):

@@ -186,12 +186,12 @@ def grades_chart(
             if share > 0:
                 body.append(
                     f'<rect class="grade" fill-opacity="{_shade(number, len(grades)):.2f}" '
-                    f'x="{x(each["place"]) - half:.1f}" width="{2 * half:.1f}" y="{y(top):.1f}" '
-                    f'height="{y(foot) - y(top):.1f}"><title>{escape(label)} {each["place"]}: '
+                    f'x="{x(each["rank"]) - half:.1f}" width="{2 * half:.1f}" y="{y(top):.1f}" '
+                    f'height="{y(foot) - y(top):.1f}"><title>{escape(label)} {each["rank"]}: '
                     f"{share:.0%} {escape(grade)}</title></rect>"
                 )
             foot = top
-        body.append(_text(x(each["place"]), _HEIGHT - _BOTTOM + 16, str(each["place"]), "middle"))
+        body.append(_text(x(each["rank"]), _HEIGHT - _BOTTOM + 16, str(each["rank"]), "middle"))
     body.append(_text((x.begin + x.end) / 2, _HEIGHT - 6, label, "middle"))
     at = _LEFT
     for number, grade in enumerate(reversed(grades)):

@@ -122,7 +122,7 @@ def top_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     if not rows.size:
         return None
     if not subject.is_one_list:
-        return {"kind": "queries", "places": _grades_by_rank(subject)}
+        return {"kind": "queries", "ranks": _grades_by_rank(subject)}
     first = [_document(subject, row, rank) for rank, row in _first(subject)]
     if np.unique(subject.grade[rows]).size != 2:
         return {"kind": "list", "documents": first}
@@ -151,7 +151,7 @@ def _first(subject: Subject) -> list[tuple[int, int]]:
 
 
 def _document(subject: Subject, row: int, rank: int) -> dict[str, Any]:
-    return {"place": rank, "document": subject.document(row), "row": row,
+    return {"rank": rank, "document": subject.document(row), "row": row,
             "grade": subject.grade_name(subject.grade[row].item()),
             "score": float(subject.scores[row])}  # fmt: skip
 
@@ -170,7 +170,7 @@ def _strip(y: Any, scores: Any) -> dict[str, Any]:
     """Ranks of the positives among the first rows: as many rows as show the change."""
     where = strip(y, scores)
     shown = int(min(len(y), max(50, 2 * where.size), 400))
-    return {"places": shown, "positives": where[where <= shown].tolist()}
+    return {"shown": shown, "positives": where[where <= shown].tolist()}
 
 
 def _grades_by_rank(subject: Subject) -> list[dict[str, Any]]:
@@ -187,7 +187,7 @@ def _grades_by_rank(subject: Subject) -> list[dict[str, Any]]:
                 if rows.size > rank]  # fmt: skip
         shares = {str(subject.grade_name(value)): float(np.mean(grades == value))
                   for value in values.tolist()} if few else None  # fmt: skip
-        facts.append({"place": rank + 1, "queries": int(grades.size),
+        facts.append({"rank": rank + 1, "queries": int(grades.size),
                      "mean_grade": float(grades.mean()), "best_mean_grade": float(np.mean(best)),
                      "shares": shares})  # fmt: skip
     return facts

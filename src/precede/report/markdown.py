@@ -91,7 +91,7 @@ def _top(top: dict[str, Any]) -> list[str]:
     parts = ["## The top of the list"]
     if top["kind"] == "queries":
         rows: list[tuple[Any, ...]] = [
-            (p["place"], p["queries"], p["mean_grade"], p["best_mean_grade"]) for p in top["places"]
+            (p["rank"], p["queries"], p["mean_grade"], p["best_mean_grade"]) for p in top["ranks"]
         ]
         return [*parts, _table(["rank", "queries", "mean grade", "best possible"], rows)]
     if top["kind"] == "classes":
@@ -101,7 +101,7 @@ def _top(top: dict[str, Any]) -> list[str]:
 
 
 def _documents(documents: Iterable[dict[str, Any]]) -> str:
-    rows = [(d["place"], d["document"], d["grade"], d["score"]) for d in documents]
+    rows = [(d["rank"], d["document"], d["grade"], d["score"]) for d in documents]
     return _table(["rank", "document", "grade", "score"], rows)
 
 

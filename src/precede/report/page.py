@@ -193,7 +193,7 @@ def _top_figures(top: dict[str, Any] | None) -> list[Markup]:
         points = _stairs(curve["negatives"], curve["positives"])
         return [
             drawing.strip_chart(
-                top["strip"]["places"], top["strip"]["positives"],
+                top["strip"]["shown"], top["strip"]["positives"],
                 title="ranks of the positives at the top of the list", label="rank in the list",
             ),
             drawing.line_chart(
@@ -201,11 +201,11 @@ def _top_figures(top: dict[str, Any] | None) -> list[Markup]:
                 labels=("negatives passed", "positives above"),
             ),
         ]  # fmt: skip
-    ranks = top["places"]
+    ranks = top["ranks"]
     if not ranks[0]["shares"]:
         curves = {
-            "model": [(p["place"], p["mean_grade"]) for p in ranks],
-            "best possible": [(p["place"], p["best_mean_grade"]) for p in ranks],
+            "model": [(p["rank"], p["mean_grade"]) for p in ranks],
+            "best possible": [(p["rank"], p["best_mean_grade"]) for p in ranks],
         }
         title = "mean grade at each rank"
         return [drawing.line_chart(curves, title=title, labels=("rank", "mean grade"))]

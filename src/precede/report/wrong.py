@@ -103,7 +103,7 @@ def _greedy(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
 
 
 def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any]:
-    return {"place": rank.get(row), "document": subject.document(row), "row": row,
+    return {"rank": rank.get(row), "document": subject.document(row), "row": row,
             "grade": subject.grade_name(subject.grade[row].item()),
             "score": float(subject.scores[row])}  # fmt: skip
 

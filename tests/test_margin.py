@@ -199,7 +199,6 @@ def test_the_norm_counts_a_ranker_once_and_the_constant_not_at_all():
     assert weight_norm(ensemble) == 1.5 + 1.0 + 0.25
 
 
-@pytest.mark.filterwarnings("ignore:the model has no rounds")
 def test_margins_say_what_is_wrong():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
     model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y)
@@ -209,7 +208,8 @@ def test_margins_say_what_is_wrong():
         margins(model, X, y[:2])
     with pytest.raises(ValueError, match="no crucial pair"):
         margins(model, X, [1, 1, 1])
-    tied = RankBoost(n_estimators=2, learning_rate=1.0).fit([[0.0], [0.0]], [0, 1])
+    with pytest.warns(UserWarning, match="the model has no rounds"):
+        tied = RankBoost(n_estimators=2, learning_rate=1.0).fit([[0.0], [0.0]], [0, 1])
     with pytest.raises(ValueError, match="no ranker"):
         margins(tied, [[0.0], [0.0]], [0, 1])
 

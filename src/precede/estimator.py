@@ -266,6 +266,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
     takes_init_score: bool = True  # whether rounds may start from given scores
+    _warns_of_no_rounds: bool = True
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
@@ -457,7 +458,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         finally:
             for checkpoint in saved:
                 checkpoint.finish()
-        if not len(result.ensemble) and result.reason != INTERRUPTED:
+        if self._warns_of_no_rounds and not len(result.ensemble) and result.reason != INTERRUPTED:
             task.training.workers.warn(
                 f"the model has no rounds and scores every row alike ({result.reason}): look "
                 "whether the features are constant, or constant within every query, and with trees "

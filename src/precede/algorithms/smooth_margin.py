@@ -121,6 +121,7 @@ class SmoothMargin(BaseRanker):
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
     takes_init_score = False  # the margin is that of the rankers alone
+    _warns_of_no_rounds = False  # `_tell` says why there are none
 
     def __init__(
         self,
@@ -203,9 +204,15 @@ class SmoothMargin(BaseRanker):
                 f"no weights found in {len(self.history_)} rounds separate all pairs, and the "
                 f"best margin possible is at most {high:.3g}"
             )  # fmt: skip
+            model = (
+                "the model is that of coordinate descent RankBoost. Raise n_estimators"
+                if len(self.ensemble_)
+                else "the model has no rounds and scores every row alike. Look whether the "
+                "features are constant"
+            )
             workers.warn(
-                f"{why}; the model is that of coordinate descent RankBoost. Raise n_estimators, "
-                "give richer rankers, or use RankBoost for data that are not separable",
+                f"{why}; {model}, give richer rankers, or use RankBoost for data that are not "
+                "separable",
                 ConvergenceWarning,
             )
         elif high - low > self.tolerance and reason.endswith(" rounds"):

@@ -16,7 +16,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdaBoostRanker": "algorithms.adaboost",
-    "BaseRanker": "estimator",
+    "BaseRanker": "estimator.base",
     "Checkpoint": "boosting.checkpoint",
     "BoostedRanker": "algorithms.boosted",
     "Columns": "rankers.columns",
@@ -56,7 +56,7 @@ _HOME = {
     "e2_loss": "algorithms.e2",
     "evaluate": "metrics.evaluator",
     "export": "exports.write",
-    "load": "estimator",
+    "load": "estimator.saving",
     "margins": "margin",
     "minimise_ranking_risk": "algorithms.empirical_risk",
     "pairs_in_order": "boosting.monitors",
@@ -109,8 +109,8 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.algorithms.tuning import tune as tune
     from precede.boosting.checkpoint import Checkpoint as Checkpoint
     from precede.boosting.monitors import pairs_in_order as pairs_in_order
-    from precede.estimator import BaseRanker as BaseRanker
-    from precede.estimator import load as load
+    from precede.estimator.base import BaseRanker as BaseRanker
+    from precede.estimator.saving import load as load
     from precede.exports.write import export as export
     from precede.files.disk import DiskTable as DiskTable
     from precede.files.disk import write_table as write_table

@@ -236,8 +236,9 @@ class ConvexRisk(BaseRanker):
         radii = np.geomspace(0.5, 32.0, 7) if self.radii is None else self.radii
         return [float(radius) for radius in radii]
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         if self.cost != UNSET:
             warnings.warn(
                 f"cost={self.cost!r}: the parameter 'cost' of {type(self).__name__} is deprecated "

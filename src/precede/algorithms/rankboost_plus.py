@@ -250,8 +250,9 @@ class RankBoostPlus(BaseRanker):
 
     # -- checks ----------------------------------------------------------------------------
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
         if self.search not in ("efficient", "optimal"):
             raise ValueError(f"search={self.search!r} is unknown; use 'efficient' or 'optimal'")
         whole_number("masks", self.masks, least=2)

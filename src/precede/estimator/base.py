@@ -1,7 +1,7 @@
-"""The scikit-learn face: parameters, validation, fit, predict, score, save.
+"""Parameters, hooks and fit: the base class of every algorithm.
 
-`BaseRanker` is the base of every algorithm. A subclass assigns its parameters in `__init__`
-and says in `plan` what the loop should do; everything else is here.
+A subclass of `BaseRanker` assigns its parameters in `__init__` and says in `plan` what the loop
+should do. What a ranker does after the fit is in `FittedRanker`.
 """
 
 from __future__ import annotations
@@ -9,22 +9,16 @@ from __future__ import annotations
 import copy
 import os
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
-from itertools import islice
-from reprlib import repr as shown
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import RegressorTags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from precede.boosting.bagging import Bagged
 from precede.boosting.callbacks import Listeners
@@ -33,80 +27,35 @@ from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method
-from precede.boosting.monitors import check_metric_names, monitored_metrics, pairs_in_order
+from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Sample
-from precede.boosting.selection import AUTO, Selection, asked, select
+from precede.boosting.selection import AUTO, asked, select
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.exact import exact_sum, greatest_of
-from precede.engine.frames import check_categories, refuse_text, row_labels
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.explain.contributions import (
-    Explanation,
-    PairExplanation,
-    ShapeFunction,
-    explain,
-    explain_pair,
-    feature_index,
-    shape_function,
-)
+from precede.estimator.inputs import evaluation_sets, initial_scores, one_for_each
+from precede.estimator.saving import SavedRanker, evals_result, history_of, parameters_of, part_of
 from precede.files.disk import DiskTable
 from precede.judgments import (
     Judgments,
-    check_column,
     column_numbers,
     columns_in_order,
-    judgments_to_fit,
     one_graded_list,
-    warn_of_lost_queries,
 )
-from precede.losses import (
-    Exp,
-    Exponential,
-    Hinge,
-    Linear,
-    Logistic,
-    Power,
-    SmoothedHinge,
-    SquaredHinge,
-)
-from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
-from precede.rankers.base import Family, family, family_name
-from precede.rankers.growers import Trees
-from precede.rankers.stumps import Stumps
-from precede.risks.rank_weights import RankWeight
+from precede.model import Ensemble, plain
+from precede.rankers.base import Family, family
 
-__all__ = ["BaseRanker", "Task", "load", "parameters_of", "whole_or_not_at_all"]
+__all__ = ["BaseRanker", "Task", "whole_or_not_at_all"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+if TYPE_CHECKING:
     from typing_extensions import Self
-
-    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
-else:
-    from sklearn.utils.metaestimators import available_if
-
-
-def _two_classes(estimator: BaseRanker) -> bool:
-    """Whether the estimator was fitted on two classes; says so if it was not.
-
-    Before a fit nobody knows, so the methods are not there yet.
-    """
-    check_is_fitted(estimator)
-    if estimator.classes_ is None:
-        raise AttributeError(
-            "classify, predict_proba and decision_function are there after a fit on two classes "
-            "without queries or listed pairs"
-        )
-    return True
-
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
 # Arguments that the fit of other libraries has, and what to use here.
@@ -180,7 +129,7 @@ _FORMER_HOOKS = {
 }
 
 
-class BaseRanker(CallbackSupportMixin, BaseEstimator):
+class BaseRanker(CallbackSupportMixin, SavedRanker):
     """What all rankers share: the base class of every algorithm, and of one of your own.
 
     A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
@@ -249,19 +198,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
     random_state: Any = None
-    n_jobs: int | None = None
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
     resumable: bool = True
     # Parameters that are shares of something that is drawn at random, 1 being all of it.
     drawn_shares: tuple[str, ...] = ("max_features",)
-    categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
-    has_queries_: bool = False  # also of models saved before this was kept
-    data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
-    _averaged: Any = 1  # number of models to average, side by side
-    n_averaged_: int = 1  # number of models that the last fit averaged
     selectable: tuple[str, ...] = ()  # parameters that may be "auto"
-    selection_: Selection | None = None  # of the last fit
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # from Judgments.label, as well as from the order
@@ -346,7 +288,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 X,
                 self.judgments_to_learn(judgments),
                 labelled=self.learns_labels,
-                init_score=_offset(init_score, X.shape[0], "init_score"),
+                init_score=initial_scores(init_score, X.shape[0], "init_score"),
             )
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
@@ -501,8 +443,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             fields = checkpoint.begin(type(self).__name__, plain(parameters_of(self)))
             if fields is None:
                 return None, History()
-            ensemble = Ensemble.from_dict(_part(fields, "model", dict))
-            history = _history(_part(fields, "history", list))
+            ensemble = Ensemble.from_dict(part_of(fields, "model", dict))
+            history = history_of(part_of(fields, "history", list))
             if len(ensemble) != len(history) or ensemble.n_features != self.n_features_in_:
                 raise ValueError(
                     f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
@@ -540,7 +482,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.best_score_ = (
             float(history[worsening.column][best - 1]) if worsening and seen else None
         )
-        self.evals_result_ = _evals_result(history)
+        self.evals_result_ = evals_result(history)
         self.stop_reason_ = result.reason
         self.has_queries_ = has_queries(task.training)
         # Rows of weight 0 may leave a single class among those that were compared.
@@ -559,266 +501,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end], workers)
         return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle], workers))
 
-    # -- scoring ---------------------------------------------------------------------------
-
-    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
-        """Return one score per row; within a query a higher score ranks first.
-
-        `num_iteration` uses only the first so many rounds. The default is all rounds of the model,
-        which after early stopping are those up to the best.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        model = self.ensemble_
-        if num_iteration is not None:
-            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
-            model = self._after(num_iteration)
-        with Workers(self.n_jobs) as workers:
-            return model.predict(X, workers)
-
-    def _after(self, rounds: int) -> Ensemble:
-        """The model after some of its rounds."""
-        return self.ensemble_.first(rounds * self.n_averaged_)
-
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores after each round of the model."""
-        check_is_fitted(self)
-        staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
-        return islice(staged, self.n_averaged_ - 1, None, self.n_averaged_)
-
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
-        scores = self.predict(X)
-        judgments = Judgments(qid=qid, n=scores.size)
-        query = judgments._query()
-        order = np.lexsort((-scores, query))
-        first = np.searchsorted(query[order], query[order], side="left")
-        ranks = np.empty(scores.size, np.int64)
-        ranks[order] = np.arange(scores.size) - first + 1
-        return ranks
-
-    def score(
-        self,
-        X: Any,
-        y: Any = None,
-        qid: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        *,
-        pairs: ArrayLike | None = None,
-        pair_weight: ArrayLike | None = None,
-    ) -> float:
-        """Return the share of pairs in the right order, ties counting half.
-
-        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or listed
-        `pairs` (winner, loser) as in `fit`. A model that was fitted with queries warns if it is
-        scored without them: pairs would join rows of different queries. See
-        `precede.metrics.make_scorer` for other metrics.
-        """
-        scores = self.predict(X)
-        judgments, _ = self._target(
-            scores.size, y, qid=qid, sample_weight=sample_weight, pairs=pairs,
-            pair_weight=pair_weight,
-        )  # fmt: skip
-        warn_of_lost_queries(self, judgments)
-        return pairs_in_order(judgments, scores)
-
-    @available_if(_two_classes)
-    def decision_function(self, X: Any) -> Floats:
-        """Score plus intercept: positive for the second class."""
-        return self.predict(X) + float(self.intercept_ or 0.0)
-
-    @available_if(_two_classes)
-    def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes, ``1 / (1 + exp(-2 (f + b)))`` for the second."""
-        doubled = 2 * self.decision_function(X)
-        log_positive, log_negative = -np.logaddexp(0, -doubled), -np.logaddexp(0, doubled)
-        return np.exp(np.stack([log_negative, log_positive], axis=1))
-
-    @available_if(_two_classes)
-    def classify(self, X: Any) -> Array:
-        """The likelier of the two classes for every row."""
-        assert self.classes_ is not None
-        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Share of the absolute weight of the rankers that each feature carries."""
-        check_is_fitted(self)
-        return self.ensemble_.importances()
-
-    # -- explaining ------------------------------------------------------------------------
-
-    def shape_function(self, feature: int | str) -> ShapeFunction:
-        """What one feature, by number or name, adds to the score; for additive models."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        return shape_function(
-            self.ensemble_, feature_index(feature, names, self.n_features_in_), names
-        )
-
-    def explain(self, X: Any, *, background: Any = None) -> Explanation:
-        """Contributions of the features to each score, which they add up to exactly.
-
-        With a `background` (rows to compare with, such as a hundred of the training set) they
-        count from the mean score of its rows; see `precede.explain.Explanation`.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        if background is not None:
-            background = self._validated(background, reset=False)
-        names = getattr(self, "feature_names_in_", None)
-        with Workers(self.n_jobs) as workers:
-            return explain(self.ensemble_, X, names=names, background=background, workers=workers)
-
-    def explain_pair(self, X: Any, i: int, k: int) -> PairExplanation:
-        """Explain why row i of X ranks above row k, feature by feature.
-
-        i and k are positions, as for ``X.iloc``; the rows of a pandas data frame with an index of
-        its own are shown by their labels.
-        """
-        check_is_fitted(self)
-        labels = row_labels(X)
-        X = self._validated(X, reset=False)
-        names = getattr(self, "feature_names_in_", None)
-        return explain_pair(self.ensemble_, X, i, k, names, labels)
-
-    # -- plotting --------------------------------------------------------------------------
-
-    def plot_shapes(
-        self, X: Any = None, *, features: Sequence[int | str] | None = None, top: int = 6
-    ) -> Figure:
-        """Plot shape functions, the most important features first; for additive models.
-
-        Parameters
-        ----------
-        X : data to show below the curves, optional
-        features : names or numbers; the default is the `top` most important features
-
-        Returns the matplotlib Figure. `precede.plots.shape_info` has the numbers.
-
-        >>> import matplotlib
-        >>> matplotlib.use("agg")
-        >>> from precede import RankBoost
-        >>> from precede.datasets import two_normals
-        >>> sample = two_normals(100, features=3, random_state=0)
-        >>> model = RankBoost(step="bound", n_estimators=50).fit(sample.X, sample.y)
-        >>> len(model.plot_shapes(sample.X, top=2).axes)
-        2
-        """
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
-
-        check_is_fitted(self)
-        whole_number("top", top, least=1)
-        if features is None:
-            weight = self.feature_importances_
-            order = np.argsort(-weight, kind="stable")[:top]
-            features = [int(each) for each in order if weight[each] > 0]
-        return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
-
-    def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
-        """Plot feature importances; see `precede.plots.importance_info` for the two kinds."""
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
-
-        check_is_fitted(self)
-        return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
-
-    def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
-        """Plot the evaluation metrics, or else the training risk, round by round."""
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
-
-        check_is_fitted(self)
-        return plots.draw_learning(plots.learning_info(self, columns), ax)
-
-    # -- saving ----------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON, atomically; `precede.load` reads it back."""
-        check_is_fitted(self)
-        write_model(path, self._to_dict())
-
-    def _to_dict(self) -> dict[str, Any]:
-        import precede  # noqa: PLC0415  (the version, once the package is complete)
-
-        names = getattr(self, "feature_names_in_", None)
-        classes = None if self.classes_ is None else np.asarray(self.classes_).tolist()
-        return {
-            "format": FORMAT,
-            "precede": precede.__version__,
-            "estimator": type(self).__name__,
-            "missing": "NaN; a stump sends it to the side named in its 'missing'",
-            "features": None if names is None else [str(name) for name in names],
-            **({"categories": self.categories_} if self.categories_ else {}),
-            **({"queries": True} if self.has_queries_ else {}),
-            **({} if self.selection_ is None else {"selection": self.selection_.to_dict()}),
-            **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
-            **parameters_of(self),
-            "classes": classes,
-            "intercept": self.intercept_,
-            "best_iteration": self.best_iteration_,
-            "best_score": self.best_score_,
-            "stop_reason": self.stop_reason_,
-            "model": self.ensemble_.to_dict(),
-            "history": list(self.history_),
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        """Take fitted attributes from what `_to_dict` gave."""
-        self.ensemble_ = Ensemble.from_dict(_part(fields, "model", dict))
-        self.n_features_in_ = self.ensemble_.n_features
-        names = fields.get("features")
-        if names is not None:
-            if not isinstance(names, list) or len(names) != self.n_features_in_:
-                raise ValueError(f"the model needs {self.n_features_in_} feature names")
-            if not all(isinstance(name, str) for name in names):
-                raise ValueError("the feature names of the model are not all text")
-            self.feature_names_in_ = np.array(names, object)
-        if "categories" in fields:
-            self.categories_ = check_categories(fields["categories"], names)
-        self.has_queries_ = fields.get("queries", False) is True
-        if "selection" in fields:
-            self.selection_ = Selection.from_dict(fields["selection"])
-        if "data_columns" in fields:
-            columns = _part(fields, "data_columns", dict)
-            if not all(isinstance(name, str) for name in columns.values()):
-                raise ValueError("the data columns of the model are not all text")
-            self.data_columns_ = columns
-        self.history_ = _history(_part(fields, "history", list))
-        self.n_averaged_ = int(self._averaged)
-        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
-        self.best_iteration_ = _part(fields, "best_iteration", int)
-        score = fields.get("best_score")
-        self.best_score_ = None if score is None else spelled(score, "best_score")
-        self.evals_result_ = _evals_result(self.history_)
-        self.stop_reason_ = str(fields.get("stop_reason", ""))
-        classes, intercept = fields.get("classes"), fields.get("intercept")
-        two = isinstance(classes, list) and len(classes) == 2
-        if classes is not None and not (
-            two and all(isinstance(c, str | int | float) for c in classes)
-        ):
-            raise ValueError(f"classes={shown(classes)} are not two classes")
-        self.classes_ = None if classes is None else np.array(classes)
-        self.intercept_ = None if intercept is None else number(intercept, "intercept")
-        if (self.classes_ is None) != (self.intercept_ is None):
-            raise ValueError("the model needs both classes and intercept, or neither")
-
     # -- checks ----------------------------------------------------------------------------
-
-    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
-        X = self._encoded(X, reset=reset)
-        refuse_text(X)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=["csc"] if to_fit else ["csr"],
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if to_fit else 1,
-        )
-
-    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
-        """Replace categories by numbers; for algorithms that know what to do with them."""
-        return X
 
     def _open_table(
         self, table: DiskTable, *, reset: bool, **target: Any
@@ -853,15 +536,6 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 "table as it should be learnt (for one list without qid)"
             )
         return judgments, table.classes
-
-    def _target(self, n: int, y: Any, **target: Any) -> tuple[Judgments, Array | None]:
-        """Do as `judgments_to_fit`, which may not be called without a target."""
-        if y is None and target.get("pairs") is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                "give grades, Judgments or pairs"
-            )
-        return judgments_to_fit(n, y, **target)
 
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense; called at the start of a fit."""
@@ -963,11 +637,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 "init_score and eval_init_score belong together: give offsets for the training "
                 "rows and for every evaluation set, or none"
             )
-        sets = _evaluation_sets(eval_set)
-        qids = _one_for_each(eval_qid, len(sets), "eval_qid")
-        groups = _one_for_each(eval_group, len(sets), "eval_group")
-        weighted = _one_for_each(weights, len(sets), "eval_sample_weight")
-        begun = _one_for_each(starts, len(sets), "eval_init_score")
+        sets = evaluation_sets(eval_set)
+        qids = one_for_each(eval_qid, len(sets), "eval_qid")
+        groups = one_for_each(eval_group, len(sets), "eval_group")
+        weighted = one_for_each(weights, len(sets), "eval_sample_weight")
+        begun = one_for_each(starts, len(sets), "eval_init_score")
         given = zip(sets, qids, groups, weighted, begun, strict=True)
         monitors = []
         for index, ((raw, y), qid, group, weight, start) in enumerate(given):
@@ -985,7 +659,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 bins,
                 workers=workers,
             )
-            at = _offset(start, X.shape[0], "eval_init_score")
+            at = initial_scores(start, X.shape[0], "eval_init_score")
             monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
         return monitors
 
@@ -1029,164 +703,6 @@ def _name_hooks(cls: type) -> None:
 _name_hooks(BaseRanker)
 
 
-def load(path: str | os.PathLike[str]) -> BaseRanker:
-    """Read a model that `save` wrote; nothing in the file is executed.
-
-    >>> import tempfile, os
-    >>> from precede import RankBoost, load
-    >>> model = RankBoost(n_estimators=5).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     model.save(os.path.join(folder, "model.json"))
-    ...     load(os.path.join(folder, "model.json")).predict([[2.0]]) == model.predict([[2.0]])
-    array([ True])
-    """
-    import precede  # noqa: PLC0415  (its list of algorithms, complete only by now)
-
-    fields = read_model(path)
-    name = fields.get("estimator")
-    if isinstance(name, str) and name in precede.__all__:
-        getattr(precede, name)  # imports the module that defines it
-    known = {cls.__name__: cls for cls in _subclasses(BaseRanker) if cls.__name__[0] != "_"}
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(
-            f"{path} holds an estimator {shown(name)} that is not known here; import the module "
-            f"that defines it first (known: {', '.join(sorted(known))})"
-        )
-    estimator = known[name]()
-    try:
-        _fill(estimator, fields)
-    except ValueError as error:
-        raise ValueError(f"{path} is not a usable model: {error}") from error
-    left_out = fields.get("parameters_left_out")
-    if left_out:
-        warnings.warn(
-            f"{path} could not hold {', '.join(left_out)}; scores are unaffected, but "
-            "set them before fitting again",
-            stacklevel=2,
-        )
-    return estimator
-
-
-def _fill(estimator: BaseRanker, fields: dict[str, Any]) -> None:
-    """Give an estimator the parameters and the model of a file."""
-    accepted = estimator.get_params(deep=False)
-    parameters = _part(fields, "parameters", dict)
-    for key, value in parameters.items():
-        if not _is_plain(value):
-            raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
-    read = {key: _released(value) for key, value in parameters.items() if key in accepted}
-    estimator.set_params(**read)
-    count_jobs(estimator.n_jobs)
-    whole_number("bags", estimator._averaged, least=1)
-    estimator._restore(fields)
-    left_out = fields.get("parameters_left_out") or []
-    if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
-        raise ValueError("the parameters left out of the model are not a list of names")
-
-
-# -- small checks ----------------------------------------------------------------------------
-
-
-def _subclasses(cls: type[BaseRanker]) -> Iterator[type[BaseRanker]]:
-    for child in cls.__subclasses__():
-        yield child
-        yield from _subclasses(child)
-
-
-def _part(fields: dict[str, Any], name: str, kind: type) -> Any:
-    value = fields.get(name)
-    if not isinstance(value, kind):
-        raise ValueError(f"the model file has no {name!r}, or it is not a {kind.__name__}")
-    return value
-
-
-def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
-    """Parameters of an estimator that JSON can hold, and the names of those that it cannot.
-
-    >>> parameters_of(BaseRanker())
-    {'parameters': {}, 'parameters_left_out': []}
-    """
-    parameters = estimator.get_params(deep=False)
-    named = {name: _named(value) for name, value in parameters.items()}
-    held = {name: plain(value) for name, value in named.items() if _is_plain(value)}
-    return {
-        "parameters": held,
-        "parameters_left_out": [name for name in parameters if name not in held],
-    }
-
-
-# Classes of parameters that are saved by their arguments; loading makes nothing else.
-SAVED = {
-    cls.__name__: cls
-    for cls in (
-        RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
-        Stumps, Trees,
-    )
-}  # fmt: skip
-
-
-def _named(value: Any) -> Any:
-    """A parameter as JSON can hold it, where it can; `_released` gives it back.
-
-    A family of rankers by its name, where the name says it all; objects of known classes by their
-    arguments; a dict whose keys are not all text as a list.
-
-    >>> _named({0: 1})
-    {'$items': [[0, 1]]}
-    """
-    if isinstance(value, dict) and not all(isinstance(k, str) and k[:1] != "$" for k in value):
-        return {"$items": [[key, each] for key, each in value.items()]}
-    name = family_name(value)
-    cls = type(value)
-    if name or SAVED.get(cls.__name__) is not cls:
-        return name or value
-    names = signature(cls).parameters
-    if not vars(value).keys() >= names.keys():
-        return value
-    arguments = {each: getattr(value, each) for each in names}
-    if not _is_plain(arguments) or cls(**arguments) != value:
-        return value
-    return {"$class": cls.__name__, "arguments": arguments}
-
-
-def _released(value: Any) -> Any:
-    """A parameter of a model file, as `_named` wrote it.
-
-    >>> _released(_named(RankWeight(k=10, blend=0.5)))
-    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
-    """
-    if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
-        return value
-    try:
-        if "$items" in value:
-            return {_spelled_key(key): each for key, each in value["$items"]}
-        return SAVED[value["$class"]](**value["arguments"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"the parameter {shown(value)} cannot be read") from error
-
-
-def _spelled_key(key: Any) -> Any:
-    if not isinstance(key, str | int | float):
-        raise TypeError(f"{key!r} is no column")
-    return key
-
-
-def _is_plain(value: Any, depth: int = 8) -> bool:
-    if isinstance(value, dict):
-        named = all(isinstance(name, str) for name in value)
-        return named and _is_plain([*value.values()], depth)
-    if isinstance(value, list | tuple):
-        return depth > 0 and all(_is_plain(each, depth - 1) for each in value)
-    return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)
-
-
-def _history(rounds: list[Any]) -> History:
-    """History from a model file, numbers that JSON has not read back."""
-    if not all(isinstance(each, dict) for each in rounds):
-        raise ValueError("the history of the model is not a list of rounds")
-    return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
-
-
 def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
     """Refuse a checkpoint whose rounds lack what the fit goes on from."""
     for done, values in enumerate(history, 1):
@@ -1198,50 +714,6 @@ def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkp
                 )
 
 
-def _spelled(value: Any) -> Any:
-    """A number of `history_`, as `plain` spelled it."""
-    if value is None or isinstance(value, int | float):
-        return value
-    return spelled(value, "a value in the history of the model")
-
-
-def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
-    """List of (X, y), from one or several."""
-    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
-    if not isinstance(sets, list) or not all(
-        isinstance(each, tuple | list) and len(each) == 2 for each in sets
-    ):
-        raise ValueError("eval_set must be (X, y) or a list of such pairs")
-    return [(X, y) for X, y in sets]
-
-
-def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
-    """List with one entry for each evaluation set."""
-    if values is None:
-        return [None] * count
-    listed = list(values) if isinstance(values, list | tuple) else [values]
-    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
-        listed = [values]
-    if len(listed) != count:
-        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
-    return listed
-
-
-def _offset(values: Any, rows: int, name: str) -> Floats | None:
-    """Scores to start from, one per row; None where nothing is given."""
-    return None if values is None else check_column(values, name, rows)
-
-
 def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
     largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
     return largest + float(np.log(exact_sum(weight * np.exp(values - largest), workers)))
-
-
-def _evals_result(history: History) -> dict[str, dict[str, list[float]]]:
-    """History columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
-    result: dict[str, dict[str, list[float]]] = {}
-    for column in history.columns:
-        if column.startswith("valid_") and " " in column:
-            name, metric = column.split(" ", 1)
-            result.setdefault(name, {})[metric] = history[column].tolist()
-    return result

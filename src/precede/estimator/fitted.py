@@ -1,0 +1,250 @@
+"""What a fitted ranker does: scores, ranks, explanations, plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from precede.boosting.history import History
+from precede.boosting.monitors import pairs_in_order
+from precede.boosting.selection import Selection
+from precede.engine.arrays import Array, Floats
+from precede.engine.frames import row_labels
+from precede.engine.parameters import whole_number
+from precede.engine.workers import Workers
+from precede.estimator.inputs import Inputs
+from precede.explain.contributions import (
+    Explanation,
+    PairExplanation,
+    ShapeFunction,
+    explain,
+    explain_pair,
+    feature_index,
+    shape_function,
+)
+from precede.judgments import Judgments, warn_of_lost_queries
+from precede.model import Ensemble
+
+__all__ = ["FittedRanker"]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
+else:
+    from sklearn.utils.metaestimators import available_if
+
+
+def _two_classes(estimator: FittedRanker) -> bool:
+    """Whether the estimator was fitted on two classes; says so if it was not.
+
+    Before a fit nobody knows, so the methods are not there yet.
+    """
+    check_is_fitted(estimator)
+    if estimator.classes_ is None:
+        raise AttributeError(
+            "classify, predict_proba and decision_function are there after a fit on two classes "
+            "without queries or listed pairs"
+        )
+    return True
+
+
+class FittedRanker(Inputs):
+    """What all rankers do after a fit, whatever the algorithm; see `BaseRanker`."""
+
+    # What a fit leaves behind.
+    ensemble_: Ensemble
+    history_: History
+    n_features_in_: int
+    n_estimators_: int
+    best_iteration_: int
+    best_score_: float | None
+    evals_result_: dict[str, dict[str, list[float]]]
+    stop_reason_: str
+    classes_: Array | None
+    intercept_: float | None
+    categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
+    has_queries_: bool = False  # also of models saved before this was kept
+    data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
+    n_averaged_: int = 1  # number of models that the last fit averaged
+    selection_: Selection | None = None  # of the last fit
+    n_jobs: int | None = None
+
+    # -- scoring ---------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+        """Return one score per row; within a query a higher score ranks first.
+
+        `num_iteration` uses only the first so many rounds. The default is all rounds of the model,
+        which after early stopping are those up to the best.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        model = self.ensemble_
+        if num_iteration is not None:
+            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            model = self._after(num_iteration)
+        with Workers(self.n_jobs) as workers:
+            return model.predict(X, workers)
+
+    def _after(self, rounds: int) -> Ensemble:
+        """The model after some of its rounds."""
+        return self.ensemble_.first(rounds * self.n_averaged_)
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Scores after each round of the model."""
+        check_is_fitted(self)
+        staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
+        return islice(staged, self.n_averaged_ - 1, None, self.n_averaged_)
+
+    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
+        scores = self.predict(X)
+        judgments = Judgments(qid=qid, n=scores.size)
+        query = judgments._query()
+        order = np.lexsort((-scores, query))
+        first = np.searchsorted(query[order], query[order], side="left")
+        ranks = np.empty(scores.size, np.int64)
+        ranks[order] = np.arange(scores.size) - first + 1
+        return ranks
+
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the share of pairs in the right order, ties counting half.
+
+        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or listed
+        `pairs` (winner, loser) as in `fit`. A model that was fitted with queries warns if it is
+        scored without them: pairs would join rows of different queries. See
+        `precede.metrics.make_scorer` for other metrics.
+        """
+        scores = self.predict(X)
+        judgments, _ = self._target(
+            scores.size, y, qid=qid, sample_weight=sample_weight, pairs=pairs,
+            pair_weight=pair_weight,
+        )  # fmt: skip
+        warn_of_lost_queries(self, judgments)
+        return pairs_in_order(judgments, scores)
+
+    @available_if(_two_classes)
+    def decision_function(self, X: Any) -> Floats:
+        """Score plus intercept: positive for the second class."""
+        return self.predict(X) + float(self.intercept_ or 0.0)
+
+    @available_if(_two_classes)
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the two classes, ``1 / (1 + exp(-2 (f + b)))`` for the second."""
+        doubled = 2 * self.decision_function(X)
+        log_positive, log_negative = -np.logaddexp(0, -doubled), -np.logaddexp(0, doubled)
+        return np.exp(np.stack([log_negative, log_positive], axis=1))
+
+    @available_if(_two_classes)
+    def classify(self, X: Any) -> Array:
+        """The likelier of the two classes for every row."""
+        assert self.classes_ is not None
+        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of the absolute weight of the rankers that each feature carries."""
+        check_is_fitted(self)
+        return self.ensemble_.importances()
+
+    # -- explaining ------------------------------------------------------------------------
+
+    def shape_function(self, feature: int | str) -> ShapeFunction:
+        """What one feature, by number or name, adds to the score; for additive models."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return shape_function(
+            self.ensemble_, feature_index(feature, names, self.n_features_in_), names
+        )
+
+    def explain(self, X: Any, *, background: Any = None) -> Explanation:
+        """Contributions of the features to each score, which they add up to exactly.
+
+        With a `background` (rows to compare with, such as a hundred of the training set) they
+        count from the mean score of its rows; see `precede.explain.Explanation`.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if background is not None:
+            background = self._validated(background, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        with Workers(self.n_jobs) as workers:
+            return explain(self.ensemble_, X, names=names, background=background, workers=workers)
+
+    def explain_pair(self, X: Any, i: int, k: int) -> PairExplanation:
+        """Explain why row i of X ranks above row k, feature by feature.
+
+        i and k are positions, as for ``X.iloc``; the rows of a pandas data frame with an index of
+        its own are shown by their labels.
+        """
+        check_is_fitted(self)
+        labels = row_labels(X)
+        X = self._validated(X, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        return explain_pair(self.ensemble_, X, i, k, names, labels)
+
+    # -- plotting --------------------------------------------------------------------------
+
+    def plot_shapes(
+        self, X: Any = None, *, features: Sequence[int | str] | None = None, top: int = 6
+    ) -> Figure:
+        """Plot shape functions, the most important features first; for additive models.
+
+        Parameters
+        ----------
+        X : data to show below the curves, optional
+        features : names or numbers; the default is the `top` most important features
+
+        Returns the matplotlib Figure. `precede.plots.shape_info` has the numbers.
+
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> from precede import RankBoost
+        >>> from precede.datasets import two_normals
+        >>> sample = two_normals(100, features=3, random_state=0)
+        >>> model = RankBoost(step="bound", n_estimators=50).fit(sample.X, sample.y)
+        >>> len(model.plot_shapes(sample.X, top=2).axes)
+        2
+        """
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        whole_number("top", top, least=1)
+        if features is None:
+            weight = self.feature_importances_
+            order = np.argsort(-weight, kind="stable")[:top]
+            features = [int(each) for each in order if weight[each] > 0]
+        return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
+
+    def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
+        """Plot feature importances; see `precede.plots.importance_info` for the two kinds."""
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
+
+    def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Plot the evaluation metrics, or else the training risk, round by round."""
+        from precede import plots  # noqa: PLC0415  (only for those who draw)
+
+        check_is_fitted(self)
+        return plots.draw_learning(plots.learning_info(self, columns), ax)

@@ -1,0 +1,72 @@
+"""What an estimator is given: rows, targets, evaluation sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from precede.engine.arrays import Array, Floats
+from precede.engine.frames import refuse_text
+from precede.judgments import Judgments, check_column, judgments_to_fit
+
+__all__ = ["Inputs", "evaluation_sets", "initial_scores", "one_for_each"]
+
+
+class Inputs(BaseEstimator):
+    """How rows and targets are read, in a fit and after it."""
+
+    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+        X = self._encoded(X, reset=reset)
+        refuse_text(X)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=["csc"] if to_fit else ["csr"],
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if to_fit else 1,
+        )
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
+        """Replace categories by numbers; for algorithms that know what to do with them."""
+        return X
+
+    def _target(self, n: int, y: Any, **target: Any) -> tuple[Judgments, Array | None]:
+        """Do as `judgments_to_fit`, which may not be called without a target."""
+        if y is None and target.get("pairs") is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "give grades, Judgments or pairs"
+            )
+        return judgments_to_fit(n, y, **target)
+
+
+def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+    """List of (X, y), from one or several."""
+    sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
+    if not isinstance(sets, list) or not all(
+        isinstance(each, tuple | list) and len(each) == 2 for each in sets
+    ):
+        raise ValueError("eval_set must be (X, y) or a list of such pairs")
+    return [(X, y) for X, y in sets]
+
+
+def one_for_each(values: Any, count: int, name: str) -> list[Any]:
+    """List with one entry for each evaluation set."""
+    if values is None:
+        return [None] * count
+    listed = list(values) if isinstance(values, list | tuple) else [values]
+    if count == 1 and (len(listed) != 1 or np.ndim(listed[0]) == 0):
+        listed = [values]
+    if len(listed) != count:
+        raise ValueError(f"{name} has {len(listed)} arrays for {count} evaluation sets")
+    return listed
+
+
+def initial_scores(values: Any, rows: int, name: str) -> Floats | None:
+    """Scores to start from, one per row; None where nothing is given."""
+    return None if values is None else check_column(values, name, rows)

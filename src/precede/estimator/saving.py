@@ -1,0 +1,291 @@
+"""Models in JSON files: what is written, and what is read back."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from inspect import signature
+from reprlib import repr as shown
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from precede.boosting.history import History
+from precede.boosting.selection import Selection
+from precede.engine.frames import check_categories
+from precede.engine.parameters import whole_number
+from precede.engine.workers import count_jobs
+from precede.estimator.fitted import FittedRanker
+from precede.losses import (
+    Exp,
+    Exponential,
+    Hinge,
+    Linear,
+    Logistic,
+    Power,
+    SmoothedHinge,
+    SquaredHinge,
+)
+from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
+from precede.rankers.base import family_name
+from precede.rankers.growers import Trees
+from precede.rankers.stumps import Stumps
+from precede.risks.rank_weights import RankWeight
+
+__all__ = ["SavedRanker", "evals_result", "history_of", "load", "parameters_of", "part_of"]
+
+if TYPE_CHECKING:
+    from precede.estimator.base import BaseRanker
+
+
+class SavedRanker(FittedRanker):
+    """How a fitted ranker is written to a file, and restored from one; see `BaseRanker`."""
+
+    _averaged: Any = 1  # number of models to average, side by side
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON, atomically; `precede.load` reads it back."""
+        check_is_fitted(self)
+        write_model(path, self._to_dict())
+
+    def _to_dict(self) -> dict[str, Any]:
+        import precede  # noqa: PLC0415  (the version, once the package is complete)
+
+        names = getattr(self, "feature_names_in_", None)
+        classes = None if self.classes_ is None else np.asarray(self.classes_).tolist()
+        return {
+            "format": FORMAT,
+            "precede": precede.__version__,
+            "estimator": type(self).__name__,
+            "missing": "NaN; a stump sends it to the side named in its 'missing'",
+            "features": None if names is None else [str(name) for name in names],
+            **({"categories": self.categories_} if self.categories_ else {}),
+            **({"queries": True} if self.has_queries_ else {}),
+            **({} if self.selection_ is None else {"selection": self.selection_.to_dict()}),
+            **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
+            **parameters_of(self),
+            "classes": classes,
+            "intercept": self.intercept_,
+            "best_iteration": self.best_iteration_,
+            "best_score": self.best_score_,
+            "stop_reason": self.stop_reason_,
+            "model": self.ensemble_.to_dict(),
+            "history": list(self.history_),
+        }
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        """Take fitted attributes from what `_to_dict` gave."""
+        self.ensemble_ = Ensemble.from_dict(part_of(fields, "model", dict))
+        self.n_features_in_ = self.ensemble_.n_features
+        names = fields.get("features")
+        if names is not None:
+            if not isinstance(names, list) or len(names) != self.n_features_in_:
+                raise ValueError(f"the model needs {self.n_features_in_} feature names")
+            if not all(isinstance(name, str) for name in names):
+                raise ValueError("the feature names of the model are not all text")
+            self.feature_names_in_ = np.array(names, object)
+        if "categories" in fields:
+            self.categories_ = check_categories(fields["categories"], names)
+        self.has_queries_ = fields.get("queries", False) is True
+        if "selection" in fields:
+            self.selection_ = Selection.from_dict(fields["selection"])
+        if "data_columns" in fields:
+            columns = part_of(fields, "data_columns", dict)
+            if not all(isinstance(name, str) for name in columns.values()):
+                raise ValueError("the data columns of the model are not all text")
+            self.data_columns_ = columns
+        self.history_ = history_of(part_of(fields, "history", list))
+        self.n_averaged_ = int(self._averaged)
+        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
+        self.best_iteration_ = part_of(fields, "best_iteration", int)
+        score = fields.get("best_score")
+        self.best_score_ = None if score is None else spelled(score, "best_score")
+        self.evals_result_ = evals_result(self.history_)
+        self.stop_reason_ = str(fields.get("stop_reason", ""))
+        classes, intercept = fields.get("classes"), fields.get("intercept")
+        two = isinstance(classes, list) and len(classes) == 2
+        if classes is not None and not (
+            two and all(isinstance(c, str | int | float) for c in classes)
+        ):
+            raise ValueError(f"classes={shown(classes)} are not two classes")
+        self.classes_ = None if classes is None else np.array(classes)
+        self.intercept_ = None if intercept is None else number(intercept, "intercept")
+        if (self.classes_ is None) != (self.intercept_ is None):
+            raise ValueError("the model needs both classes and intercept, or neither")
+
+
+def load(path: str | os.PathLike[str]) -> BaseRanker:
+    """Read a model that `save` wrote; nothing in the file is executed.
+
+    >>> import tempfile, os
+    >>> from precede import RankBoost, load
+    >>> model = RankBoost(n_estimators=5).fit([[0.0], [1.0], [2.0]], [0, 0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(os.path.join(folder, "model.json"))
+    ...     load(os.path.join(folder, "model.json")).predict([[2.0]]) == model.predict([[2.0]])
+    array([ True])
+    """
+    import precede  # noqa: PLC0415  (its list of algorithms, complete only by now)
+    from precede.estimator.base import BaseRanker  # noqa: PLC0415  (which is built on this)
+
+    fields = read_model(path)
+    name = fields.get("estimator")
+    if isinstance(name, str) and name in precede.__all__:
+        getattr(precede, name)  # imports the module that defines it
+    known = {cls.__name__: cls for cls in _subclasses(BaseRanker) if cls.__name__[0] != "_"}
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(
+            f"{path} holds an estimator {shown(name)} that is not known here; import the module "
+            f"that defines it first (known: {', '.join(sorted(known))})"
+        )
+    estimator = known[name]()
+    try:
+        _fill(estimator, fields)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a usable model: {error}") from error
+    left_out = fields.get("parameters_left_out")
+    if left_out:
+        warnings.warn(
+            f"{path} could not hold {', '.join(left_out)}; scores are unaffected, but "
+            "set them before fitting again",
+            stacklevel=2,
+        )
+    return estimator
+
+
+def _fill(estimator: BaseRanker, fields: dict[str, Any]) -> None:
+    """Give an estimator the parameters and the model of a file."""
+    accepted = estimator.get_params(deep=False)
+    parameters = part_of(fields, "parameters", dict)
+    for key, value in parameters.items():
+        if not _is_plain(value):
+            raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
+    read = {key: _released(value) for key, value in parameters.items() if key in accepted}
+    estimator.set_params(**read)
+    count_jobs(estimator.n_jobs)
+    whole_number("bags", estimator._averaged, least=1)
+    estimator._restore(fields)
+    left_out = fields.get("parameters_left_out") or []
+    if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
+        raise ValueError("the parameters left out of the model are not a list of names")
+
+
+def _subclasses(cls: type[BaseRanker]) -> Iterator[type[BaseRanker]]:
+    for child in cls.__subclasses__():
+        yield child
+        yield from _subclasses(child)
+
+
+def part_of(fields: dict[str, Any], name: str, kind: type) -> Any:
+    """A part of a model file that must be there, and of that kind."""
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"the model file has no {name!r}, or it is not a {kind.__name__}")
+    return value
+
+
+def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
+    """Parameters of an estimator that JSON can hold, and the names of those that it cannot.
+
+    >>> from precede import BaseRanker
+    >>> parameters_of(BaseRanker())
+    {'parameters': {}, 'parameters_left_out': []}
+    """
+    parameters = estimator.get_params(deep=False)
+    named = {name: _named(value) for name, value in parameters.items()}
+    held = {name: plain(value) for name, value in named.items() if _is_plain(value)}
+    return {
+        "parameters": held,
+        "parameters_left_out": [name for name in parameters if name not in held],
+    }
+
+
+# Classes of parameters that are saved by their arguments; loading makes nothing else.
+SAVED = {
+    cls.__name__: cls
+    for cls in (
+        RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
+        Stumps, Trees,
+    )
+}  # fmt: skip
+
+
+def _named(value: Any) -> Any:
+    """A parameter as JSON can hold it, where it can; `_released` gives it back.
+
+    A family of rankers by its name, where the name says it all; objects of known classes by their
+    arguments; a dict whose keys are not all text as a list.
+
+    >>> _named({0: 1})
+    {'$items': [[0, 1]]}
+    """
+    if isinstance(value, dict) and not all(isinstance(k, str) and k[:1] != "$" for k in value):
+        return {"$items": [[key, each] for key, each in value.items()]}
+    name = family_name(value)
+    cls = type(value)
+    if name or SAVED.get(cls.__name__) is not cls:
+        return name or value
+    names = signature(cls).parameters
+    if not vars(value).keys() >= names.keys():
+        return value
+    arguments = {each: getattr(value, each) for each in names}
+    if not _is_plain(arguments) or cls(**arguments) != value:
+        return value
+    return {"$class": cls.__name__, "arguments": arguments}
+
+
+def _released(value: Any) -> Any:
+    """A parameter of a model file, as `_named` wrote it.
+
+    >>> _released(_named(RankWeight(k=10, blend=0.5)))
+    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
+    """
+    if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
+        return value
+    try:
+        if "$items" in value:
+            return {_spelled_key(key): each for key, each in value["$items"]}
+        return SAVED[value["$class"]](**value["arguments"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"the parameter {shown(value)} cannot be read") from error
+
+
+def _spelled_key(key: Any) -> Any:
+    if not isinstance(key, str | int | float):
+        raise TypeError(f"{key!r} is no column")
+    return key
+
+
+def _is_plain(value: Any, depth: int = 8) -> bool:
+    if isinstance(value, dict):
+        named = all(isinstance(name, str) for name in value)
+        return named and _is_plain([*value.values()], depth)
+    if isinstance(value, list | tuple):
+        return depth > 0 and all(_is_plain(each, depth - 1) for each in value)
+    return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)
+
+
+def history_of(rounds: list[Any]) -> History:
+    """History from a model file, numbers that JSON has not read back."""
+    if not all(isinstance(each, dict) for each in rounds):
+        raise ValueError("the history of the model is not a list of rounds")
+    return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
+
+
+def _spelled(value: Any) -> Any:
+    """A number of `history_`, as `plain` spelled it."""
+    if value is None or isinstance(value, int | float):
+        return value
+    return spelled(value, "a value in the history of the model")
+
+
+def evals_result(history: History) -> dict[str, dict[str, list[float]]]:
+    """History columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
+    result: dict[str, dict[str, list[float]]] = {}
+    for column in history.columns:
+        if column.startswith("valid_") and " " in column:
+            name, metric = column.split(" ", 1)
+            result.setdefault(name, {})[metric] = history[column].tolist()
+    return result

@@ -1,0 +1,184 @@
+"""Scores, ranks and importances of a fitted ranker."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import strategies as some
+from precede import (
+    BoostedRanker,
+    ConvexRisk,
+    Judgments,
+    MultilabelBoost,
+    RankBoost,
+    RankBoostPlus,
+    Report,
+    load,
+    pairs_in_order,
+)
+from precede.engine import workers
+from precede.metrics import make_scorer
+from samples import X6, data, some_queries, two_classes
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+LOST = "fitted with queries and is scored without.*Judgments"
+
+
+def test_a_model_of_queries_warns_when_it_is_scored_without(tmp_path):
+    X, y, qid = data()
+    model = RankBoost(n_estimators=2).fit(X, y, qid=qid)
+    assert model.has_queries_
+    model.save(tmp_path / "model.json")
+    for each in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model.json")):
+        workers.WARNED.clear()
+        each.score(X, y, qid)
+        each.score(X, Judgments(y, qid))
+        each.score(X, Judgments(pairs=[(0, 1)], n=len(y)))
+        with pytest.warns(UserWarning, match=LOST) as caught:
+            each.score(X, y)
+        assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match=LOST):
+        Report(model, X, y)
+    model.fit(X, y)  # without queries
+    assert not model.has_queries_
+    assert model.score(X, y) > 0.5
+
+
+def test_the_warning_is_shown_once_for_a_line():
+    X, y, qid = data()
+    model = RankBoost(n_estimators=2).fit(X, y, qid=qid)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            model.score(X, y)
+            RankBoost(n_estimators=1).fit(X, y, qid=qid).score(X, y)
+        grid = {"n_estimators": [1, 2]}
+        GridSearchCV(RankBoost(), grid, cv=GroupKFold(4)).fit(X, y, groups=qid, qid=qid)
+    assert len(caught) == 3  # two lines, and the search with its eight scores
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with pytest.raises(UserWarning, match=LOST):
+                model.score(X, y)
+
+
+def test_cross_validation_that_loses_the_queries_warns():
+    X, y, qid = data()
+    for scoring in (None, make_scorer("ndcg@10")):
+        workers.WARNED.clear()
+        with pytest.warns(UserWarning, match=LOST):
+            cross_val_score(
+                RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(2), scoring=scoring,
+                params={"qid": qid},
+            )  # fmt: skip
+    pipe = make_pipeline(StandardScaler(), RankBoost(n_estimators=2))
+    pipe.fit(X, y, rankboost__qid=qid)
+    with pytest.warns(UserWarning, match=LOST):
+        make_scorer("map")(pipe, X, y)
+
+
+def test_ranks_count_from_one_inside_each_query():
+    X, y, qid = data()
+    model = RankBoost(n_estimators=10).fit(X, y, qid=qid)
+    scores, ranks = model.predict(X), model.rank(X, qid)
+    for query in np.unique(qid):
+        rows = np.flatnonzero(qid == query)
+        by_rank = rows[np.argsort(ranks[rows])]
+        assert sorted(ranks[rows]) == list(range(1, rows.size + 1))
+        assert np.all(np.diff(scores[by_rank]) <= 0)
+        tied = np.diff(scores[by_rank]) == 0
+        assert np.all(np.diff(by_rank)[tied] > 0)  # equal scores in the order of the rows
+
+
+def test_ranks_without_queries_are_those_of_one_query():
+    X, y = two_classes()
+    model = RankBoost(n_estimators=3).fit(X, y)
+    assert_array_equal(model.rank(X), model.rank(X, ["one"] * len(y)))
+
+
+def test_staged_scores_end_at_the_scores():
+    X, y, qid = data()
+    model = RankBoost(n_estimators=9).fit(X, y, qid=qid)
+    stages = list(model.staged_predict(X))
+    assert len(stages) == 9
+    assert_allclose(stages[-1], model.predict(X), atol=1e-12)
+
+
+def test_importances_sum_to_one_and_name_what_matters():
+    X, y, qid = data()
+    model = RankBoost(n_estimators=20).fit(X, y, qid=qid)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+    assert set(np.argsort(model.feature_importances_)[-2:]) == {0, 1}
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    for method in ("predict", "staged_predict", "rank"):
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            getattr(RankBoost(), method)(X6)
+    for method in ("predict_proba", "decision_function"):  # there after a fit on two classes
+        with pytest.raises(AttributeError) as caught:
+            getattr(RankBoost(), method)
+        assert isinstance(caught.value.__cause__, sklearn.exceptions.NotFittedError)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        RankBoost().save("nowhere.json")
+
+
+@given(some.judgments())
+def test_the_share_of_pairs_in_order_is_a_share(made):
+    """To the last bit: a reversed order used to give a little less than 0."""
+    if made.grade is None or made.arrange().total <= 0:
+        return
+    for scores in (np.nan_to_num(made.grade), -np.nan_to_num(made.grade)):
+        assert 0 <= pairs_in_order(made, scores) <= 1
+
+
+def test_a_reversed_order_scores_no_less_than_0():
+    found = []
+    for n in range(2, 60):
+        y = np.arange(n) % 4
+        found += [pairs_in_order(Judgments(y), sign * y) for sign in (-1.0, 1.0)]
+    assert min(found) >= 0
+    assert max(found) <= 1
+
+
+def test_predictions_of_the_first_rounds():
+    sample = some_queries()
+    X, y, qid = sample.X, sample.y, sample.qid
+    for make in (RankBoost, BoostedRanker, RankBoostPlus):
+        model = make(n_estimators=4).fit(X, y, qid=qid)
+        for rounds, staged in enumerate(model.staged_predict(X), 1):
+            assert_allclose(model.predict(X, num_iteration=rounds), staged, atol=1e-12)
+        assert_array_equal(model.predict(X, num_iteration=model.n_estimators_), model.predict(X))
+        for wrong in (0, model.n_estimators_ + 1, -1, 2.5):
+            with pytest.raises(ValueError, match="num_iteration"):
+                model.predict(X, num_iteration=wrong)
+    with pytest.raises(ValueError, match="changes the weights of earlier ones"):
+        ConvexRisk().fit(X, y, qid=qid).predict(X, num_iteration=1)
+    two = MultilabelBoost(n_estimators=3).fit(X, np.stack([y > 0, y > 1], axis=1))
+    assert_allclose(two.predict(X, num_iteration=1), next(iter(two.staged_predict(X))))
+
+
+def test_listed_pairs_are_scored():
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
+    model = RankBoost(n_estimators=2, step="bound").fit(X, y)
+    scores = model.predict(X)
+    pairs = [(3, 0), (2, 1), (1, 3)]
+    gaps = np.array([scores[i] - scores[k] for i, k in pairs])
+    assert model.score(X, pairs=pairs) == np.mean((np.sign(gaps) + 1) / 2)
+    weighted = model.score(X, pairs=pairs, pair_weight=[1, 2, 3])
+    assert_allclose(weighted, np.average((np.sign(gaps) + 1) / 2, weights=[1, 2, 3]))
+    with pytest.raises(ValueError, match="give grades, Judgments or pairs"):
+        model.score(X)

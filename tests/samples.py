@@ -1,0 +1,47 @@
+"""Small problems and models for tests of several modules."""
+
+import numpy as np
+
+from precede import Columns, RankBoost, Stumps
+from precede.datasets import search_results
+
+CONFIGURATIONS = [
+    RankBoost(n_estimators=5),
+    RankBoost(n_estimators=5, step="bound", learning_rate=0.1, balance="queries"),
+    RankBoost(n_estimators=5, select="decrease"),
+    RankBoost(n_estimators=5, rankers="features"),
+    RankBoost(n_estimators=5, max_features=0.5, random_state=0, max_bins=10),
+    RankBoost(n_estimators=5, rankers=Stumps() | Columns(), n_jobs=1),
+]
+
+
+X6, Y6, Q6 = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 2, 2], [0, 0, 0, 1, 1, 1]
+
+
+def data(n=240, queries=8, seed=0):
+    """Graded rows in queries that stand mixed."""
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((n, 4)), 2)
+    y = np.digitize(X[:, 0] - X[:, 1] + 0.7 * rng.standard_normal(n), [-1.0, 0.0, 1.0])
+    return X, y, rng.integers(0, queries, n)
+
+
+def two_classes(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((n, 3)), 2)
+    return X, (X[:, 0] + 0.5 * X[:, 1] + 0.8 * rng.standard_normal(n) > 0).astype(int)
+
+
+def same_model(one, other):
+    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weights == other.ensemble_.weights
+
+
+def halves():
+    X, y, qid = data(400, 20)
+    train = qid < 12
+    return (X[train], y[train], qid[train]), (X[~train], y[~train], qid[~train])
+
+
+def some_queries(seed=0):
+    return search_results(20, features=5, informative=3, per_query=12, random_state=seed)

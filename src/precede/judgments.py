@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import (
     Arrangement,
-    _arrange,
+    arrangements,
     check_balance,
 )
 from precede.engine.arrays import Array, Floats, Integers
@@ -339,7 +339,7 @@ class Judgments:
         -----
         O(n log n) time and O(n) memory.
         """
-        return _arrange(self, check_balance(balance), labelled)
+        return arrangements(self, (check_balance(balance),), labelled)[0]
 
     # -- helpers ---------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 """Sums over pairs by the form of the loss, against sums over the list of pairs."""
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +13,7 @@ import strategies as some
 from precede import Judgments, Logistic, SquaredHinge
 from precede.engine.workers import Workers
 from precede.losses import Smooth
-from precede.risks.sweeps import PairSums, _order_of, log_sum
+from precede.risks.sweeps import PairSums, _order_of
 
 KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
@@ -156,15 +155,3 @@ def test_cells_of_another_width_give_the_same_sums(width):
         for loss in (Other(), Logistic())
     )
     assert_allclose(ours, theirs, atol=1e-12)
-
-
-@given(st.lists(st.floats(-700, 700), min_size=1, max_size=20))
-def test_log_sum_is_the_logarithm_of_a_sum(values):
-    largest = max(values)
-    expected = largest + math.log(math.fsum(math.exp(v - largest) for v in values))
-    assert log_sum(np.array(values)) == pytest.approx(expected, rel=1e-14, abs=1e-13)
-
-
-def test_log_sum_of_nothing_is_minus_infinity():
-    assert log_sum(np.zeros(0)) == -math.inf
-    assert log_sum(np.array([-math.inf, -math.inf])) == -math.inf

@@ -34,6 +34,7 @@ from precede.engine.table import MISSING
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
+from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
@@ -302,9 +303,7 @@ class ConvexRisk(BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        certificate = fields.get("certificate")
-        if not isinstance(certificate, dict):
-            raise ValueError("the model file has no 'certificate'")
+        certificate = part_of(fields, "certificate", dict)
         self.gap_ = spelled(certificate.get("gap"), "gap")
         self.radius_ = spelled(certificate.get("radius"), "radius")
         path = certificate.get("path")

@@ -21,6 +21,7 @@ from precede.boosting.loop import Result, drive
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, Task
+from precede.estimator.saving import part_of
 from precede.explain.contributions import PAIR, feature_index
 from precede.explain.surfaces import pair_function
 from precede.judgments import column_numbers, feature_names
@@ -553,9 +554,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if any(not ranker.is_constant and ranker.name != Term.name for ranker in parts):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
-        saved = fields.get("glass_box")
-        if not isinstance(saved, dict):
-            raise ValueError("the model file has no 'glass_box', or it is not a dict")
+        saved = part_of(fields, "glass_box", dict)
         strengths, dropped = _rows_of(saved, "strengths", 3), _rows_of(saved, "dropped", 2)
         self.pair_strengths_ = {
             (int(a), int(b)): number(value, "strength") for a, b, value in strengths

@@ -23,6 +23,7 @@ from precede.engine.exact import exact_sums, sum_of
 from precede.engine.parameters import whole_number
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
+from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
@@ -386,9 +387,7 @@ early_stopping_rounds,
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        push = fields.get("push")
-        if not isinstance(push, dict):
-            raise ValueError("the model file has no 'push'")
+        push = part_of(fields, "push", dict)
         held = push.get("price")
         self.price_ = self.price if held is None else held
         if held is not None:

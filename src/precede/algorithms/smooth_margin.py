@@ -23,6 +23,7 @@ from precede.engine.exact import least_of, sum_of
 from precede.engine.parameters import in_range, true_or_false
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
+from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
@@ -230,9 +231,7 @@ class SmoothMargin(BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        certificate = fields.get("certificate")
-        if not isinstance(certificate, dict):
-            raise ValueError("the model file has no 'certificate'")
+        certificate = part_of(fields, "certificate", dict)
         self.margin_, low, high = (
             number(certificate.get(name), name) for name in ("margin", "lower", "upper")
         )

@@ -195,11 +195,6 @@ class Arrangement:
         return arrangement, old
 
 
-def _arrange(judgments: Judgments, balance: str, labelled: bool) -> Arrangement:
-    """Carry out `Judgments.arrange`."""
-    return arrangements(judgments, (balance,), labelled)[0]
-
-
 class QueryTotals(NamedTuple):
     """Weights of the pairs and of the items of every query, and the number of all pairs."""
 

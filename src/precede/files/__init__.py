@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from precede.files.tables import Roles as Roles
     from precede.files.tables import format_of as format_of
     from precede.files.tables import format_of_name as format_of_name
-    from precede.files.tables import from_frame as from_frame
     from precede.files.tables import identifiers as identifiers
     from precede.files.tables import plain_number as plain_number
     from precede.files.tables import read as read
@@ -44,7 +43,7 @@ else:
             "blocks": "read_blocks table_of_file",
             "disk": "DiskTable dense_block write_table",
             "tables": (
-                "Columns Data FORMATS Layout Roles format_of format_of_name from_frame "
+                "Columns Data FORMATS Layout Roles format_of format_of_name "
                 "identifiers plain_number read read_groups read_numbers read_pairs read_sizes "
                 "side_file write write_groups write_pairs write_weights"
             ),

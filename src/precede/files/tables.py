@@ -40,7 +40,6 @@ __all__ = [
     "Roles",
     "format_of",
     "format_of_name",
-    "from_frame",
     "identifiers",
     "plain_number",
     "read",
@@ -615,11 +614,6 @@ def _parquet_frames(source: Any, path: str, blocks: bool) -> Iterator[Any]:
         raise ImportError(
             "parquet files need pyarrow, polars or pandas; pip install 'precede[files]'"
         )
-
-
-def from_frame(frame: Any, roles: Roles, path: str) -> Data:
-    """Data from a data frame of any kind that narwhals knows."""
-    return gathered(iter([_frame_part(frame, roles, path)]), path)
 
 
 def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:

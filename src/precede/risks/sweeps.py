@@ -27,7 +27,7 @@ from precede.engine.exact import greatest_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
-__all__ = ["PairSums", "chebyshev", "finer", "log_sum"]
+__all__ = ["PairSums", "chebyshev", "finer"]
 
 Kernel = Callable[[Floats], Floats]
 
@@ -170,19 +170,6 @@ class PairSums:
             rate, constant = _exponent(form, name)
             return constant - rate * margin
         return logarithm(self._kernel(name)(margin))
-
-
-def log_sum(log_values: Floats) -> float:
-    """Logarithm of a sum of exponentials; ``-inf`` for nothing.
-
-    >>> import numpy as np
-    >>> round(log_sum(np.log([1.0, 2.0, 3.0])), 6) == round(float(np.log(6.0)), 6)
-    True
-    """
-    largest = float(log_values.max(initial=-np.inf))
-    if largest == -np.inf:
-        return largest
-    return largest + float(np.log(np.exp(log_values - largest).sum()))
 
 
 # -- separable: sums by level ----------------------------------------------------------------

@@ -301,6 +301,29 @@ def test_a_page_of_results_is_the_output_of_its_script(path, measure):
         assert fault is None, f"{path.name}: {fault}"
 
 
+def coverages(title):
+    """Name, size and coverage of the intervals in a section of coverage.md."""
+    text = text_of("benchmarks/results/coverage.md").split(f"\n## {title}")[1].split("\n## ")[0]
+    found = re.findall(r"^\| ([^|]+) \| (\d+) \| [\d.-]+ \| ([\d.]+) \|", text, re.M)
+    return [(name, int(size), float(share)) for name, size, share in found]
+
+
+def test_what_pages_say_about_coverage_is_what_was_measured():
+    """`docs/inference.md` and `docs/metrics.md` give ranges, the page of results every number."""
+    asymptotic, means = coverages("Asymptotic"), coverages("Means over queries")
+    assert len(asymptotic) > 40
+    assert all(94 <= share <= 98 for _, _, share in asymptotic)
+    assert min(size for _, size, _ in asymptotic) == 20
+    assert all(93 <= share <= 97 for _, size, share in means if size >= 20)
+    few = [share for name, size, share in means if size <= 10 and "weighted" not in name]
+    assert all(86 <= share <= 93 for share in few)
+    assert all(share >= 99.5 for _, _, share in coverages("Bernstein"))
+    sentences = " ".join((text_of("docs/inference.md") + text_of("docs/metrics.md")).split())
+    for said in ("in 94 to 98 % of samples", "in 93 to 97 % from 20", "in 86 to 93 % below",
+                 "in 93 to 97 % of simulated", "in 86 to 93 % ("):  # fmt: skip
+        assert said in sentences
+
+
 def test_pages_not_yet_sealed_exist():
     assert {path.name for path in RESULTS} >= NOT_YET_SEALED
 

@@ -822,7 +822,9 @@ def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
     return np.repeat(np.arange(sizes.size), sizes)
 
 
-def read_target(y: Any, qid: Any, weight: Any = None, *, listed: bool = False) -> Any:
+def read_target(
+    y: Any, qid: Any, weight: Any = None, *, listed: bool = False
+) -> tuple[Any, Any, Any]:
     """Return grades, query ids and item weights, which a `Judgments` holds in one.
 
     Listed pairs and ties are refused unless `listed`; then missing grades are all 0.

@@ -60,8 +60,8 @@ def test_a_sample_gives_the_same_cut_off_again():
     ("points", "y", "options", "message"),
     [
         ([1, 2], [0, 0], {}, "y has 1 different labels"),
-        ([1], [0, 1], {}, "1 points for 2 labels"),
-        ([1, np.inf], [0, 1], {}, "points must be finite"),
+        ([1], [0, 1], {}, "points has 1 values for 2 rows"),
+        ([1, np.inf], [0, 1], {}, r"points\[1\] is inf"),
         ([1, 2], [0, 1], {"cost_of_bad": -1}, "cost_of_bad=-1 is out of range"),
         ([1, 2], [0, 1], {"good": 7}, r"good=7 is no label of y; its labels are \[0, 1\]"),
         ([1, 2], [0, 1], {"resamples": 0}, "resamples=0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
@@ -22,8 +22,8 @@ from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
-from precede.explain.contributions import PAIR, feature_index
-from precede.explain.surfaces import pair_function
+from precede.explain.contributions import PAIR, ShapeFunction, feature_index
+from precede.explain.surfaces import PairFunction, pair_function
 from precede.judgments import column_numbers, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
@@ -407,7 +407,15 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
         return np.stack([weight * ranker(X) for ranker, weight in parts], axis=1)
 
-    def shape_function(self, feature: Any) -> Any:
+    @overload
+    def shape_function(self, feature: int | str) -> ShapeFunction: ...
+
+    @overload
+    def shape_function(
+        self, feature: tuple[int | str, int | str] | list[int] | list[str]
+    ) -> PairFunction: ...
+
+    def shape_function(self, feature: Any) -> ShapeFunction | PairFunction:
         """The curve of a feature, by number or name; or the function of a pair of features.
 
         A pair is given as two features, ``("age", "income")``, or by the name of its term.

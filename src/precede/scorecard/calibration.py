@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from precede.engine.arrays import Flags, Floats
 from precede.engine.exact import exact_sums
+from precede.judgments import check_column
 
 __all__ = ["LogOdds", "fit_log_odds", "is_good"]
 
@@ -49,6 +50,11 @@ def is_good(y: Any, good: Any = None) -> Flags:
     classes = np.unique(labels)
     if classes.size != 2:
         raise ValueError(f"y has {classes.size} different labels; a scorecard needs two")
+    if good is None and isinstance(classes[1], str):
+        raise ValueError(
+            f"y has the labels {classes.tolist()}, and text has no order; give good= to say which "
+            "rows are good"
+        )
     good = classes[1] if good is None else good
     if good not in classes:
         raise ValueError(f"good={good!r} is no label of y; its labels are {classes.tolist()}")
@@ -79,11 +85,7 @@ def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
     (1.0, 2.0)
     """
     goods = is_good(y, good)
-    s = np.asarray(scores, np.float64)
-    if s.shape != goods.shape:
-        raise ValueError(f"{s.size} scores for {goods.size} labels")
-    if not np.isfinite(s).all():
-        raise ValueError("scores must be finite")
+    s = check_column(scores, "scores", goods.size)
     low, high = s[goods], s[~goods]
     if low.min() >= high.max() or low.max() <= high.min():
         raise ValueError(

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import in_range, upper_tail, whole_number
+from precede.judgments import check_column
 from precede.scorecard.calibration import is_good
 
 __all__ = ["CutOffs", "cut_offs"]
@@ -99,11 +100,7 @@ def cut_offs(
     (3.0, 0.0, 2.5)
     """
     goods = is_good(y, good)
-    x = np.asarray(points, np.float64)
-    if x.shape != goods.shape:
-        raise ValueError(f"{x.size} points for {goods.size} labels")
-    if not np.isfinite(x).all():
-        raise ValueError("points must be finite")
+    x = check_column(points, "points", goods.size)
     for name, value in (("cost_of_bad", cost_of_bad), ("cost_of_good", cost_of_good)):
         in_range(name, value, 0, np.finfo(float).max)
     tail = upper_tail(level)

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.judgments import check_column
 
 __all__ = ["OrderChanges", "order_changes"]
 
@@ -53,16 +54,13 @@ def order_changes(before: Any, after: Any, y: Any = None) -> OrderChanges:
     >>> order_changes([1.4, 1.3, 0.2, 0.2], [1, 1, 0, 1])
     OrderChanges(pairs=6, reversed=0, tied=3, split=1)
     """
-    one, other = np.asarray(before, np.float64), np.asarray(after, np.float64)
-    if one.ndim != 1 or one.shape != other.shape:
-        raise ValueError("before and after must be one score for each row, of the same rows")
-    if np.isnan(one).any() or np.isnan(other).any():
-        raise ValueError("a score is NaN; scores must be numbers")
+    one = check_column(before, "before", infinite=True, empty=True)
+    other = check_column(after, "after", one.size, infinite=True, empty=True)
     total = _changes(one, other)
     if y is not None:
         labels = np.asarray(y)
         if labels.shape != one.shape:
-            raise ValueError(f"{labels.size} labels for {one.size} scores")
+            raise ValueError(f"y has {labels.size} labels for {one.size} rows; give one per row")
         for label in np.unique(labels):
             total = total - _changes(one[labels == label], other[labels == label])
     return OrderChanges(*map(int, total))

@@ -16,6 +16,7 @@ from matplotlib.ticker import NullFormatter
 
 from measure import RESULTS, last, middle, spread, write_page
 
+plt.rcParams["svg.hashsalt"] = "growth"  # the same drawing is the same file
 FIGURES = RESULTS.parents[1] / "docs" / "figures"
 PROBLEMS = {
     "web10k small": "synthetic, shaped like MSLR-WEB10K, 300 queries",

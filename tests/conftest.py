@@ -44,9 +44,9 @@ def pytest_runtest_setup():
 def tiny_thresholds(monkeypatch):
     """Use threads and pieces however small the work is."""
     from precede.engine.workers import LEAST_SHARED
-    from precede.risks import exponential, pair_weights
+    from precede.risks import pair_weights, pieces
 
     for kind in LEAST_SHARED:
         monkeypatch.setitem(LEAST_SHARED, kind, 1)
-    for module in (exponential, pair_weights):
+    for module in (pieces, pair_weights):
         monkeypatch.setattr(module, "PIECE", 16)

@@ -241,14 +241,14 @@ def test_logistic_pull_of_a_million_rows(large):
 
 def test_a_million_rows_in_pieces_and_threads_give_the_same_bits(large, monkeypatch):
     """Levels of 200,000 rows are cut into pieces; neither their size nor the threads matter."""
-    from precede.risks import exponential as separable
+    from precede.risks import pieces
 
     grade, scores = large
     arrangement = Judgments(grade).arrange()
     at = scores[arrangement.order]
     states = []
-    for jobs, piece in ((1, separable.PIECE), (2, separable.PIECE), (3, 1000), (1, MILLION)):
-        monkeypatch.setattr(separable, "PIECE", piece)
+    for jobs, piece in ((1, pieces.PIECE), (2, pieces.PIECE), (3, 1000), (1, MILLION)):
+        monkeypatch.setattr(pieces, "PIECE", piece)
         with Workers(jobs) as workers:
             states.append(PairRisk("exponential").bind(arrangement, workers).state(at))
     for state in states[1:]:

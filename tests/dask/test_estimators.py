@@ -92,6 +92,7 @@ def test_scattered_queries(clients, workers, cut, balance):
     ("kind", "local", "more"),
     [
         (DaskRankBoost, RankBoost, {"rank_weight": "ndcg"}),
+        (DaskRankBoost, RankBoost, {"rank_weight": "ndcg@3"}),
         (DaskPushRanker, PushRanker, {"rank_weight": "ndcg@3", "loss": "logistic", "price": 1}),
     ],
 )

@@ -56,7 +56,8 @@ def test_sums_equal_enumeration(monkeypatch, few, data, rule, name, balance):
     """By sums for every grade, and (if 0 grades are few) by trees."""
     monkeypatch.setattr("precede.risks.rank_weights.FEW", few)
     judgments, loss = data.draw(graded()), LOSSES[name]
-    scores = data.draw(strategies.scores(len(judgments), data.draw(st.sampled_from([2.0, 150.0]))))
+    wide = data.draw(st.sampled_from([2.0, 150.0, 340.0]))  # the last is beyond exponentials
+    scores = data.draw(strategies.scores(len(judgments), wide))
     risk = PairRisk(loss, balance=balance, rank_weight=rule)
     value, mass, pull, curvature = naive_rank_weights.risk(
         judgments, rank_weight(rule), scores, pair_loss(loss), balance=balance, gap=name == "gap"
@@ -173,6 +174,47 @@ def test_the_ranks_of_a_list_sorted_by_numpy_are_the_same(monkeypatch):
     np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
 
 
+@pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", RankWeight(k=10, blend=0.5)], ids=str)
+@pytest.mark.parametrize("name", ["exponential", "logistic", "squared_hinge"])
+@pytest.mark.usefixtures("tiny_thresholds")
+def test_threads_and_the_value_alone_give_the_bits_of_the_state(rule, name):
+    """A round ends with the value; a fit that goes on from a checkpoint compares it to the bit."""
+    random = np.random.default_rng(5)
+    grade, qid = random.integers(0, 4, 600), np.minimum(random.integers(0, 5, 600), 3)
+    arrangement = Judgments(grade, qid, weight=random.random(600)).arrange("items")
+    scores = np.round(random.normal(size=600), 2)
+    values = random.integers(0, 2, 600).astype(np.uint8)
+    found = []
+    for jobs in (1, 2, 3):
+        with Workers(jobs) as workers:
+            risk = PairRisk(name, balance="items", rank_weight=rule).bind(arrangement, workers)
+            risk.begin_round(np.round(scores, 1))
+            state = risk.state(scores)
+            assert risk.end_round(scores).log_value == state.log_value
+            found.append((state, risk.curvature(state), risk.masses(state, values)))
+    for state, curvature, masses in found[1:]:
+        assert state.log_value == found[0][0].log_value
+        np.testing.assert_array_equal(state.pull, found[0][0].pull)
+        np.testing.assert_array_equal(curvature, found[0][1])
+        assert masses == found[0][2]
+
+
+def test_weights_that_end_at_a_rank_are_the_same_without_a_sort(monkeypatch):
+    """Lists in which few, many or all rows are tied at the last rank that counts."""
+    random = np.random.default_rng(6)
+    judgments = Judgments(random.integers(0, 3, 400), np.repeat([0, 1, 2, 3], 100))
+    for digits in (0, 1, 6):
+        scores = np.round(random.normal(size=400), digits)
+        scores[:100] = 1.0
+        for name in ("exponential", "logistic"):
+            risk = PairRisk(name, rank_weight=RankWeight(k=7, blend=0.25))
+            quick = risk.pull(judgments, scores)
+            with monkeypatch.context() as patch:
+                patch.setattr("precede.risks.rank_weights.DEEPEST", 0)
+                sorted_ = risk.pull(judgments, scores)
+            np.testing.assert_allclose(quick, sorted_, rtol=1e-11, atol=1e-13 * quick.max())
+
+
 def test_in_the_first_round_all_pairs_of_two_grades_weigh_the_same():
     judgments = Judgments([0, 0, 1, 1, 1, 0])
     plain = PairRisk("logistic").pull(judgments, np.zeros(6))
@@ -258,6 +300,7 @@ FITS = {
     ),
     "QBRank": lambda **more: QBRank(rank_weight="ndcg@5", num_leaves=5, **more),
     "stumps": lambda **more: RankBoost(rank_weight="ndcg", **more),
+    "stumps for the top": lambda **more: RankBoost(rank_weight="ndcg@5", **more),
     "features": lambda **more: RankBoost(
         rank_weight="precision@5", rankers="features", step="bound", **more
     ),
@@ -304,7 +347,7 @@ def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
     history = History()
     for _ in range(3):
         history.append(**method.advance().columns)
-    before = method.state
+    before = method.last_state()
     method._add(method.ensemble.rankers[0], 1.0, method.ensemble.rankers[0].on(training.table))
     method._moving = True
     method.interrupt(history)

@@ -23,7 +23,7 @@ from precede.engine.workers import is_small
 from precede.model import Ensemble
 from precede.rankers.base import Family, Found, Ranker, Search
 from precede.rankers.columns import Constant
-from precede.risks.base import Risk
+from precede.risks.base import Risk, State
 
 __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 
@@ -110,9 +110,15 @@ class CoordinateDescent(Method):
             return None
         self._moving = True
         self._add(found.ranker, weight, values)
-        self.state = self.risk.state(self.scores)
+        self.state = self.risk.end_round(self.scores)
         self._moving = False
         return self._round(found, weight, step)
+
+    def last_state(self) -> State:
+        """The state after the last round, of which a risk may know the value only."""
+        if self.state.pull.size < self.scores.size:
+            self.state = self.risk.state(self.scores)
+        return self.state
 
     def interrupt(self, history: History) -> str:
         """Leave out a ranker whose round was not finished."""

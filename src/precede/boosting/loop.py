@@ -73,7 +73,7 @@ def drive(
             raise
         reason = INTERRUPTED
         method.workers.warn(f"interrupted: {method.interrupt(record)}")
-    return Result(method.ensemble, record, method.state, reason)
+    return Result(method.ensemble, record, method.last_state(), reason)
 
 
 def _rounds(

@@ -87,6 +87,10 @@ class Method:
         """Do one round; None, with the reason in `exhausted`, if there is nothing to do."""
         raise NotImplementedError(f"{type(self).__name__} must define advance()")
 
+    def last_state(self) -> State:
+        """The risk and its pull at the scores after the last round."""
+        return self.state
+
     def finish(self, reason: str) -> str:
         """Do what is left to do when a rule has ended the fit; give the reason to report."""
         return reason

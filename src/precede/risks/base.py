@@ -130,6 +130,14 @@ class BoundRisk:
         """
         return False
 
+    def end_round(self, scores: Floats) -> State:
+        """State at the scores after a round.
+
+        The next round begins with it, unless `begin_round` says that states must be computed
+        anew; then only its value is ever looked at, and `pull` may be empty.
+        """
+        return self.state(scores)
+
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores (one per row)."""
         raise NotImplementedError(f"{type(self).__name__} must define state(scores)")

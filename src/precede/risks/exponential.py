@@ -29,13 +29,9 @@ from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.exponential_line import PushLine
+from precede.risks.pieces import Pieces
 
 __all__ = ["Factors", "SeparableParts", "SeparableRisk"]
-
-
-# A run of equal grade is cut into pieces of at most this many rows, so that one query of
-# a million rows keeps every thread busy.
-PIECE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -83,7 +79,7 @@ class SeparableRisk(BoundLossRisk):
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
-        self.pieces = _Pieces.cut(arrangement)
+        self.pieces = Pieces.cut(arrangement)
         self.small = is_small("exponentials", arrangement.n_graded)
         weight = arrangement.weight[: arrangement.n_graded]
         # Weights join the exponents: a light item with a large term loses no digit to a
@@ -303,41 +299,6 @@ class Factors:
         step, _ = self._risk.line_search(self._state, values)
         after = self._risk.log_value(self._state.scores + step * values)
         return edge, float(-np.expm1(after - self._state.log_value))
-
-
-@dataclass(frozen=True)
-class _Pieces:
-    """Levels cut into short runs: ``first[l]`` is the first piece of level l."""
-
-    start: Integers
-    level: Integers
-    first: Integers
-    single: bool  # whether every level is one piece
-
-    @property
-    def count(self) -> int:
-        return int(self.level.size)
-
-    @classmethod
-    def cut(cls, arrangement: Arrangement) -> _Pieces:
-        sizes = np.diff(arrangement.level_start)
-        per_level = -(-sizes // PIECE)
-        first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)
-        level = np.repeat(np.arange(sizes.size), per_level)
-        within = np.arange(level.size) - first[level]
-        start = np.append(arrangement.level_start[level] + within * PIECE, arrangement.n_graded)
-        single = bool((per_level == 1).all())
-        return cls(start.astype(np.int64), level.astype(np.int64), first, single)
-
-    def by_level(self, combine: np.ufunc, by_piece: Array, nothing: float) -> Array:
-        """Rows of an array combined over the pieces of every level; `nothing` for no piece."""
-        if self.single:  # the usual case
-            return by_piece
-        size = np.diff(self.first)
-        result = np.full((size.size, by_piece.shape[1]), nothing, by_piece.dtype)
-        if self.count:
-            result[size > 0] = combine.reduceat(by_piece, self.first[:-1][size > 0], axis=0)
-        return result
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from precede.risks.rank_weights import (
 )
 from precede.risks.ranked_pairs import RankedPairsRisk
 from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
+from precede.risks.top_exponential import TopExponentialRisk
 
 __all__ = ["PairRisk"]
 
@@ -100,7 +101,9 @@ class PairRisk(Risk):
                 rule, judgments, balanced=self.balance != "pairs", workers=workers or Workers(1)
             )
             if separable and not loss.gap:
-                return RankedExponentialRisk(judgments, loss, cost, weights)
+                linear = weights.top is not None
+                kind = TopExponentialRisk if linear else RankedExponentialRisk
+                return kind(judgments, loss, cost, weights)
             return RankedPairsRisk(judgments, loss, cost, weights)
         if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)

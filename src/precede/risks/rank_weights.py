@@ -6,7 +6,8 @@ stay fixed until the next one: within a round the risk is a convex function of t
 
 No pair is listed. In ranking order ``D_i - D_k`` has one sign above an item and the other below
 it, so that sums of ``w_ik a_i b_k`` over k are made of four running sums for every grade, kept in
-a Fenwick tree: O(n log(grades)) for a sorted list.
+a Fenwick tree: O(n log(grades)) for a sorted list. Weights that end at rank k need no sort; see
+`precede.risks.top_ranks`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
+from precede.risks.top_ranks import DEEPEST, TopRanks, TopWeights
 
 __all__ = [
     "RankWeight",
@@ -246,6 +248,7 @@ class RoundWeights:
     discount, tied : mean discount of the ranks a row shares, and what ties add; per row
     plain, factor : one number per query
     ranked : levels, discounts and `tied` in the order of `order`
+    top : who is at the top, where weights end at a rank; `order`, `ends`, `ranked` are then empty
     """
 
     scores: Floats
@@ -256,6 +259,7 @@ class RoundWeights:
     plain: Floats
     factor: Floats
     ranked: tuple[Integers, Floats, Floats]
+    top: TopWeights | None = None
 
 
 class RankWeights:
@@ -291,6 +295,9 @@ class RankWeights:
             self._scale = 1.0 / self._ideals(sizes)
         self.level_gain = self.gain[arrangement.level_start[:-1]]
         self.plain_totals = _by_query(0.5 * pair_totals(arrangement)[:count], self.first)
+        self.top: TopRanks | None = None
+        if rule.discount is not None and rule.k is not None and rule.k <= DEEPEST:
+            self.top = TopRanks(arrangement, self.by_rank, rule.k, self.level_gain, workers)
 
     def _ideals(self, sizes: Integers) -> Floats:
         """``sum G D`` of every query in its ideal order."""
@@ -305,32 +312,60 @@ class RankWeights:
         return ideal
 
     def at(self, scores: Floats) -> RoundWeights:
-        """Weights of a round that begins at these scores: O(n log n)."""
-        arrangement, graded = self.arrangement, self.arrangement.n_graded
-        kept = scores[:graded].copy()
-        order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
-        discount, tied = np.zeros(graded), np.zeros(graded)
+        """Weights of a round that begins at these scores: O(n log n), or O(n) with a cut-off."""
         queries = self.first.size - 1
-        for query in np.flatnonzero(np.diff(self.first) > LONG):
-            low, high = self.first[query], self.first[query + 1]
-            order[low:high] = low + np.argsort(-kept[low:high])
-        self.workers.run(
-            _ranks_of_queries, queries, self.first, kept, self.by_rank, order, ends, discount,
-            tied, small=self.small,
-        )  # fmt: skip
         blend, scale = float(self.rule.blend), self._scale
-        plain, factor = np.zeros(queries), (1.0 - blend) * scale
-        ranked = self.level[order], discount[order], tied[order]
-        found = RoundWeights(kept, order, ends, discount, tied, plain, factor, ranked)
+        kept = scores[: self.arrangement.n_graded].copy()
+        found = self._ranked(kept, np.zeros(queries), (1.0 - blend) * scale)
         if not self.balanced and blend == 0:
             return found
-        unit = replace(found, factor=scale)
-        mean = _by_query(self.meet(unit, arrangement.weight, arrangement.outer)[0], self.first)
-        mean /= self.plain_totals
+        mean = self._totals(replace(found, factor=scale)) / self.plain_totals
         if not self.balanced:
             return replace(found, plain=blend * mean)
         inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
         return replace(found, plain=np.full(queries, blend), factor=inverse * scale)
+
+    def _ranked(self, scores: Floats, plain: Floats, factor: Floats) -> RoundWeights:
+        """Weights by the ranks of these scores."""
+        graded, queries = scores.size, self.first.size - 1
+        if self.top is not None:
+            top, none = self.top.at(scores), np.zeros(0, np.int64)
+            return RoundWeights(
+                scores, none, none, top.discount, top.tied, plain, factor, (none, plain, plain), top
+            )
+        order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
+        discount, tied = np.zeros(graded), np.zeros(graded)
+        for query in np.flatnonzero(np.diff(self.first) > LONG):
+            low, high = self.first[query], self.first[query + 1]
+            order[low:high] = low + np.argsort(-scores[low:high])
+        self.workers.run(
+            _ranks_of_queries, queries, self.first, scores, self.by_rank, order, ends, discount,
+            tied, small=self.small,
+        )  # fmt: skip
+        ranked = self.level[order], discount[order], tied[order]
+        return RoundWeights(scores, order, ends, discount, tied, plain, factor, ranked)
+
+    def _totals(self, weights: RoundWeights) -> Floats:
+        """Weight of all pairs of every query."""
+        winner, loser = self.arrangement.weight, self.arrangement.outer
+        if self.top is None or weights.top is None:
+            return _by_query(self.meet(weights, winner, loser)[0], self.first)
+        met = self.top.meet(
+            weights.top, weights.scores, (weights.plain, weights.factor), winner, loser
+        )
+        return met.totals[:, 0]
+
+    def pair_weights(self, weights: RoundWeights) -> Floats:
+        """Weight of the pairs that every row takes part in."""
+        winner, loser = self.arrangement.weight, self.arrangement.outer
+        if self.top is None or weights.top is None:
+            up, down = self.meet(weights, winner, loser, losers=True)
+            return up + down
+        pair = weights.plain, weights.factor
+        met = self.top.meet(weights.top, weights.scores, pair, winner, loser)
+        found = np.zeros(weights.scores.size)
+        self.top.spread(weights.top, met, winner, loser, 1.0, np.ones(weights.plain.size), found)
+        return found
 
     def meet(
         self, weights: RoundWeights, winner: Floats, loser: Floats, *, losers: bool = False,
@@ -339,7 +374,7 @@ class RankWeights:
         """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
 
         The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each row,
-        only pairs of two different numbers count.
+        only pairs of two different numbers count. The weights must come with an order.
         """
         order, queries = weights.order, self.first.size - 1
         sides = np.zeros(1, np.uint8) if apart is None else apart[order]
@@ -386,6 +421,10 @@ class RankWeightedRisk(BoundLossRisk):
         self._round = self.weights.at(scores)
         return True
 
+    def end_round(self, scores: Floats) -> State:
+        """The value alone: the next round begins with other weights."""
+        return State(scores, self.log_value(scores), np.nan, np.zeros(0))
+
     def at(self, scores: Floats) -> RoundWeights:
         """Weights of this round; outside of rounds those of the scores themselves."""
         return self.weights.at(scores) if self._round is None else self._round
@@ -393,11 +432,7 @@ class RankWeightedRisk(BoundLossRisk):
     def totals(self, state: State) -> Floats:
         """Weight of the pairs that every row takes part in, in this round."""
         found = np.zeros(self.arrangement.n_arranged)
-        arrangement = self.arrangement
-        up, down = self.weights.meet(
-            self.at(state.scores), arrangement.weight, arrangement.outer, losers=True
-        )
-        found[: arrangement.n_graded] = up + down
+        found[: self.arrangement.n_graded] = self.weights.pair_weights(self.at(state.scores))
         return found
 
 
@@ -454,14 +489,22 @@ class RankedExponentialRisk(RankWeightedRisk):
         )  # fmt: skip
         lift = np.zeros(wide.size)
         if wide.any():
-            _meet_far_apart(
-                np.flatnonzero(wide), first, self.weights.level, margin, weights.scores,
-                self.weights.gain, weights.discount, weights.tied, weights.plain, weights.factor,
-                self.weights.flat, winner, loser,
-                np.zeros(0, np.uint8) if apart is None else apart, up, down, lift,
-            )  # fmt: skip
+            self._meet_far_apart(weights, np.flatnonzero(wide), scores, apart, up, down, lift)
         with np.errstate(divide="ignore"):
             return up, down, lift, np.log(_by_query(up, first)) + lift
+
+    def _meet_far_apart(
+        self, weights: RoundWeights, queries: Integers, scores: Floats, apart: Bytes | None,
+        up: Floats, down: Floats, lift: Floats,
+    ) -> None:  # fmt: skip
+        """Replace the sums of the rows of some queries, whose exponentials are beyond floats."""
+        sides = np.zeros(0, np.uint8) if apart is None else apart
+        ranked, arrangement = self.weights, self.arrangement
+        _meet_far_apart(
+            queries, ranked.first, ranked.level, self.rate * scores, weights.scores, ranked.gain,
+            weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
+            arrangement.weight, arrangement.outer, sides, up, down, lift,
+        )  # fmt: skip
 
     def _share(self, lift: Floats, log_value: float) -> Floats:
         """What turns sums of rows into shares of the risk."""

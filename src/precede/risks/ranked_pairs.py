@@ -1,8 +1,8 @@
 """Logistic and squared hinge risk with weights by rank: every pair once, none stored.
 
-As in `precede.risks.short_queries` the losers of a winner are the rows before its level, and
-the inner loops run over neighbours. Where ranks beyond k weigh nothing, a winner beyond them
-meets the losers within them only: O(k) instead of all.
+As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
+winners those after it, and the inner loops run over neighbours. Where ranks beyond k weigh nothing,
+only the rows within them meet all others: O(k) pairs for each row.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class RankedPairsRisk(RankWeightedRisk):
             )
         self._logistic = loss.pair_kernel == "logistic"
         self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
+        self._longest = int(np.diff(weights.first).max(initial=0))
         rule = weights.rule
         # Pairs of two rows without a discount have no weight.
         self._sparse = rule.k is not None and rule.blend == 0 and rule.discount is not None
@@ -58,6 +59,15 @@ class RankedPairsRisk(RankWeightedRisk):
                 "or a cut-off such as 'ndcg@10' without a blend"
             )
 
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk, without the pull."""
+        arrangement, unused = self.arrangement, np.zeros(0)
+        sums = self._sums(
+            self.at(scores), scores, arrangement.weight, arrangement.outer, unused, unused
+        )
+        (value,) = exact_sums([sums[:, 0]], self.workers)
+        return float(np.log(value)) if value > 0 else -np.inf
+
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
         arrangement = self.arrangement
@@ -74,7 +84,7 @@ class RankedPairsRisk(RankWeightedRisk):
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
         pull: Floats, hessian: Floats,
     ) -> Floats:  # fmt: skip
-        """Value and mass of every query; pull and curvature are added to the arrays."""
+        """Value and mass of every query; pull and curvature are added to the arrays, if any."""
         arrangement, ranked = self.arrangement, self.weights
         at = scores[: arrangement.n_graded]
         if self.loss.gap:
@@ -83,9 +93,9 @@ class RankedPairsRisk(RankWeightedRisk):
         sums = np.zeros((queries, 2))
         self.workers.run(
             _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
-            int(np.diff(ranked.first).max(initial=0)), self._logistic, self._knot, self._sparse,
-            at, weights.scores, ranked.gain, weights.discount, weights.tied, weights.plain,
-            weights.factor, ranked.flat, winner, loser, pull, hessian, sums, small=ranked.small,
+            self._longest, self._logistic, self._knot, self._sparse, at, weights.scores,
+            ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
+            winner, loser, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
         return sums
 
@@ -112,11 +122,16 @@ class RankedPairsRisk(RankWeightedRisk):
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# Rows of `items`: what a loop over losers reads, for all rows of a query or for those with a
-# discount only. Rows of `work`: what it writes.
+# Rows of `items`: what loops over the rows of a query read, then what they add to. Rows of `work`:
+# what they leave for one another. Loops are short and over few arrays each: the compiler then takes
+# several pairs at a time, which it does not dare in one long loop, nor with a division that could
+# raise.
 
-_AT, _RANKED, _GAIN, _DISCOUNT, _SHARE, _DOWN, _CURVE = range(7)
+_AT, _INVERSE, _RANKED, _GAIN, _DISCOUNT, _TIED, _LOSE, _WIN, _DOWN, _UP, _CURVE = range(11)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
+# Logistic losses of margins that are all far in order, where ``1 + exp(-m)`` loses the digits of
+# the exponential; of margins that are close together; of any; and squared hinges.
+_SMALL, _NARROW, _WIDE, _HINGE = range(4)
 
 
 @njit(cache=True, nogil=True)
@@ -126,192 +141,237 @@ def _pairs_of_queries(
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
     outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value and mass of every query into `sums`; pull and curvature of its rows."""
-    every, top = np.empty((7, longest)), np.empty((7, longest))
-    where = np.empty(longest, np.int64)
-    work = np.empty((4, longest))
+    """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted."""
+    items, work = np.empty((11, longest)), np.empty((4, longest))
+    slopes = pull.size > 0
     for query in range(low, high):
-        bottom, summit = query_start[query], query_start[query + 1]
-        first, last = level_start[bottom], level_start[summit]
-        here = scores[first:last]
-        wide = here.max() - here.min()
-        middle = 0.5 * (here.max() + here.min())
-        narrow = logistic and wide < NARROW
-        every[_AT, : last - first] = np.exp(here - middle) if narrow else here
-        chosen = _gather(first, last, sparse, ranked, gain, discount, outer, every, top, where)
-        kind = 0 if narrow else 1 if logistic else 2
-        pair_factor, pair_plain = factor[query], plain[query]
-        value, of_pairs, losing = 0.0, 0.0, 0
-        for level in range(bottom + 1, summit):
-            losers = level_start[level] - first
-            while losing < chosen and where[losing] < losers:
-                losing += 1
-            for row in range(level_start[level], level_start[level + 1]):
-                own = weight[row]
-                if own == 0.0:
-                    continue
-                few = sparse and discount[row] == 0.0
-                items, count = (top, losing) if few else (every, losers)
-                met = _weigh(
-                    items, count, ranked[row], gain[row], discount[row], tied[row],
-                    flat, own * pair_plain, own * pair_factor, work[_WEIGHT],
-                )  # fmt: skip
-                of_pairs += met
-                up, curved, loss = _meet(items, count, every[_AT, row - first], kind, knot, work)
-                value += loss
-                pull[row] += up
-                hessian[row] += curved
-        for j in range(chosen):
-            every[_DOWN, where[j]] += top[_DOWN, j]
-            every[_CURVE, where[j]] += top[_CURVE, j]
-        mass = 0.0
-        for k in range(last - first):
-            mass += every[_DOWN, k]
-            pull[first + k] -= every[_DOWN, k]
-            hessian[first + k] += every[_CURVE, k]
-        if narrow and value < 1e-6 * of_pairs:
-            value = _small_losses(
-                every, level_start, bottom, summit, tied, flat, pair_plain, pair_factor, weight,
-                work[_WEIGHT],
+        bottom, top = query_start[query], query_start[query + 1]
+        first, last = level_start[bottom], level_start[top]
+        items[_RANKED, : last - first] = ranked[first:last]
+        items[_GAIN, : last - first] = gain[first:last]
+        items[_DISCOUNT, : last - first] = discount[first:last]
+        items[_TIED, : last - first] = tied[first:last]
+        items[_LOSE, : last - first] = outer[first:last]
+        items[_WIN, : last - first] = weight[first:last]
+        items[_DOWN:, : last - first] = 0.0
+        kind = _place(scores, first, last, logistic, items)
+        share, by_rank = plain[query], factor[query]
+        some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
+        value, weighed = _meet_all(
+            level_start, bottom, top, some, kind, slopes, share, by_rank, flat, knot, items, work
+        )
+        if kind == _NARROW and value < 1e-6 * weighed:
+            value, _ = _meet_all(
+                level_start, bottom, top, some, _SMALL, False, share, by_rank, flat, knot, items,
+                work,
             )  # fmt: skip
-        sums[query, 0], sums[query, 1] = value, mass
+        sums[query, 0] = value
+        if slopes:
+            sums[query, 1] = _settle(first, last, items, pull, hessian)
 
 
 @njit(**INNER)
-def _gather(
-    first: Integer, last: Integer, sparse: bool, ranked: Floats, gain: Floats, discount: Floats,
-    outer: Floats, every: Floats, top: Floats, where: Integers,
-) -> int:  # fmt: skip
-    """Copy what loops over losers read; gives how many rows have a discount, if asked for."""
-    chosen = 0
+def _place(scores: Floats, first: Integer, last: Integer, logistic: bool, items: Floats) -> int:
+    """Scores of a query, or their exponentials if they are close together; gives the kind."""
+    least, most = scores[first], scores[first]
     for row in range(first, last):
-        k = row - first
-        every[_RANKED, k] = ranked[row]
-        every[_GAIN, k] = gain[row]
-        every[_DISCOUNT, k] = discount[row]
-        every[_SHARE, k] = outer[row]
-        every[_DOWN, k] = 0.0
-        every[_CURVE, k] = 0.0
-        if sparse and discount[row] > 0.0:
-            top[:, chosen] = every[:, k]
-            where[chosen] = k
-            chosen += 1
-    return chosen
+        least, most = min(least, scores[row]), max(most, scores[row])
+    if not logistic or most - least >= NARROW:
+        items[_AT, : last - first] = scores[first:last]
+        return _WIDE if logistic else _HINGE
+    middle = 0.5 * (most + least)
+    for row in range(first, last):
+        items[_AT, row - first] = np.exp(scores[row] - middle)
+    for k in range(last - first):
+        items[_INVERSE, k] = np.divide(1.0, items[_AT, k])
+    return _NARROW
 
 
-@njit(cache=True, nogil=True)
-def _weigh(
-    items: Floats, count: Integer, ranked: float, gain: float, discount: float, tied: float,
-    flat: float, plain: float, factor: float, weight: Floats,
-) -> float:  # fmt: skip
-    """Weights of the pairs of a winner and its losers; gives their sum."""
-    scores, gains, discounts, share = (
-        items[_RANKED], items[_GAIN], items[_DISCOUNT], items[_SHARE],
-    )  # fmt: skip
-    for k in range(count):
-        apart = abs(discount - discounts[k]) + flat
-        apart += tied if scores[k] == ranked else 0.0
-        weight[k] = share[k] * (plain + factor * (gain - gains[k]) * apart)
-    return _total(weight, count)
+@njit(**INNER)
+def _is_sparse(discount: Floats) -> bool:
+    """Whether less than half of the rows have a discount."""
+    count = 0
+    for each in discount:
+        count += each > 0.0
+    return 2 * count < discount.size
+
+
+@njit(**INNER)
+def _settle(first: Integer, last: Integer, items: Floats, pull: Floats, hessian: Floats) -> float:
+    """Give the rows of a query what they gathered; returns the mass."""
+    mass = 0.0
+    for k in range(last - first):
+        mass += items[_DOWN, k]
+        pull[first + k] += items[_UP, k] - items[_DOWN, k]
+        hessian[first + k] += items[_CURVE, k]
+    return mass
+
+
+@njit(**INNER)
+def _meet_all(
+    level_start: Integers, bottom: Integer, top: Integer, sparse: bool, kind: int, slopes: bool,
+    plain: float, factor: float, flat: float, knot: float, items: Floats, work: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Value of a query and the weight of its pairs.
+
+    If `sparse`, rows with a discount meet all others, as winners and as losers; a pair of two of
+    them is met by its winner. Otherwise all winners meet their losers.
+    """
+    first, size = level_start[bottom], level_start[top] - level_start[bottom]
+    value, weighed = 0.0, 0.0
+    for level in range(bottom, top):
+        low, high = level_start[level] - first, level_start[level + 1] - first
+        for i in range(low, high):
+            if sparse and items[_DISCOUNT, i] == 0.0:
+                continue
+            own = items[_WIN, i]
+            if own > 0.0 and low > 0:
+                loss, weight = _meet(
+                    i, 0, low, 1.0, own, kind, slopes, plain, factor, flat, knot, items, work
+                )
+                value, weighed = value + loss, weighed + weight
+            own = items[_LOSE, i]
+            if sparse and own > 0.0 and high < size:
+                loss, weight = _meet(
+                    i, high, size, -1.0, own, kind, slopes, plain, factor, flat, knot, items, work
+                )
+                value, weighed = value + loss, weighed + weight
+    return value, weighed
 
 
 @njit(**INNER)
 def _meet(
-    items: Floats, count: Integer, at: float, kind: int, knot: float, work: Floats
-) -> tuple[float, float, float]:
-    """Pull, curvature and loss of a winner; those of its losers are added to theirs."""
+    i: Integer, low: Integer, high: Integer, sign: float, own: float, kind: int, slopes: bool,
+    plain: float, factor: float, flat: float, knot: float, items: Floats, work: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Meet the rows low..high, which lose against row i (sign 1) or win: loss and weight."""
+    count = high - low
     weight, slope, curvature, loss = work[_WEIGHT], work[_SLOPE], work[_CURVATURE], work[_LOSS]
-    if kind == 0:
-        _narrow_terms(items[_AT], count, at, slope, curvature, loss)
-    elif kind == 1:
-        _wide_terms(items[_AT], count, at, slope, curvature, loss)
+    share = items[_LOSE if sign > 0.0 else _WIN, low:high]
+    _weigh(
+        items[_RANKED, low:high], items[_GAIN, low:high], items[_DISCOUNT, low:high], share,
+        items[_RANKED, i], items[_GAIN, i], items[_DISCOUNT, i], items[_TIED, i], flat,
+        own * plain, sign * own * factor, weight,
+    )  # fmt: skip
+    if sign < 0.0:
+        _leave_out(items[_DISCOUNT, low:high], weight)
+    if kind <= _NARROW:
+        base = items[_INVERSE if sign > 0.0 else _AT, i]
+        at = items[_AT if sign > 0.0 else _INVERSE, low:high]
+        _narrow_terms(at, base, weight, kind, slopes, slope, curvature, loss)
+    elif kind == _WIDE:
+        _wide_terms(items[_AT, low:high], items[_AT, i], sign, weight, slope, curvature, loss)
     else:
-        _hinge_terms(items[_AT], count, knot - at, slope, curvature, loss)
-    down, curve = items[_DOWN], items[_CURVE]
-    for k in range(count):
-        slope[k] *= weight[k]
-        down[k] += slope[k]
-    for k in range(count):
-        curvature[k] *= weight[k]
-        curve[k] += curvature[k]
-    for k in range(count):
-        loss[k] *= weight[k]
-    return _total(slope, count), _total(curvature, count), _total(loss, count)
+        at = items[_AT, low:high]
+        _hinge_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
+    if slopes:
+        _add(slope, items[_DOWN if sign > 0.0 else _UP, low:high])
+        _add(curvature, items[_CURVE, low:high])
+        items[_UP if sign > 0.0 else _DOWN, i] += _total(slope, count)
+        items[_CURVE, i] += _total(curvature, count)
+    return _total(loss, count), _total(weight, count)
+
+
+@njit(**INNER)
+def _leave_out(discounts: Floats, weight: Floats) -> None:
+    """Leave rows with a discount to themselves: they meet their losers."""
+    for k in range(discounts.size):
+        weight[k] = 0.0 if discounts[k] > 0.0 else weight[k]
+
+
+@njit(**INNER)
+def _add(values: Floats, to: Floats) -> None:
+    for k in range(to.size):
+        to[k] += values[k]
+
+
+@njit(**INNER)
+def _weigh(
+    scores: Floats, gains: Floats, discounts: Floats, share: Floats, ranked: float, gain: float,
+    discount: float, tied: float, flat: float, plain: float, factor: float, weight: Floats,
+) -> None:  # fmt: skip
+    """Weights of the pairs of a row and others."""
+    for k in range(share.size):
+        apart = abs(discount - discounts[k]) + flat
+        weight[k] = apart + (tied if scores[k] == ranked else 0.0)
+    for k in range(share.size):
+        weight[k] = share[k] * (plain + factor * (gain - gains[k]) * weight[k])
 
 
 @njit(**INNER)
 def _narrow_terms(
-    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
-) -> None:
-    """Logistic losses; `at` and `own` are exponentials of scores."""
-    inverse = 1.0 / own
-    for k in range(count):
-        odds = 1.0 + at[k] * inverse
-        right = np.divide(1.0, odds)  # chance of the right order
-        loss[k] = odds
-        slope[k] = at[k] * inverse * right
-        curvature[k] = at[k] * inverse * right * right
-    _logarithms(loss, count)
+    at: Floats, base: float, weight: Floats, kind: int, slopes: bool, slope: Floats,
+    curvature: Floats, loss: Floats,
+) -> None:  # fmt: skip
+    """Logistic losses; the product of `at` and `base` is the exponential of a margin below 0."""
+    if slopes:
+        for k in range(at.size):
+            wrong = at[k] * base
+            right = np.divide(1.0, 1.0 + wrong)  # chance of the right order
+            slope[k] = weight[k] * (wrong * right)
+            curvature[k] = slope[k] * right
+    if kind == _SMALL:
+        for k in range(at.size):
+            loss[k] = weight[k] * np.log1p(at[k] * base)
+        return
+    for k in range(at.size):
+        loss[k] = 1.0 + at[k] * base
+    for k in range(at.size):
+        loss[k] = weight[k] * _logarithm(loss[k])
 
 
 @njit(**INNER)
-def _logarithms(values: Floats, count: Integer) -> None:
-    """Replace numbers from 1 by their logarithms."""
-    for k in range(count):
-        values[k] = np.log(values[k])
+def _logarithm(x: float) -> float:
+    """Logarithm of a number from 1 that is no infinity, several of which are taken at a time.
+
+    ``x = 2^n (1 + f)`` with 1 + f near 1, and ``log(1 + f) = 2 atanh(s)`` for ``s = f / (2 + f)``,
+    whose series in s² is short for |s| < 0.172.
+    """
+    bits = np.float64(x).view(np.int64)
+    # Bits of sqrt(1/2): what is above it belongs to the next power of two.
+    exponent = (bits - 4604544271217802189) >> 52
+    f = np.int64(bits - (exponent << 52)).view(np.float64) - 1.0
+    # A number below 2^51 added to the bits of 1.5 · 2^52 is added to the float as well.
+    n = np.int64(exponent + 4843621399236968448).view(np.float64) - 6755399441055744.0
+    s = np.divide(f, 2.0 + f)
+    z = s * s
+    series = 1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21)))
+    series = 1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * series)))
+    series = z * (1 / 3 + z * (1 / 5 + z * series))
+    return n * 0.6931471805599453 + 2.0 * (s + s * series)
 
 
 @njit(**INNER)
 def _wide_terms(
-    at: Floats, count: Integer, own: float, slope: Floats, curvature: Floats, loss: Floats
-) -> None:
+    at: Floats, own: float, sign: float, weight: Floats, slope: Floats, curvature: Floats,
+    loss: Floats,
+) -> None:  # fmt: skip
     """Logistic losses of scores too far apart for plain exponentials."""
-    for k in range(count):
-        margin = own - at[k]
+    for k in range(at.size):
+        margin = sign * (own - at[k])
         small = np.exp(-abs(margin))
-        slope[k] = (small if margin > 0 else 1.0) / (1.0 + small)
-        curvature[k] = small / ((1.0 + small) * (1.0 + small))
-        loss[k] = np.log1p(small) + max(-margin, 0.0)
+        slope[k] = weight[k] * ((small if margin > 0 else 1.0) / (1.0 + small))
+        curvature[k] = weight[k] * (small / ((1.0 + small) * (1.0 + small)))
+        loss[k] = weight[k] * (np.log1p(small) + max(-margin, 0.0))
 
 
 @njit(**INNER)
 def _hinge_terms(
-    at: Floats, count: Integer, reach: float, slope: Floats, curvature: Floats, loss: Floats
-) -> None:
+    at: Floats, own: float, sign: float, knot: float, weight: Floats, slope: Floats,
+    curvature: Floats, loss: Floats,
+) -> None:  # fmt: skip
     """Squared hinges."""
-    for k in range(count):
-        short = reach + at[k]
+    for k in range(at.size):
+        short = knot - sign * (own - at[k])
         slope[k] = 2.0 * short if short > 0.0 else 0.0
-    for k in range(count):
-        curvature[k] = 2.0 if slope[k] > 0.0 else 0.0
-    for k in range(count):
-        loss[k] = 0.25 * slope[k] * slope[k]
+    for k in range(at.size):
+        loss[k] = weight[k] * (0.25 * slope[k] * slope[k])
+        curvature[k] = 2.0 * weight[k] if slope[k] > 0.0 else 0.0
+    for k in range(at.size):
+        slope[k] *= weight[k]
 
 
 @njit(**INNER)
-def _small_losses(
-    every: Floats, level_start: Integers, bottom: Integer, summit: Integer, tied: Floats,
-    flat: float, plain: float, factor: float, weight: Floats, work: Floats,
-) -> float:  # fmt: skip
-    """Logistic losses of a query whose pairs are all far in order.
-
-    There ``1 + exp(-m)`` loses the digits of the exponential, or all of it.
-    """
-    first, value = level_start[bottom], 0.0
-    for level in range(bottom + 1, summit):
-        losers = level_start[level] - first
-        for row in range(level_start[level], level_start[level + 1]):
-            i = row - first
-            _weigh(
-                every, losers, every[_RANKED, i], every[_GAIN, i], every[_DISCOUNT, i],
-                tied[row], flat, weight[row] * plain, weight[row] * factor, work,
-            )  # fmt: skip
-            for k in range(losers):
-                value += work[k] * np.log1p(every[_AT, k] / every[_AT, i])
-    return value
-
-
-@njit(cache=True, nogil=True)
 def _total(values: Floats, count: Integer) -> float:
     """Sum in eight strands, which do not wait for each other."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

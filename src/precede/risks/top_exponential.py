@@ -1,0 +1,180 @@
+"""The exponential loss with weights by rank that end at rank k: linear time, no sort."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.exact import exact_sums, log_total
+from precede.losses import PairLoss, Price
+from precede.risks.base import Masses, State
+from precede.risks.rank_weights import (
+    WIDEST,
+    RankedExponentialRisk,
+    RankWeights,
+    RoundWeights,
+)
+from precede.risks.top_ranks import TopRanks, TopSums, TopWeights
+
+__all__ = ["TopExponentialRisk"]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Behind a state: terms of all rows as winner and as loser, and the sums over pairs.
+
+    `far` are the queries whose scores are too far apart for plain exponentials; `far_sums` are
+    those of their rows, relative to exp(`lift`) of the query.
+    """
+
+    weights: RoundWeights
+    terms: Floats
+    sums: TopSums
+    log_query: Floats
+    far: Integers
+    far_sums: Floats
+    lift: Floats
+
+
+class TopExponentialRisk(RankedExponentialRisk):
+    """Exponential loss, weights that end at a rank: O(n)."""
+
+    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(arrangement, loss, cost, weights)
+        assert weights.top is not None
+        self._ranks: TopRanks = weights.top
+        self._piece_query = self._ranks.level_query[self._ranks.pieces.level]
+        self._first_piece = self._ranks.pieces.first[arrangement.query_start[:-1]]
+
+    def state(self, scores: Floats) -> State:
+        """Risk and pull at these scores."""
+        parts = self._parts(self.at(scores), scores)
+        log_value = log_total(parts.log_query, self.workers)
+        pull = np.zeros(self.arrangement.n_arranged)
+        if log_value == -np.inf:  # no pair has any weight
+            return State(scores, -np.inf, -np.inf, pull, parts)
+        self._spread(parts, np.exp(parts.lift - log_value), -1.0, pull)
+        return State(scores, log_value, log_value + float(np.log(self.rate)), pull, parts)
+
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk, without the pull."""
+        return log_total(self._parts(self.at(scores), scores).log_query, self.workers)
+
+    def curvature(self, state: State) -> Floats:
+        """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
+        hessian = np.zeros(self.arrangement.n_arranged)
+        if state.log_value > -np.inf:
+            scale = self.rate * np.exp(state.parts.lift - state.log_value)
+            self._spread(state.parts, scale, 1.0, hessian)
+        return hessian
+
+    def masses(self, state: State, values: Bytes) -> Masses:
+        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        parts: _Parts = state.parts
+        by_side = self._meet(parts.weights, parts.terms, values).totals
+        lift = np.zeros(len(by_side))
+        if parts.far.size:
+            up, down = np.zeros((2, self.arrangement.n_graded))
+            self._meet_far_apart(parts.weights, parts.far, state.scores, values, up, down, lift)
+            for query in parts.far:
+                rows = self._rows(query)
+                for side in (0, 1):
+                    by_side[query, side] = up[rows][values[rows] == side].sum()
+        by_side *= np.exp(lift - state.log_value)[:, None]
+        right, wrong = exact_sums([by_side[:, 1], by_side[:, 0]], self.workers)
+        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+
+    def _rows(self, query: int) -> slice:
+        return slice(self.weights.first[query], self.weights.first[query + 1])
+
+    def _spread(self, parts: _Parts, scale: Floats, sign: float, out: Floats) -> None:
+        """Sums of every row as winner plus, times `sign`, as loser; `scale` is that of queries."""
+        top, (winner, loser) = _top_of(parts.weights), parts.terms
+        self._ranks.spread(top, parts.sums, winner, loser, sign, scale, out)
+        for query in parts.far:
+            rows = self._rows(query)
+            up, down = parts.far_sums[:, rows]
+            out[rows] = scale[query] * (up + sign * down)
+
+    def _parts(self, weights: RoundWeights, scores: Floats) -> _Parts:
+        """Terms of all rows and their sums over pairs."""
+        ranks, pieces = self._ranks, self._ranks.pieces
+        middle, far = self._ends(scores)
+        terms = np.empty((2, self.arrangement.n_graded))
+        self.workers.run(
+            lambda first, last: self._fill(first, last, scores, middle, terms), pieces.count,
+            small=ranks.small,
+        )  # fmt: skip
+        sums = self._meet(weights, terms)
+        total, lift = sums.totals[:, 0], np.zeros(middle.size)
+        far_sums = np.zeros((2, self.arrangement.n_graded if far.size else 0))
+        if far.size:
+            up, down = far_sums
+            self._meet_far_apart(weights, far, scores, None, up, down, lift)
+            for query in far:
+                total[query] = far_sums[0, self._rows(query)].sum()
+        with np.errstate(divide="ignore"):
+            log_query = np.log(total) + lift
+        return _Parts(weights, terms, sums, log_query, far, far_sums, lift)
+
+    def _ends(self, scores: Floats) -> tuple[Floats, Integers]:
+        """Middle of the margins of every query, and the queries whose margins are far apart."""
+        ends = np.empty((2, self._piece_query.size))
+        self.workers.run(
+            _ends_of_pieces, self._piece_query.size, self._ranks.pieces.start, scores, ends,
+            small=self._ranks.small,
+        )  # fmt: skip
+        if not self._first_piece.size:
+            return np.zeros(0), np.zeros(0, np.int64)
+        low = self.rate * np.minimum.reduceat(ends[0], self._first_piece)
+        high = self.rate * np.maximum.reduceat(ends[1], self._first_piece)
+        return 0.5 * (low + high), np.flatnonzero(high - low > WIDEST)
+
+    def _fill(self, first: int, last: int, scores: Floats, middle: Floats, terms: Floats) -> None:
+        """Terms of some pieces. NumPy takes the exponentials, several at a time."""
+        start = self._ranks.pieces.start
+        rows = slice(start[first], start[last])
+        winner, loser = terms[:, rows]
+        _centre(first, last, start, self._piece_query, scores, self.rate, middle, terms[1])
+        np.exp(loser, out=loser)
+        np.divide(self.arrangement.weight[rows], loser, out=winner)
+        loser *= self.arrangement.outer[rows]
+
+    def _meet(self, weights: RoundWeights, terms: Floats, apart: Bytes | None = None) -> TopSums:
+        return self._ranks.meet(
+            _top_of(weights), weights.scores, (weights.plain, weights.factor), *terms, apart=apart
+        )
+
+
+def _top_of(weights: RoundWeights) -> TopWeights:
+    assert weights.top is not None
+    return weights.top
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _ends_of_pieces(first: int, last: int, start: Integers, scores: Floats, ends: Floats) -> None:
+    for piece in range(first, last):
+        least, most = np.inf, -np.inf
+        for row in range(start[piece], start[piece + 1]):
+            least = min(least, scores[row])
+            most = max(most, scores[row])
+        ends[0, piece], ends[1, piece] = least, most
+
+
+@njit(cache=True, nogil=True)
+def _centre(
+    first: int, last: int, start: Integers, piece_query: Integers, scores: Floats, rate: float,
+    middle: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """Margins less the middle of their query, no further from it than exponentials allow."""
+    for piece in range(first, last):
+        centre = middle[piece_query[piece]]
+        for row in range(start[piece], start[piece + 1]):
+            out[row] = min(max(rate * scores[row] - centre, -300.0), 300.0)

@@ -265,8 +265,8 @@ def _meet(
         at = items[_AT, low:high]
         _hinge_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
     if slopes:
-        _add(slope, items[_DOWN if sign > 0.0 else _UP, low:high])
-        _add(curvature, items[_CURVE, low:high])
+        _add_each(slope, items[_DOWN if sign > 0.0 else _UP, low:high])
+        _add_each(curvature, items[_CURVE, low:high])
         items[_UP if sign > 0.0 else _DOWN, i] += _total(slope, count)
         items[_CURVE, i] += _total(curvature, count)
     return _total(loss, count), _total(weight, count)
@@ -280,7 +280,7 @@ def _leave_out(discounts: Floats, weight: Floats) -> None:
 
 
 @njit(**INNER)
-def _add(values: Floats, to: Floats) -> None:
+def _add_each(values: Floats, to: Floats) -> None:
     for k in range(to.size):
         to[k] += values[k]
 

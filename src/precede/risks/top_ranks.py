@@ -185,8 +185,8 @@ def _tops_of_queries(
             for rank in range(count):
                 one += best[rank] > scores[row]
                 other += best[rank] >= scores[row]
-            discount[row], tied[row] = _shared(by_rank, one, other)
-        edge[query, 0], edge[query, 1] = _shared(by_rank, count, count + at_edge)
+            discount[row], tied[row] = _shared_ranks(by_rank, one, other)
+        edge[query, 0], edge[query, 1] = _shared_ranks(by_rank, count, count + at_edge)
         for row in range(start, end):
             if group[row] == 1:
                 discount[row], tied[row] = edge[query, 0], edge[query, 1]
@@ -208,7 +208,7 @@ def _insert_best(scores: Floats, start: Integer, end: Integer, best: Floats, dep
 
 
 @njit(**INNER)
-def _shared(by_rank: Floats, one: Integer, other: Integer) -> tuple[float, float]:
+def _shared_ranks(by_rank: Floats, one: Integer, other: Integer) -> tuple[float, float]:
     """Mean discount of the ranks one..other, from 0, and mean |D_r - D_q| of two of them."""
     count = other - one
     total, apart = 0.0, 0.0

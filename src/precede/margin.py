@@ -132,8 +132,10 @@ class MarginDistribution:
         if np.isnan(wanted).any():
             raise ValueError("theta holds NaN; give margins as numbers")
         known = (self._starts, self._grades, self._scores, self.norm)
+        tree = np.zeros(int(self._grades.max(initial=0)) + 2, np.int64)
         counts = [
-            _count_small(*known, float(one)) + np.searchsorted(self._listed, one, side="right")
+            _count_small(*known, float(one), tree)
+            + np.searchsorted(self._listed, one, side="right")
             for one in wanted.ravel()
         ]
         shares = np.array(counts, dtype=np.float64).reshape(wanted.shape) / self.n_pairs
@@ -510,26 +512,27 @@ def _sparse(parts: list[tuple[Array, Array, float]], shape: tuple[int, int]) -> 
 
 @njit(cache=True, nogil=True)
 def _count_small(
-    starts: Integers, grade: Integers, score: Floats, norm: float, theta: float
+    starts: Integers, grade: Integers, score: Floats, norm: float, theta: float, tree: Integers
 ) -> int:
-    """Count crucial pairs with (s_i − s_k)/norm ≤ theta."""
-    levels = grade.max() + 1 if grade.size else 0
-    tree = np.zeros(levels + 1, dtype=np.int64)
+    """Count crucial pairs with (s_i − s_k)/norm ≤ theta.
+
+    `tree` is a Fenwick tree of zeros with room for all grades, and is left as it was.
+    """
     pairs = 0
     for query in range(starts.size - 1):
         first, end = starts[query], starts[query + 1]
         for item in range(first, end):
-            _add(tree, grade[item] + 1, 1)
+            _add(tree, grade[item] + 1, np.int64(1))
         for item in range(first, end):
             while first < end and (score[item] - score[first]) / norm > theta:
-                _add(tree, grade[first] + 1, -1)
+                _add(tree, grade[first] + 1, np.int64(-1))
                 first += 1
             node = grade[item]
             while node > 0:
                 pairs += tree[node]
                 node -= node & -node
         for item in range(first, end):
-            _add(tree, grade[item] + 1, -1)
+            _add(tree, grade[item] + 1, np.int64(-1))
     return pairs
 
 

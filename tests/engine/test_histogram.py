@@ -85,7 +85,7 @@ def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
     slack = np.full(table.n_features, 1 << 62)
     most, count = search_in_turn(
         table.codes, integers, bins, missing, slack.copy(), rng.permutation(table.n_features), best,
-        slack, rising,
+        slack, rising, np.empty((4, 256), np.int64),
     )  # fmt: skip
     assert count == table.n_features
     assert not slack.any()

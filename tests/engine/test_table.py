@@ -283,3 +283,32 @@ def test_features_of_a_block_are_contiguous():
     block = table.block(np.array([4, 0, 2]))
     assert block.codes.flags.c_contiguous
     assert_array_equal(block.codes, table.codes[:, [4, 0, 2]])
+
+
+def test_small_tables_are_built_by_numpy_and_large_ones_by_kernels(request):
+    random = np.random.default_rng(0)
+    X = np.round(random.normal(size=(500, 5)), 1)
+    X[random.random(X.shape) < 0.1] = np.nan
+    order, weight = random.permutation(500)[:300], random.random(300)
+    small = Table.build(X, order=order)
+    request.getfixturevalue("tiny_thresholds")
+    with Workers(2) as workers:
+        large = Table.build(X, order=order, workers=workers)
+        assert_array_equal(large.codes, small.codes)
+        assert_array_equal(large.keys(weight, workers), small_keys(small, weight))
+
+
+def small_keys(table, weight):
+    """Keys of rows again, number by number."""
+    keys = [int(bits) for bits in weight.view(np.uint64)]
+    for column in table.codes.tolist():
+        for row, code in enumerate(column):
+            mixed = (keys[row] ^ code) * 0x9E3779B97F4A7C15 % 2**64
+            keys[row] = mixed ^ (mixed >> 29)
+    return np.array(keys, np.uint64)
+
+
+def test_keys_of_a_small_table_are_mixed_as_those_of_a_large_one():
+    table = Table.build(np.random.default_rng(1).normal(size=(40, 3)))
+    weight = np.linspace(0.5, 2.0, 40)
+    assert_array_equal(table.keys(weight, Workers(1)), small_keys(table, weight))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from precede.metrics import (
     Evaluator,
     evaluate,
+    ranked,
 )
 from precede.metrics.ranked import weigh_pairs
 
@@ -75,3 +76,17 @@ def test_weights_of_pairs_are_those_of_the_pairs_one_by_one(rows, cut):
             if grades[i] > grades[k] and scores[i] != scores[k]:
                 sums[int(scores[i] < scores[k])] += weights[i] * weights[k]
         assert [found[0][query], found[1][query]] == sums  # small integers: exact
+
+
+def test_many_items_are_sorted_as_few_are(monkeypatch):
+    """Queries of up to 200 items by counting, longer ones by NumPy, few items all at once."""
+    starts = np.array([0, 1, 30, 330, 400])
+    scores = np.round(np.random.default_rng(0).normal(size=400), 1)
+    by_hand = [
+        row
+        for begin, end in pairwise(starts)
+        for row in sorted(range(begin, end), key=lambda i: (-scores[i], i))
+    ]
+    np.testing.assert_array_equal(ranked._descending(scores, starts), by_hand)
+    monkeypatch.setattr(ranked, "FEW", 0)
+    np.testing.assert_array_equal(ranked._descending(scores, starts), by_hand)

@@ -199,22 +199,6 @@ def test_threads_and_the_value_alone_give_the_bits_of_the_state(rule, name):
         assert masses == found[0][2]
 
 
-def test_weights_that_end_at_a_rank_are_the_same_without_a_sort(monkeypatch):
-    """Lists in which few, many or all rows are tied at the last rank that counts."""
-    random = np.random.default_rng(6)
-    judgments = Judgments(random.integers(0, 3, 400), np.repeat([0, 1, 2, 3], 100))
-    for digits in (0, 1, 6):
-        scores = np.round(random.normal(size=400), digits)
-        scores[:100] = 1.0
-        for name in ("exponential", "logistic"):
-            risk = PairRisk(name, rank_weight=RankWeight(k=7, blend=0.25))
-            quick = risk.pull(judgments, scores)
-            with monkeypatch.context() as patch:
-                patch.setattr("precede.risks.rank_weights.DEEPEST", 0)
-                sorted_ = risk.pull(judgments, scores)
-            np.testing.assert_allclose(quick, sorted_, rtol=1e-11, atol=1e-13 * quick.max())
-
-
 def test_in_the_first_round_all_pairs_of_two_grades_weigh_the_same():
     judgments = Judgments([0, 0, 1, 1, 1, 0])
     plain = PairRisk("logistic").pull(judgments, np.zeros(6))

@@ -128,13 +128,13 @@ class Arrangement:
         """
         if self.level_weight is not None:
             return self.level_weight
-        return _sums_of_runs(self.weight, self.level_start)
+        return _of_runs(self.weight, self.level_start)
 
     def outer_of_levels(self) -> Floats:
         """The same for the weights of losers (a list that machines share has no balance)."""
         if self.level_weight is not None:
             return self.level_weight
-        return _sums_of_runs(self.outer, self.level_start)
+        return _of_runs(self.outer, self.level_start)
 
     def blocks(self, rows: int) -> list[Integers]:
         """Cut the rows into blocks of about `rows`; no comparison crosses two blocks.
@@ -389,7 +389,9 @@ def _query_totals(
     if level_start.size > 1:
         graded = order[: level_start[-1]]
         number = query[graded[level_start[query_start[:-1]]]]
-        totals[number] = _graded_totals(weight[graded], level_start, query_start)
+        of_graded = np.zeros(query_start.size - 1)
+        _graded_totals(weight[graded], level_start, query_start, of_graded)
+        totals[number] = of_graded
     return totals
 
 
@@ -404,8 +406,15 @@ def _query_items(
     if level_start.size > 1:
         graded = order[: level_start[-1]]
         first = level_start[query_start]
-        items[query[graded[first[:-1]]]] += _sums_of_runs(weight[graded], first)
+        items[query[graded[first[:-1]]]] += _of_runs(weight[graded], first)
     return items
+
+
+def _of_runs(values: Floats, start: Integers) -> Floats:
+    """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
+    sums = np.zeros(start.size - 1)
+    _sums_of_runs(values, start, sums)
+    return sums
 
 
 def check_balance(balance: str) -> str:
@@ -419,8 +428,9 @@ def check_balance(balance: str) -> str:
 
 
 @njit(cache=True, nogil=True)
-def _graded_totals(weight: Floats, level_start: Integers, query_start: Integers) -> Floats:
-    totals = np.zeros(query_start.size - 1)
+def _graded_totals(
+    weight: Floats, level_start: Integers, query_start: Integers, totals: Floats
+) -> None:
     for query in range(query_start.size - 1):
         below = 0.0
         for level in range(query_start[query], query_start[query + 1]):
@@ -429,13 +439,11 @@ def _graded_totals(weight: Floats, level_start: Integers, query_start: Integers)
                 here += weight[row]
             totals[query] += here * below
             below += here
-    return totals
 
 
 @njit(cache=True, nogil=True)
-def _sums_of_runs(values: Floats, start: Integers) -> Floats:
-    """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
-    sums = np.zeros(start.size - 1)
+def _sums_of_runs(values: Floats, start: Integers, sums: Floats) -> None:
+    """See `_of_runs`."""
     for run in range(start.size - 1):
         largest = 0.0
         for row in range(start[run], start[run + 1]):
@@ -450,7 +458,6 @@ def _sums_of_runs(values: Floats, start: Integers) -> Floats:
             high += np.int64(whole)
             low += np.int64((scaled - whole) * 2147483648.0)
         sums[run] = (high * 2.0**-31 + low * 2.0**-62) * unit
-    return sums
 
 
 @njit(cache=True, nogil=True)

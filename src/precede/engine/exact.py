@@ -170,15 +170,24 @@ def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None
     small = workers is None or workers.jobs == 1 or is_small("rows", values.size)
     if largest is None:
         if workers is None or small:
-            return float(_exact_sum(values))
+            return _sum_alone(values)
         largest = max(workers.run(_largest, values.size, values))
     if largest in (0, np.inf):
-        return float(_exact_sum(values))
+        return _sum_alone(values)
     exponent = math.frexp(largest)[1]
     if workers is None or small:
         return float(from_words(_words_of(values, exponent), exponent))
     parts = workers.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
     return float(from_words(np.array(parts, np.int64).sum(axis=0), exponent))
+
+
+def _sum_alone(values: Floats) -> float:
+    """The sum of one array on one thread; if it is not finite, its first such value."""
+    largest = _top(values)
+    if not 0 < largest < np.inf:
+        return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
+    exponent = math.frexp(largest)[1]
+    return float(from_words(_words_of(values, exponent), exponent))
 
 
 def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> list[float]:
@@ -243,7 +252,7 @@ def _log_total(log_values: Floats) -> float:
     largest = float(log_values.max(initial=-np.inf))
     if not np.isfinite(largest):
         return largest
-    return largest + float(np.log(_exact_sum(np.exp(log_values - largest))))
+    return largest + float(np.log(_sum_alone(np.exp(log_values - largest))))
 
 
 # -- over all machines -------------------------------------------------------------------------
@@ -330,20 +339,6 @@ def greatest(parts: Sequence[Any]) -> Any:
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _exact_sum(values: Floats) -> float:
-    largest = 0.0
-    for value in values:
-        if not np.isfinite(value):
-            return abs(value)
-        largest = max(largest, abs(value))
-    if largest == 0:
-        return 0.0
-    exponent = math.frexp(largest)[1]
-    high, low = _words_of(values, exponent)
-    return math.ldexp(high * 2.0**-31 + low * 2.0**-62, exponent)
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,6 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integer, Integers
-from precede.engine.compiling import INNER
 from precede.engine.workers import Workers, is_small
 
 if TYPE_CHECKING:
@@ -119,7 +118,9 @@ assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
 @njit(cache=True, nogil=True)
 def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integers) -> None:
     """Histograms of the integers over the bins of up to four features."""
-    histogram[:] = 0
+    for j in range(features.size):
+        for code in range(256):
+            histogram[j, code] = 0
     if features.size == 4:
         one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
         first, second = codes[features[0]], codes[features[1]]
@@ -166,12 +167,6 @@ def _least_tied(most: Integer) -> Integer:
     return most - (most >> 40) - 256
 
 
-@njit(**INNER)
-def _worth(edge: Integer, rising: bool) -> Integer:
-    """What the search compares: the edge itself if rising, else its size."""
-    return edge if rising else abs(edge)
-
-
 @njit(cache=True, nogil=True)
 def _pick(
     sums: Integers, bins: int, missing: bool, rising: bool, least: Integer, best: Integers
@@ -190,24 +185,28 @@ def _pick(
     total = np.int64(0)
     for code in range(bins):
         total += sums[code]
+    # What is compared is the larger of the edge and `turn` times it: the edge itself, or its size.
+    turn = np.int64(1 if rising else -1)
     if least < 0:
-        most = np.int64(0)
+        most = max(np.int64(0), total, turn * total) if missing else np.int64(0)
         edge = total
-        for first in range(bins):
-            most = max(most, _worth(edge, rising)) if first > 0 or missing else most
-            most = max(most, _worth(edge + sums[255], rising)) if first > 0 else most
-            edge -= sums[first]
+        for first in range(1, bins):
+            edge -= sums[first - 1]
+            other = edge + sums[255]
+            most = max(most, edge, turn * edge)
+            most = max(most, other, turn * other)
         least = _least_tied(most)
     if rising:  # an edge of 0 or below is no reason to step forward
         least = max(least, np.int64(1))
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
     for first in range(bins):
-        if (first > 0 or missing) and _worth(edge, rising) >= least:
+        other = edge + sums[255]
+        if (first > 0 or missing) and max(edge, turn * edge) >= least:
             best[0], best[1], best[2] = edge, first, 0
             return
-        if missing and first > 0 and _worth(edge + sums[255], rising) >= least:
-            best[0], best[1], best[2] = edge + sums[255], first, 1
+        if missing and first > 0 and max(other, turn * other) >= least:
+            best[0], best[1], best[2] = other, first, 1
             return
         edge -= sums[first]
 
@@ -226,15 +225,14 @@ def best_cuts(
 @njit(cache=True, nogil=True)
 def search_in_turn(
     codes: Bytes, integers: Integers, n_bins: Integers, missing: Flags, bound: Integers,
-    order: Integers, best: Integers, slack: Integers, rising: bool,
+    order: Integers, best: Integers, slack: Integers, rising: bool, histogram: Integers,
 ) -> tuple[Integer, int]:  # fmt: skip
     """Look at features in order, by falling bound, while one that is left could win or tie.
 
     Leaves what was found in `best` and a slack of 0; returns the largest edge, and how many
-    features were looked at.
+    features were looked at. `histogram` is room for four of 256 bins.
     """
     most, count = np.int64(0), 0
-    histogram = np.empty((4, 256), np.int64)
     while count < order.size and bound[order[count]] >= _least_tied(most):
         batch = order[count : count + 4]
         _fill(codes, batch, integers, histogram)

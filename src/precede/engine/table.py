@@ -47,6 +47,8 @@ MOST_CATEGORIES = 1 << 24
 LINE = 64
 # Columns of so many rows are sorted digit by digit, which for fewer would not pay for compiling.
 MANY_ROWS = 1 << 16
+# Columns with many distinct values are recognised by their least ones.
+SOME = 1 << 12
 # Bits of a digit, and how many digits are sorted by: all bits of single precision.
 DIGIT, DIGITS = 11, 3
 
@@ -217,6 +219,11 @@ class Table:
         leaves no trace in any sum.
         """
         keys = weight.astype(np.float64).view(np.uint64).copy()
+        if is_small("cells", self.codes.size):
+            for column in self.codes:  # as `mix_codes` does, which need not be compiled for this
+                mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
+                keys = mixed ^ (mixed >> np.uint64(29))
+            return keys
         workers.run(
             mix_codes, self.n_arranged, self.codes, keys, small=is_small("rows", self.n_arranged)
         )
@@ -284,6 +291,8 @@ def _gather(X: Any, order: Integers, first: int, out: Array, low: int, high: int
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
             out[j, low:high] = X[:, [first + j]].toarray()[order[low:high], 0]
+    elif is_small("rows", high - low):
+        out[:, low:high] = X[order[low:high], first : first + len(out)].T
     else:
         _gather_dense(X, order, first, out, low, high)
 
@@ -297,6 +306,26 @@ def choose_cuts(values: Array, weight: Integers | None, max_bins: int) -> tuple[
     cut = _cut_points(ordered, heavy, max_bins)
     # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
     return cut, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
+
+
+def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
+    """Cuts between distinct values, or bins of about equal weight if there are too many."""
+    head = ordered[:SOME]
+    many = bool(np.count_nonzero(head[1:] != head[:-1]) >= max_bins)
+    if not many:
+        ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+        many = ends.size >= max_bins
+    if many:
+        ends = np.empty(max_bins - 1, np.int64)
+        if weight.size == 1:
+            count = _ends_of_even_bins(ordered, max_bins, ends)
+        else:
+            count = _ends_of_heavy_bins(ordered, weight, int(weight.sum()), max_bins, ends)
+        ends = ends[:count]
+    below, above = ordered[ends - 1].astype(np.float64), ordered[ends].astype(np.float64)
+    cuts = below / 2 + above / 2
+    between = (below <= cuts) & (cuts < above)
+    return np.where(between, cuts, below + 0.0)  # 0, not -0, whichever came first
 
 
 def choose_categories(
@@ -467,57 +496,57 @@ def _insert(keys: Array, heavy: Integers) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
-    """Cuts between distinct values, or bins of about equal weight if there are too many.
+def _ends_of_even_bins(ordered: Array, max_bins: int, ends: Integers) -> int:
+    """Where bins end that hold about the same number of values; gives how many do.
 
     ::
 
         values   a a a b c c c c c c c c d e e f ...
         bins     [ a b ] [ c, heavier than a bin ] [ d e f ...
     """
-    even = weight.size == 1
-    total = ordered.size if even else weight.sum()
-    i: Integer = 1
-    distinct = 1  # no more than max_bins + 1 are counted
-    while i < ordered.size and distinct <= max_bins:
-        distinct += ordered[i] != ordered[i - 1]
-        i += 1
-    cuts = np.empty(min(distinct, max_bins) - 1)
-    count = 0
-    left, bins = total, max_bins
-    here: Integer = np.int64(0)
+    count, left, bins = 0, ordered.size, max_bins
     i = np.int64(0)  # numba would compile what it calls for a plain 0 as well
-    while i < ordered.size and count < cuts.size:
-        if even and distinct > max_bins:
-            end = _end_of_bin(ordered, i, left, bins, max_bins)
-            here += end - i
-            i = end
-        else:
-            value = ordered[i]
-            while i < ordered.size and ordered[i] == value:
-                here += 1 if even else weight[i]
-                i += 1
+    while count < ends.size:
+        end = _end_of_bin(ordered, i, left, bins, max_bins)
+        if end == ordered.size:
+            break
+        ends[count] = end
+        count += 1
+        left -= end - i
+        bins -= 1
+        i = end
+    return count
+
+
+@njit(cache=True, nogil=True)
+def _ends_of_heavy_bins(
+    ordered: Array, weight: Integers, total: int, max_bins: int, ends: Integers
+) -> int:
+    """The same of values that differ in weight."""
+    count, left, bins = 0, total, max_bins
+    i, here = np.int64(0), np.int64(0)
+    while i < ordered.size and count < ends.size:
+        value = ordered[i]
+        while i < ordered.size and ordered[i] == value:
+            here += weight[i]
+            i += 1
         if i == ordered.size:
             break
-        full = even or distinct <= max_bins or here * bins >= left
+        full = here * bins >= left
         if not full:  # a heavy value next starts a bin of its own
-            ahead: Integer = np.int64(0)
+            ahead = np.int64(0)
             j = i
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
                 ahead += weight[j]
                 j += 1
             full = ahead * max_bins >= total
         if full:
-            value = ordered[i - 1]
-            cut = np.float64(value) / 2 + np.float64(ordered[i]) / 2
-            if not value <= cut < ordered[i]:
-                cut = np.float64(value) + 0.0  # 0, not -0, whichever came first
-            cuts[count] = cut
+            ends[count] = i
             count += 1
             left -= here
             bins -= 1
             here = np.int64(0)
-    return cuts[:count].copy()
+    return count
 
 
 @njit(**INNER)

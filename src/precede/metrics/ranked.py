@@ -37,6 +37,7 @@ RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
 CODE, K, IS_PERCENT, FILL, ROW = range(5)
 _LEAST = 5e-324  # the least gap between two different scores
 SHORT = 200  # up to so many items counting who stands above is faster than sorting
+FEW = 1 << 13  # fewer items are sorted in less time than it takes to compile or load a kernel
 
 
 class Ranked:
@@ -108,7 +109,8 @@ class Ranked:
         if code == DCG:
             _discounted(self.row(GAIN), *where, discounts, values)
         elif code == ERR:
-            _cascade(self.row(CHANCE), *where, values)
+            room = np.empty(int(depth.max(initial=0)) + 1)
+            _cascade(self.row(CHANCE), *where, room, values)
         elif code == AP:
             _precisions(self.row(row), *where, values)
         elif code == RR:
@@ -120,9 +122,10 @@ class Ranked:
         """Return the weights of the pairs in the right and in the wrong order, by query."""
         if row not in self._pairs:
             right, wrong = np.empty(self.sizes.size), np.empty(self.sizes.size)
+            tree, mass = np.empty((2, int(self.sizes.max(initial=0)) + 1))
             _split_pairs(
                 self.scores, self.row(row).astype(np.intp), self.row(WEIGHT), self.starts,
-                _LEAST if self.ties == 1 else 0.0, right, wrong,
+                _LEAST if self.ties == 1 else 0.0, tree, mass, right, wrong,
             )  # fmt: skip
             self._pairs[row] = right, wrong
         return self._pairs[row]
@@ -153,6 +156,8 @@ def share_of(percent: float, count: Any) -> Any:
 
 def _descending(scores: Floats, starts: Integers) -> Integers:
     """Return the stable order of falling scores within queries."""
+    if scores.size < FEW:
+        return np.lexsort((-scores, np.repeat(np.arange(starts.size - 1), np.diff(starts))))
     order = np.empty(scores.size, np.intp)
     _order_short(scores, starts, order)
     for query in np.flatnonzero(np.diff(starts) > SHORT):
@@ -179,9 +184,12 @@ def right_shares(
     pairs = np.add.reduceat(pairs, groups[:-1])
     wanted, ends = share_of(percent, pairs), np.zeros(3)
     shares = np.maximum.reduceat(high - low, groups[:-1])
+    counts, ones = np.empty(ranks.size, np.intp), np.ones(ranks.size)
+    tree, mass = np.empty((2, ranks.size + 1))
     _share_of_groups(
-        scores, ranks, starts, groups, pairs, wanted, ties, ends, ends.view(np.int64), shares
-    )
+        scores, ranks, starts, groups, pairs, wanted, ties, counts, ones, tree, mass, ends,
+        ends.view(np.int64), shares,
+    )  # fmt: skip
     return shares
 
 
@@ -288,7 +296,7 @@ def _first_hit(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _cascade(
     chances: Floats, blocks: Integers, block_start: Integers, starts: Integers, depth: Integers,
-    values: Floats,
+    passing: Floats, values: Floats,
 ) -> None:  # fmt: skip
     """Write Σ 1/position · chance that the reader, unsatisfied so far, stops there.
 
@@ -307,8 +315,9 @@ def _cascade(
                 alive *= 1.0 - chances[first]
                 continue
             reach = min(last, end) - first
-            passing = np.zeros(reach + 1)
             passing[0] = 1.0
+            for j in range(1, reach + 1):
+                passing[j] = 0.0
             for n in range(1, last - first + 1):
                 stay = 1.0 - chances[first + n - 1]
                 for j in range(min(n, reach), 0, -1):
@@ -371,14 +380,13 @@ def _rank_correlations(scores: Floats, ranks: Integers, starts: Integers, values
 
 @njit(cache=True, nogil=True)
 def _split_pairs(
-    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, rights: Floats,
-    wrongs: Floats,
+    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, tree: Floats,
+    mass: Floats, rights: Floats, wrongs: Floats,
 ) -> None:  # fmt: skip
-    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse."""
-    longest = 0
-    for query in range(starts.size - 1):
-        longest = max(longest, starts[query + 1] - starts[query])
-    tree, mass = np.empty(longest + 1), np.empty(longest)  # ranks of a query: 0, 1, 2, ...
+    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
+
+    `tree` and `mass` are room for the ranks of a query: 0, 1, 2, ...
+    """
     for query in range(starts.size - 1):
         rights[query], wrongs[query] = _split_query(
             scores, ranks, weights, starts[query], starts[query + 1], gap, tree, mass
@@ -456,7 +464,8 @@ def _count_right(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _share_of_groups(
     scores: Floats, ranks: Integers, starts: Integers, groups: Integers, all_pairs: Integers,
-    all_wanted: Integers, ties: int, ends: Floats, bits: Integers, shares: Floats,
+    all_wanted: Integers, ties: int, counts: Integers, ones: Floats, tree: Floats, mass: Floats,
+    ends: Floats, bits: Integers, shares: Floats,
 ) -> None:  # fmt: skip
     """Write the share in the right order of the wanted widest of all pairs of each group.
 
@@ -464,8 +473,6 @@ def _share_of_groups(
     count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
     is monotone, and non-negative floats are ordered like their `bits`.
     """
-    counts, ones = np.empty(ranks.size, np.intp), np.ones(ranks.size)
-    tree, mass = np.empty(ranks.size + 1), np.empty(ranks.size)
     for g in range(groups.size - 1):
         group = groups[g : g + 2]
         most, wanted, least, turn = all_pairs[g], all_wanted[g], 0, 0

@@ -13,7 +13,7 @@ from numba import njit
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, sum_of
-from precede.engine.histogram import ABREAST, Histograms, best_cuts, search_in_turn
+from precede.engine.histogram import ABREAST, BINS, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
@@ -69,7 +69,9 @@ class Stump(Ranker):
             column = table.column(self.feature)
             above = column > self.threshold
             return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
-        values = _stump_values(table.codes[self.feature], first, self.missing)
+        codes = table.codes[self.feature]
+        values = np.empty(codes.size, np.uint8)
+        _stump_values(codes, first, self.missing, values)
         table.release(np.array([self.feature]))
         return values
 
@@ -160,6 +162,7 @@ class StumpSearch(Search):
         self._slack = np.full(features, MOST)
         self._last = 0  # the largest edge of the last round
         self._drift = 0  # of the last round, where several machines meet
+        self._room = np.empty((ABREAST, BINS), np.int64)
         self._small = is_small("cells", table.n_arranged * features)
         self.evaluated = 0
 
@@ -194,7 +197,8 @@ class StumpSearch(Search):
 
     def _bounds(self, drift: int, allowed: Flags | None) -> Integers:
         """Let edges drift: the most that each feature can have now, -1 if it is not allowed."""
-        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
+        bound = np.empty_like(self._slack)
+        _bounds(drift if self._lazy else MOST, self._best, self._slack, bound)
         if allowed is not None:
             bound[~allowed] = -1
         return bound
@@ -205,7 +209,7 @@ class StumpSearch(Search):
         if not streamed and self._signs is None and (self._small or self._workers.jobs == 1):
             most, count = search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
-                self._best, self._slack, self._rising,
+                self._best, self._slack, self._rising, self._room,
             )  # fmt: skip
             self.evaluated += count
             return int(most)
@@ -248,7 +252,8 @@ class StumpSearch(Search):
     def _likely(self, allowed: Flags | None) -> Integers:
         """Features that could win if edges drifted half as much again as in the last round."""
         drift = self._drift + self._drift // 2 if self._lazy else MOST
-        bound = _bounds(drift, self._best, self._slack.copy())
+        bound = np.empty_like(self._slack)
+        _bounds(drift, self._best, self._slack.copy(), bound)
         if allowed is not None:
             bound[~allowed] = -1
         return _by_bound(bound)[: max(APART, int(np.sum(bound >= self._last)))]
@@ -394,12 +399,10 @@ assert MISSING == 255, "the kernels below write the code of missing values as 25
 
 
 @njit(cache=True, nogil=True)
-def _stump_values(codes: Bytes, first: int, missing: int) -> Bytes:
-    values = np.empty(codes.size, np.uint8)
+def _stump_values(codes: Bytes, first: int, missing: int, values: Bytes) -> None:
     for row in range(codes.size):
         code = codes[row]
         values[row] = missing if code == 255 else code >= first
-    return values
 
 
 @njit(cache=True, nogil=True)
@@ -418,9 +421,8 @@ def _quantise(low: int, high: int, pull: Floats, integers: Integers) -> tuple[in
 
 
 @njit(cache=True, nogil=True)
-def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:
-    """Let edges drift; returns the most that the best edge of each feature can be."""
-    bound = np.empty(slack.size, np.int64)
+def _bounds(drift: int, best: Integers, slack: Integers, bound: Integers) -> None:
+    """Let edges drift; `bound` becomes the most that the best edge of each feature can be."""
     for feature in range(slack.size):
         # Compared before it is added: the slack of a feature never looked at is MOST already.
         slack[feature] = MOST if slack[feature] > MOST - drift else slack[feature] + drift
@@ -428,7 +430,6 @@ def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:
         edge = abs(best[feature, 0])
         edge += (edge >> 39) + 512
         bound[feature] = MOST if slack[feature] > MOST - edge else slack[feature] + edge
-    return bound
 
 
 @njit(cache=True, nogil=True)

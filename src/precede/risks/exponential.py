@@ -212,9 +212,14 @@ class SeparableRisk(BoundLossRisk):
     def _parts(self, margin: Floats) -> tuple[SeparableParts, float]:
         pieces, run, power = self.pieces, self.workers.run, self.power
         ends_of_pieces = np.zeros((pieces.count, 2))
+        find, weights = (
+            (_weighted_ends_of_pieces, [self.log_weight])
+            if self.log_weight.size
+            else (_ends_of_pieces, [])
+        )
         run(
-            _ends_of_pieces, pieces.count, pieces.start, margin, self.log_weight, power,
-            ends_of_pieces, small=self.small,
+            find, pieces.count, pieces.start, margin, power, ends_of_pieces, *weights,
+            small=self.small,
         )  # fmt: skip
         ends = self.greatest_of_levels(ends_of_pieces)
         low, high = -ends[:, 0], np.ascontiguousarray(ends[:, 1])
@@ -257,12 +262,17 @@ class SeparableRisk(BoundLossRisk):
         begin, end = pieces.start[first], pieces.start[last]
         up, down = terms[0, begin:end], terms[1, begin:end]
         where = (first, last, pieces.start, pieces.level)
-        _exponents(*where, margin, self.log_weight, -1.0, low, terms[0])
+        weighted = self.log_weight.size > 0
+        _exponents(*where, margin, -1.0, low, terms[0])
+        if weighted:
+            up += self.log_weight[begin:end]
         np.exp(up, out=up)
-        if power == 1 and not self.log_weight.size:
+        if power == 1 and not weighted:
             _complements(*where, margin, low, high, terms)
         else:
-            _exponents(*where, margin, self.log_weight, power, high, terms[1])
+            _exponents(*where, margin, power, high, terms[1])
+            if weighted:
+                down += self.log_weight[begin:end]
             np.exp(down, out=down)
         _sums_of_pieces(first, last, pieces.start, terms, words)
 
@@ -309,43 +319,46 @@ class Factors:
 
 @njit(cache=True, nogil=True)
 def _ends_of_pieces(
-    low: int, high: int, start: Integers, margin: Floats, log_weight: Floats, power: float,
-    ends: Floats,
-) -> None:  # fmt: skip
-    """Greatest of log(weight·exp(-s)) and of log(weight·exp(p·s)) in every piece."""
-    weighted = log_weight.size > 0
+    low: int, high: int, start: Integers, margin: Floats, power: float, ends: Floats
+) -> None:
+    """Greatest of -s and of p·s in every piece."""
     for piece in range(low, high):
         least, most = np.inf, -np.inf
-        if weighted:
-            for row in range(start[piece], start[piece + 1]):
-                least = min(least, margin[row] - log_weight[row])
-                most = max(most, power * margin[row] + log_weight[row])
-        else:
-            for row in range(start[piece], start[piece + 1]):
-                least = min(least, margin[row])
-                most = max(most, margin[row])
-            most *= power
+        for row in range(start[piece], start[piece + 1]):
+            least = min(least, margin[row])
+            most = max(most, margin[row])
+        ends[piece, 0] = -least
+        ends[piece, 1] = most * power
+
+
+@njit(cache=True, nogil=True)
+def _weighted_ends_of_pieces(
+    low: int, high: int, start: Integers, margin: Floats, power: float, ends: Floats,
+    log_weight: Floats,
+) -> None:  # fmt: skip
+    """Greatest of log(weight·exp(-s)) and of log(weight·exp(p·s)) in every piece."""
+    for piece in range(low, high):
+        least, most = np.inf, -np.inf
+        for row in range(start[piece], start[piece + 1]):
+            least = min(least, margin[row] - log_weight[row])
+            most = max(most, power * margin[row] + log_weight[row])
         ends[piece, 0] = -least
         ends[piece, 1] = most
 
 
 @njit(cache=True, nogil=True)
 def _exponents(
-    first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
-    factor: float, ends: Floats, out: Floats,
+    first: int, last: int, start: Integers, level: Integers, margin: Floats, factor: float,
+    ends: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """factor·s + log(weight) of every row, relative to the greatest of its level."""
-    weighted = log_weight.size > 0
+    """factor·s of every row, relative to the greatest of its level."""
     for piece in range(first, last):
         most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
         for row in range(start[piece], start[piece + 1]):
             out[row] = factor * margin[row] - most
-        if weighted:
-            for row in range(start[piece], start[piece + 1]):
-                out[row] += log_weight[row]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _complements(
     first: int, last: int, start: Integers, level: Integers, margin: Floats, low: Floats,
     high: Floats, terms: Floats,
@@ -411,28 +424,26 @@ def _levels_of_queries(
     """
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]
-        levels = top - bottom
-        log_winner = np.empty(levels)
-        above = np.empty(levels + 1)  # log of a summed over the levels above
-        above[levels] = -np.inf
-        for j in range(levels - 1, -1, -1):
-            level = bottom + j
+        above = -np.inf  # log of a summed over the levels above
+        for level in range(top - 1, bottom - 1, -1):
             by_level[0, level] = _sum_of_level(words, level, 0)
             by_level[1, level] = _sum_of_level(words, level, 2)
-            log_winner[j] = np.log(by_level[0, level]) - low[level]
-            above[j] = _log_add(above[j + 1], log_winner[j])
+            # What was summed so far, and the level itself, for the loop below.
+            by_level[2, level] = np.log(by_level[0, level]) - low[level]
+            by_level[3, level] = above
+            above = _log_add(above, by_level[2, level])
         below = -np.inf  # log of b times the price's slope, over the levels below
         total = -np.inf
-        for j in range(levels):
-            level = bottom + j
+        for level in range(bottom, top):
             log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
-            by_level[2, level] = log_winner[j] + below
-            by_level[3, level] = power * above[j + 1] + log_loser
+            above = by_level[3, level]
+            by_level[2, level] += below
+            by_level[3, level] = power * above + log_loser
             total = _log_add(total, by_level[2, level])
-            if j < levels - 1:
+            if level < top - 1:
                 log_sloped_loser = log_loser
                 if power != 1.0:
-                    log_sloped_loser += (power - 1.0) * above[j + 1]
+                    log_sloped_loser += (power - 1.0) * above
                 grown = _log_add(below, log_sloped_loser)
                 by_level[4, level + 1] = np.exp(below - grown)
                 by_level[5, level + 1] = np.exp(log_sloped_loser - grown)
@@ -443,7 +454,7 @@ def _levels_of_queries(
         log_query[query] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pull_of_pieces(
     first: int, last: int, start: Integers, level: Integers, terms: Floats, levels: Floats,
     pull: Floats,
@@ -513,7 +524,7 @@ def _split_of_pieces(
             words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _masses_of_queries(
     begin: int, end: int, query_start: Integers, ones: Integers, zeros: Integers, levels: Floats,
     right: Floats, wrong: Floats,

@@ -154,7 +154,7 @@ def _pairs_of_queries(
         items[_LOSE, : last - first] = outer[first:last]
         items[_WIN, : last - first] = weight[first:last]
         items[_DOWN:, : last - first] = 0.0
-        kind = _place(scores, first, last, logistic, items)
+        kind = _read_scores(scores, first, last, logistic, items)
         share, by_rank = plain[query], factor[query]
         some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
         value, weighed = _meet_all(
@@ -171,7 +171,9 @@ def _pairs_of_queries(
 
 
 @njit(**INNER)
-def _place(scores: Floats, first: Integer, last: Integer, logistic: bool, items: Floats) -> int:
+def _read_scores(
+    scores: Floats, first: Integer, last: Integer, logistic: bool, items: Floats
+) -> int:
     """Scores of a query, or their exponentials if they are close together; gives the kind."""
     least, most = scores[first], scores[first]
     for row in range(first, last):

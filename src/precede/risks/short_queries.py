@@ -96,6 +96,14 @@ class EnumeratedRisk(BoundLossRisk):
                 _narrow_runs, len(sums), self._runs, arrangement.level_start, self._longest, *known,
                 sums, small=self._small,
             )  # fmt: skip
+            far = np.flatnonzero(sums[:, 0] < 0)
+            if far.size:
+                losses = np.empty(far.size)
+                self.workers.run(
+                    _small_losses, far.size, self._runs[far], arrangement.level_start,
+                    self._longest, *known[:3], losses, small=self._small,
+                )  # fmt: skip
+                sums[far, 0] = losses
         left = np.flatnonzero(np.isnan(sums[:, 1]))  # all, or those too far apart
         if left.size:
             found = np.empty((left.size, 2))
@@ -150,7 +158,8 @@ def _narrow_runs(
 ) -> None:  # fmt: skip
     """Logistic value and mass of every run of levels into `sums`; pull and curvature of its rows.
 
-    Runs whose scores are too far apart for plain exponentials are left alone.
+    Runs whose scores are too far apart for plain exponentials are left alone. The value of a run
+    whose pairs are all far in order is -1: see `_small_losses`.
     """
     at = np.empty(longest)
     # What a loser gathers from its winners: slope, curvature and loss.
@@ -171,12 +180,10 @@ def _narrow_runs(
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
             gathered[2, k] = 1.0
-        value = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered, pull,
-                              hessian)  # fmt: skip
+        value, pairs = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered,
+                                     pull, hessian)  # fmt: skip
         sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
-        if value < 1e-6 * _pair_weight(level_start, bottom, top, weight, share):
-            value = _small_losses(at, level_start, bottom, top, weight, share)
-        sums[run, 0] = value
+        sums[run, 0] = -1.0 if value < 1e-6 * pairs else value
 
 
 @njit(cache=True, nogil=True)
@@ -211,79 +218,79 @@ def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> f
     return mass
 
 
-@njit(**INNER)
-def _pair_weight(
-    level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
-) -> float:  # fmt: skip
-    """Total weight of the pairs of a query."""
-    first, done = level_start[bottom], 0
-    total, losers = 0.0, 0.0
-    for level in range(bottom + 1, top):
-        for k in range(done, level_start[level] - first):
-            losers += share[k]
-        done = level_start[level] - first
-        for row in range(level_start[level], level_start[level + 1]):
-            total += weight[row] * losers
-    return total
-
-
-@njit(**INNER)
+@njit(cache=True, nogil=True)
 def _small_losses(
-    at: Floats, level_start: Integers, bottom: int, top: int, weight: Floats, share: Floats,
-) -> float:  # fmt: skip
-    """Logistic losses of a query whose pairs are all far in order.
+    low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
+    weight: Floats, outer: Floats, losses: Floats,
+) -> None:  # fmt: skip
+    """Logistic losses of runs whose pairs are all far in order.
 
     There ``1 + exp(-m)`` loses the digits of the exponential, or all of it.
     """
-    first = level_start[bottom]
-    value = 0.0
-    for level in range(bottom + 1, top):
-        for row in range(level_start[level], level_start[level + 1]):
-            loss = 0.0
-            for k in range(level_start[level] - first):
-                loss += share[k] * np.log1p(at[k] / at[row - first])
-            value += weight[row] * loss
-    return value
+    at = np.empty(longest)
+    for run in range(low, high):
+        bottom, top = runs[run, 0], runs[run, 1]
+        first, last = level_start[bottom], level_start[top]
+        least, most = scores[first], scores[first]
+        for row in range(first, last):
+            least, most = min(least, scores[row]), max(most, scores[row])
+        for row in range(first, last):
+            at[row - first] = np.exp(scores[row] - 0.5 * (most + least))
+        value = 0.0
+        for level in range(bottom + 1, top):
+            for row in range(level_start[level], level_start[level + 1]):
+                loss = 0.0
+                for k in range(level_start[level] - first):
+                    loss += outer[first + k] * np.log1p(at[k] / at[row - first])
+                value += weight[row] * loss
+        losses[run] = value
 
 
 @njit(**INNER)
 def _narrow_query(
     at: Floats, wide: float, level_start: Integers, bottom: int, top: int, weight: Floats,
     share: Floats, gathered: Floats, pull: Floats, hessian: Floats,
-) -> float:  # fmt: skip
+) -> tuple[float, float]:  # fmt: skip
     """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
 
     ``log(1 + exp(-m))`` of many winners is the logarithm of a product: `most` of them stay
-    within the range of a float. Winners of the same weight go two by two.
+    within the range of a float. Winners of the same weight go two by two. Gives the value, and the
+    weight of all pairs.
     """
-    first = level_start[bottom]
+    first, end = level_start[bottom], level_start[top]
     most = int(690.0 / (wide + 0.7)) - 1
     value, waiting = 0.0, 0
-    for level in range(bottom + 1, top):
-        losers, last = level_start[level] - first, level_start[level + 1]
-        row = level_start[level]
-        while row < last:
-            own = weight[row]
-            if waiting >= most or (waiting > 0 and own != weight[row - 1]):
-                value += weight[row - 1] * _logs(gathered[2], share, level_start[top] - first)
-                waiting = 0
-            two = row + 1 < last and weight[row + 1] == own
-            other = at[row + 1 - first] if two else np.inf
-            up, curved, other_up, other_curved = _two_winners(
-                at, losers, at[row - first], other, own, share, gathered
-            )
-            pull[row] += own * up
-            hessian[row] += own * curved
-            if two:
-                pull[row + 1] += own * other_up
-                hessian[row + 1] += own * other_curved
-            row += 1 + two
-            waiting += 1 + two
-    last = level_start[top] - 1
-    return value + weight[last] * _logs(gathered[2], share, last + 1 - first)
+    pairs, of_losers, losers = 0.0, 0.0, 0
+    level, row = bottom, level_start[bottom + 1]
+    while True:
+        own = weight[row] if row < end else 0.0
+        if waiting >= most or (waiting > 0 and own != weight[row - 1]):
+            value += weight[row - 1] * _logs(gathered[2], share, end - first)
+            waiting = 0
+        if row == end:
+            return value, pairs
+        if row == level_start[level + 1]:
+            level += 1
+            for k in range(losers, row - first):
+                of_losers += share[k]
+            losers = row - first
+        two = row + 1 < level_start[level + 1] and weight[row + 1] == own
+        other = at[row + 1 - first] if two else np.inf
+        up, curved, other_up, other_curved = _two_winners(
+            at, losers, at[row - first], other, own, share, gathered
+        )
+        pairs += own * of_losers
+        pull[row] += own * up
+        hessian[row] += own * curved
+        if two:
+            pairs += own * of_losers
+            pull[row + 1] += own * other_up
+            hessian[row + 1] += own * other_curved
+        row += 1 + two
+        waiting += 1 + two
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _logs(product: Floats, share: Floats, count: int) -> float:
     """Sum of share·log(product), and products of nothing for what comes next."""
     total = 0.0

@@ -1,0 +1,25 @@
+"""Levels cut into pieces."""
+
+import numpy as np
+
+from precede import Judgments
+from precede.risks.pieces import Pieces
+
+
+def test_pieces_cover_every_level_in_order(monkeypatch):
+    monkeypatch.setattr("precede.risks.pieces.PIECE", 3)
+    arrangement = Judgments([0] * 7 + [1] * 2 + [2] * 3).arrange()
+    pieces = Pieces.cut(arrangement)
+    assert pieces.start.tolist() == [0, 3, 6, 7, 9, 12]
+    assert pieces.level.tolist() == [0, 0, 0, 1, 2]
+    assert pieces.first.tolist() == [0, 3, 4, 5]
+    assert (pieces.count, pieces.single) == (5, False)
+    sums = np.add.reduceat(np.arange(12), pieces.start[:-1])[:, None]
+    assert pieces.by_level(np.add, sums, 0).ravel().tolist() == [21, 15, 30]
+
+
+def test_short_levels_are_one_piece_each():
+    pieces = Pieces.cut(Judgments([0, 1, 1, 2]).arrange())
+    assert pieces.single
+    by_piece = np.arange(3)[:, None]
+    assert pieces.by_level(np.add, by_piece, 0) is by_piece

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from samples import data, same_model, two_classes
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 
 from precede import RankBoost
+from samples import data, same_model, two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

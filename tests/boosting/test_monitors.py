@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from samples import halves
 
 from precede import RankBoost, evaluate
+from samples import halves
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

@@ -1,9 +1,9 @@
 """The progress bar: on stderr, and only if asked for."""
 
 import pytest
-from samples import two_classes
 
 from precede import RankBoost
+from samples import two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 

@@ -32,10 +32,10 @@ def test_the_command_writes_what_the_class_writes(tmp_path):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert text.startswith(begins)
         assert "Held out" in text
-    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "r.pdf")])
+    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "r.doc")])
     assert run.exit_code == 1
-    assert "r.pdf: reports are written as .html, .md or .json" in run.stderr
-    assert not (tmp_path / "r.pdf").exists()
-    run = CliRunner().invoke(app, [*arguments, "--as", "pdf"])
+    assert "r.doc: reports are written as .html, .pdf, .md or .json" in run.stderr
+    assert not (tmp_path / "r.doc").exists()
+    run = CliRunner().invoke(app, [*arguments, "--as", "docx"])
     assert run.exit_code == 1
-    assert "use html, markdown or json" in run.stderr
+    assert "use html, pdf, markdown or json" in run.stderr

@@ -60,6 +60,6 @@ def test_parameters_do_not_tell_addresses(search):
             return False
 
     model = RankBoost(n_estimators=2, callbacks=[watch, Odd()]).fit(X, y, qid=qid)
-    told = Report(model, X, y, qid=qid).facts["making"]["parameters"]["callbacks"]
+    told = Report(model, X, y, qid=qid).facts["models"][0]["making"]["parameters"]["callbacks"]
     assert "watch" in told[0]
     assert not any(re.search("0x", each) for each in told)

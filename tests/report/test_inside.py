@@ -21,7 +21,7 @@ def test_margins_shapes_and_importances_are_those_of_the_model(ranked, search):
     weights = model.feature_importances_
     assert [row["weight"] for row in features["rows"]] == sorted(weights[weights > 0])[::-1]
     for row in features["rows"]:
-        shape, function = row["shape"], model.shape_function(row["feature"])
+        shape, function = row["curve"], model.shape_function(row["feature"])
         middle = [(a + b) / 2 for a, b in zip(shape["x"][::2], shape["x"][1::2], strict=True)]
         assert_allclose(function(middle), np.array(shape["y"][::2]) + shape["offset"], atol=1e-12)
         assert sum(shape["counts"]) + shape["beyond"] == np.sum(~np.isnan(X[:, row["feature"]]))
@@ -47,7 +47,7 @@ def test_pairs_and_edits_of_a_glass_box_are_shown():
     [pair] = report.facts["features"]["pairs"]
     assert pair["name"] == "x0 x x1"
     assert sum(map(sum, pair["counts"])) == 400
-    [edit] = report.facts["making"]["edits"]
+    [edit] = report.facts["models"][0]["making"]["edits"]
     assert edit["term"] == "x0 x x1"
     assert edit["after"] == model.score(X, y)
     html, text = report.to_html(), report.to_markdown()

@@ -5,7 +5,7 @@ import pytest
 
 from precede import Judgments, RankBoost, Report
 from precede.boosting.monitors import pairs_in_order
-from precede.inference import auc, ranking_risk
+from precede.inference import auc
 from precede.metrics import evaluate
 from precede.top import top_of_list
 
@@ -19,8 +19,15 @@ def test_metrics_are_those_of_evaluate_with_its_intervals(ranked, search):
     result = evaluate(y, scores, qid)
     quality = report.facts["quality"]
     assert quality["pairs_in_order"] == pairs_in_order(Judgments(y, qid), scores)
-    assert [row["metric"] for row in quality["metrics"]] == list(result.mean)
+    names = {"pair_error": "pairs_in_order"}
+    told = [names.get(name, name) for name in result.mean if name != "auc"]
+    assert [row["metric"] for row in quality["metrics"]] == told
     for row in quality["metrics"]:
+        if row["metric"] == "pairs_in_order":
+            low, high = result.interval("pair_error")
+            assert row["value"] == 1 - result.mean["pair_error"]
+            assert (row["low"], row["high"]) == (1 - high, 1 - low)
+            continue
         assert row["value"] == result.mean[row["metric"]]
         assert (row["low"], row["high"]) == tuple(result.interval(row["metric"]))
         assert row["skipped"] == result.skipped[row["metric"]]
@@ -43,9 +50,28 @@ def test_queries_are_the_worst_first_with_their_own_values(ranked, search):
         if row["pairs"]:
             alone = evaluate(y[mine], scores[mine], metrics=["ndcg@10", "pair_error"]).mean
             assert row["values"]["ndcg@10"] == pytest.approx(alone["ndcg@10"])
-            assert row["values"]["pair_error"] == pytest.approx(alone["pair_error"])
+            assert row["values"]["pairs_in_order"] == pytest.approx(1 - alone["pair_error"])
         order = np.lexsort((y[mine], -scores[mine]))[:10]
         assert row["first_grades"] == y[mine][order].tolist()
+        order = np.lexsort((y[mine], -scores[mine]))[:40]
+        assert row["list"]["row"] == np.flatnonzero(mine)[order].tolist()
+        assert row["list"]["grade"] == y[mine][order].tolist()
+
+
+def test_an_opened_query_tells_what_moved_each_score(ranked, search):
+    X, _, _ = search
+    model, report = ranked
+    queries = report.facts["queries"]
+    told = model.explain(X).contributions
+    shown = [row for entry in queries["rows"] for row in entry["list"]["row"]]
+    away = told - told[shown].mean(axis=0)
+    for entry in queries["rows"]:
+        for row, why in zip(entry["list"]["row"], entry["list"]["why"], strict=True):
+            largest = np.sort(np.abs(away[row]))[::-1]
+            for (feature, amount), size in zip(why, largest, strict=False):
+                assert amount == pytest.approx(away[row, feature], rel=5e-3)
+                assert abs(amount) == pytest.approx(size, rel=5e-3)
+    assert queries["features"] == [f"x{j}" for j in range(X.shape[1])]
 
 
 def test_first_places_are_counted_over_queries(ranked, search):
@@ -57,11 +83,12 @@ def test_first_places_are_counted_over_queries(ranked, search):
         mine = qid == query
         first.append(y[mine][np.lexsort((y[mine], -scores[mine]))[0]])
         best.append(y[mine].max())
-    first_rank = report.facts["top"]["ranks"][0]
-    assert first_rank["mean_grade"] == np.mean(first)
-    assert first_rank["best_mean_grade"] == np.mean(best)
-    assert first_rank["shares"]["1"] == np.mean(np.array(first) == 1)
-    assert sum(first_rank["shares"].values()) == pytest.approx(1)
+    told = report.facts["first"]
+    assert told["models"]["RankBoost"][0] == np.mean(first)
+    assert told["best"][0] == np.mean(best)
+    place = told["shares"][0]
+    assert place["shares"]["1"] == np.mean(np.array(first) == 1)
+    assert sum(place["shares"].values()) == pytest.approx(1)
 
 
 def test_two_classes_have_a_top_and_an_interval_of_the_auc(two_classes):
@@ -71,14 +98,14 @@ def test_two_classes_have_a_top_and_an_interval_of_the_auc(two_classes):
     rows = {row["metric"]: row for row in report.facts["quality"]["metrics"]}
     assert rows["auc"]["value"] == estimate.value
     assert (rows["auc"]["low"], rows["auc"]["high"]) == tuple(estimate.interval())
-    error = ranking_risk(positive, scores, pairs="comparable")
-    assert rows["pair_error"]["value"] == error.value
-    top = report.facts["top"]
-    seen = top_of_list(positive, scores, random_state=0)
-    assert {m["measure"]: m["value"] for m in top["measures"]} == seen.value
-    assert top["curve"]["positives"][0] == seen.value["positives_above_first_negative"]
+    assert list(rows) == ["auc"]
+    found = report.facts["list"]
+    seen = top_of_list(positive, scores, random_state=0).value
+    top = {m["measure"]: m["value"] for m in found["top"]}
+    assert top.items() <= seen.items()
+    assert "positives_above_first_negative" in top
     assert report.facts["data"]["classes"] == ["no", "yes"]
-    assert {d["grade"] for d in top["documents"]} <= {"no", "yes"}
+    assert {d["grade"] for d in report.facts["documents"]} <= {"no", "yes"}
     assert report.facts["queries"] is None
     assert 'id="queries"' not in report.to_html()
 

@@ -1,11 +1,12 @@
 """The report as Markdown, beside JSON and the page."""
 
+import html
 import json
 import re
 
 import pytest
 
-from precede.report.markdown import number
+from precede.report.wording import metric_name, number, told, told_interval
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -16,9 +17,13 @@ def test_json_and_markdown_and_the_page_agree(ranked):
     assert facts == report.facts
     text, page = report.to_markdown(), report.to_html()
     for row in facts["quality"]["metrics"]:
-        ends = f"{number(row['low'])} to {number(row['high'])}"
-        assert f"| {row['metric']} | {number(row['value'])} | {ends} |" in text
-        assert f'<td class="n">{number(row["value"])}</td><td class="span">{ends}</td>' in page
+        ends = told_interval(row)
+        line = f"| {metric_name(row['metric'])} | {told(row)} | {ends} |"
+        assert line.replace("\u00a0", " ") in text
+        assert f"<strong>{told(row)}</strong> <small>{ends}</small>" in page
+    for sentence in facts["summary"]["sentences"] + facts["summary"]["warnings"]:
+        assert sentence.replace("\u00a0", " ") in text
+        assert html.escape(sentence) in page
     for row in facts["queries"]["rows"]:
         assert f"| {row['query']} | {row['rows']} | {row['pairs']:,} |" in text
     for row in facts["features"]["rows"]:

@@ -70,15 +70,17 @@ def test_every_estimator_has_a_report(estimator, search):
     report = Report(model, X, y, qid=qid)
     facts = report.facts
     assert facts["quality"]["pairs_in_order"] == pairs_in_order(Judgments(y, qid), model.predict(X))
-    assert facts["making"]["estimator"] == estimator.__name__
+    assert facts["models"][0]["estimator"] == estimator.__name__
     certificate = {each["what"]: each["value"] for each in facts["margins"]["certificate"]}
     if estimator is SmoothMargin:
         assert certificate["best margin possible: at most"] == model.margin_interval_[1]
     if estimator is ConvexRisk:
         assert certificate["the risk is above the least possible by at most"] == model.gap_
-    assert bool(facts["features"]["no_shapes"]) == (estimator is BoostedRanker)
+    trees = estimator is BoostedRanker
+    assert facts["features"]["kind"] == ("effects" if trees else "shapes")
     page = Page(report.to_html())
-    assert len(page.all("section")) == (8 if qid is None else 9)
+    assert len(page.all("section")) == len([b for b in page.all("button") if "aria-controls" in b])
+    assert ("queries" in {s["id"] for s in page.all("section")}) == (qid is not None)
     assert json.loads(report.to_json()) == facts
     assert estimator.__name__ in report.to_markdown()
 
@@ -90,7 +92,7 @@ def test_equal_inputs_give_equal_bytes(ranked, search):
     assert again.to_html() == report.to_html()
     assert again.to_json() == report.to_json()
     assert "2024-05-01" in report.to_html()
-    assert Report(model, X, y, qid=qid).facts["making"]["date"] is None
+    assert Report(model, X, y, qid=qid).facts["date"] is None
 
 
 def test_hostile_names_are_shown_and_do_nothing(search):
@@ -154,7 +156,7 @@ def test_many_queries_do_not_make_a_large_page():
     page = report.to_html()
     assert len(page) < 1_000_000
     assert page.count('<td class="name" data-value=') == 100
-    assert "The worst 100 of 3,000 queries by ndcg@10" in page
+    assert "The worst 100 of 3,000 queries by NDCG@10" in page
     assert len(Report(model, X, y, qid=qid).to_html()) < 3_000_000
 
 
@@ -182,9 +184,11 @@ def test_data_without_a_pair_are_told_and_not_measured(ranked, search):
         assert report.facts["quality"]["pairs_in_order"] is None
         assert report.facts["data"]["warnings"][0]["text"].startswith("no pair at all")
         assert report.facts["margins"]["distribution"] is None
+        assert 'id="margins"' not in report.to_html()
         assert "no pair" in repr(report)
         assert "no pair at all" in report.to_html()
         assert "no pair at all" in report.to_markdown()
+        assert report.facts["summary"]["sentences"][0].startswith("Nothing can be measured")
 
 
 def test_many_grades_of_one_list_and_weights():
@@ -197,17 +201,15 @@ def test_many_grades_of_one_list_and_weights():
     assert report.facts["data"]["grades"]["counts"] is None
     assert report.facts["data"]["weighted"]
     row = report.facts["quality"]["metrics"][0]
-    assert (
-        row["value"]
-        == evaluate(y, model.predict(X), metrics="pair_error", sample_weight=weight).mean[
-            "pair_error"
-        ]
-    )
+    wrong = evaluate(y, model.predict(X), metrics="pair_error", sample_weight=weight)
+    assert row["metric"] == "pairs_in_order"
+    assert row["value"] == 1 - wrong.mean["pair_error"]
     assert row["no_interval"] == "the rows are weighted"
-    assert report.facts["top"]["kind"] == "list"
+    assert report.facts["list"] is None
+    assert report.facts["slices"] is None
     assert "the rows are weighted" in report.to_html()
     by_query = Report(model, X, y, qid=np.arange(60) // 6)
-    assert by_query.facts["top"]["ranks"][0]["shares"] is None
+    assert by_query.facts["first"]["shares"] is None
     assert "mean grade" in by_query.to_html()
 
 

@@ -6,7 +6,6 @@ from sklearn.exceptions import NotFittedError
 
 import precede
 from precede import Judgments, RankBoost, Report, margins
-from precede.model import Ensemble
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -32,6 +31,10 @@ def test_what_is_no_fitted_ranker_is_refused(search):
         Report(RankBoost(), X, y, qid=qid)
     with pytest.raises(ValueError, match="not int"):
         Report(3, X, y)
+    with pytest.raises(ValueError, match="nothing to report on"):
+        Report(None, X, y)
+    with pytest.raises(ValueError, match="a report needs y"):
+        Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X)
     with pytest.raises(ValueError, match="have 3 rows"):
         Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X, Judgments([0, 1, 2]))
     labels = np.stack([y > 0, y > 1, y > 2], axis=1).astype(int)
@@ -44,12 +47,10 @@ def test_the_model_predicts_once(monkeypatch):
     X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
     model = RankBoost(n_estimators=3, step="bound").fit(X, y)
     calls = []
-    predict = Ensemble.predict
+    predict = RankBoost.predict
     monkeypatch.setattr(
-        Ensemble,
-        "predict",
-        lambda self, *given: calls.append(len(given[0])) or predict(self, *given),
+        RankBoost, "predict", lambda self, given: calls.append(1) or predict(self, given)
     )
     report = Report(model, X, y)
-    assert calls.count(6) == 1
+    assert calls == [1]
     assert report.facts["margins"]["distribution"]["least"] == margins(model, X, y).minimum

@@ -397,14 +397,33 @@ def explain(
 @reads_data
 @guarded
 def report(
-    model: ModelFile,
-    data: DataFile,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL... DATA",
+            help="Models (or files of scores, or TREC runs), the one in question first, and the "
+            "DATA to judge them on (or qrels).",
+        ),
+    ],
     *,
     output: Output = "report.html",
     style: Annotated[
         str | None,
-        typer.Option("--as", help="html, markdown or json; default: detected from FILE."),
+        typer.Option("--as", help="html, pdf, markdown or json; default: detected from FILE."),
     ] = None,
+    train: Annotated[
+        str | None,
+        typer.Option("--train", metavar="FILE", help="Training data, to be shown beside DATA."),
+    ] = None,
+    slices: Annotated[
+        list[str] | None,
+        typer.Option("--slice", metavar="COLUMN", help="Slice DATA by this column; repeatable."),
+    ] = None,
+    item: Annotated[str | None, typer.Option("--item", help="Word for a row: borrower.")] = None,
+    good: Annotated[
+        str | None, typer.Option("--good", help="Word for those that should rank first: repaid.")
+    ] = None,
+    query: Annotated[str | None, typer.Option("--query", help="Word for a query.")] = None,
     metric: Metrics = None,
     level: Level = 0.95,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
@@ -414,22 +433,27 @@ def report(
     as_json: AsJson = False,
     reading: Reading,
 ) -> None:
-    """Write a report: what the data are, how good the model is on them, where it errs.
+    """Write a report: how good models are, which is better, where they err and why.
 
     precede report model.json test.txt -o report.html
+
+    precede report new.json old.json test.txt --train train.txt -o report.pdf
     """
     from precede.cli import reporting  # noqa: PLC0415
-    from precede.cli.sources import read_for  # noqa: PLC0415
 
+    *sources, data = files
+    if not sources:
+        raise ValueError(f"report needs a model and data, and got {data!r} alone; name both")
     chosen = reporting.style_of(output, "json" if as_json and output == "-" else style)
-    written = reporting.write(
-        *read_for(model, data, reading), output, style=chosen,
+    made = reporting.make(
+        sources, data, train, reading, slices=slices, item=item, good=good, query=query,
         metrics=metric, level=level, title=title, date=date,
     )  # fmt: skip
+    reporting.write(made, output, chosen)
     if output != "-":
-        say(f"written to {output}: {written!r}")
+        say(f"written to {output}: {made!r}")
         if as_json:
-            write_json({"model": model, "data": data, "format": chosen, "file": output})
+            write_json({"model": sources[0], "data": data, "format": chosen, "file": output})
 
 
 @app.command()

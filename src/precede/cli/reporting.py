@@ -1,4 +1,4 @@
-"""Reports, written as pages, Markdown or JSON."""
+"""Reports, written as pages, PDF, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any
 
-from precede.cli.sources import features_for
-from precede.estimator import BaseRanker
-from precede.files.tables import Data
+from precede.cli.options import Reading
+from precede.cli.sources import features_for, read_candidates
 from precede.model import write_file
 from precede.report.page import Report
 
-__all__ = ["style_of", "write"]
+__all__ = ["make", "style_of", "write"]
 
-_STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown"}
+_STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", ".pdf": "pdf"}
 
 
 def style_of(output: str, style: str | None) -> str:
@@ -26,20 +25,43 @@ def style_of(output: str, style: str | None) -> str:
     suffix = PurePath(output).suffix.lower()
     if style is None and suffix and suffix not in _STYLES:
         raise ValueError(
-            f"{output}: reports are written as .html, .md or .json; name such a file, or give --as"
+            f"{output}: reports are written as .html, .pdf, .md or .json; name such a file, or "
+            "give --as"
         )
     chosen = style or _STYLES.get(suffix, "html")
     if chosen not in _STYLES.values():
-        raise ValueError(f"{chosen!r} is not a format of reports; use html, markdown or json")
+        raise ValueError(f"{chosen!r} is not a format of reports; use html, pdf, markdown or json")
+    if chosen == "pdf" and output == "-":
+        raise ValueError("a PDF is not written to standard output; name a file with -o")
     return chosen
 
 
-def write(model: BaseRanker, data: Data, output: str, *, style: str, **options: Any) -> Report:
-    """Make the report of a model on some data and write it."""
-    report = Report(model, features_for(model, data), data.judgments, docid=data.docid, **options)
+def make(sources: list[str], path: str, train: str | None, reading: Reading,
+         **options: Any) -> Report:  # fmt: skip
+    """The report of models, scores and runs on some data; the first model is what it is about."""
+    models, scores, task = read_candidates(sources, path, reading)
+    data = task.data
+    first = next(iter(models.values()), None)
+    if data is None:
+        return Report(scores=scores, y=task.y, qid=task.qid, **options)
+    if first is None:
+        return Report(scores=scores, y=data.judgments, docid=data.docid, **options)
+    fitted_on = None
+    if train is not None:
+        rows = reading.knowing(first).read(train, beside=False)
+        fitted_on = (features_for(first, rows), rows.judgments)
+    return Report(models, features_for(first, data), data.judgments, scores=scores,
+                  train=fitted_on, docid=data.docid, **options)  # fmt: skip
+
+
+def write(report: Report, output: str, style: str) -> None:
+    """Write a report to a file or to standard output."""
+    if style == "pdf":
+        report.to_pdf(output)
+        return
     made: dict[str, Callable[[], str | None]] = {
-        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown
-    }  # fmt: skip
-    text = made[style]()
-    write_file(output, (text or "").encode("utf-8"))
-    return report
+        "html": report.to_html,
+        "json": report.to_json,
+        "markdown": report.to_markdown,
+    }
+    write_file(output, (made[style]() or "").encode("utf-8"))

@@ -18,7 +18,7 @@ from precede.files.tables import Data, read_numbers
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 
-__all__ = ["Task", "features_for", "name_features", "read_for", "read_task"]
+__all__ = ["Task", "features_for", "name_features", "read_candidates", "read_for", "read_task"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +42,37 @@ def read_task(sources: list[str], path: str, reading: Reading) -> Task:
     if scores[0].ndim == 2:
         return _of_labels(sources, scores, data)
     return Task(data.y, data.qid, data.weight, scores, data)
+
+
+def read_candidates(
+    sources: list[str], path: str, reading: Reading
+) -> tuple[dict[str, BaseRanker], dict[str, Floats], Task]:
+    """What to judge by; the models among the sources, and the scores of the others, by file name.
+
+    Models that read other columns than the first are given as scores.
+    """
+    if _is_qrels(path, reading) or not any(_kind(source) == "model" for source in sources):
+        task = read_task(sources, path, reading)
+        return {}, dict(zip(_file_names(sources), task.scores, strict=True)), task
+    names = dict(zip(sources, _file_names(sources), strict=True))
+    loaded = {source: load(source) for source in sources if _kind(source) == "model"}
+    data = reading.knowing(*loaded.values()).read(path)
+    first = next(iter(loaded.values()))
+    models = {names[s]: each for s, each in loaded.items() if _columns(each) == _columns(first)}
+    others = [source for source in sources if names[source] not in models]
+    scores = {names[source]: _scores(source, data, loaded.get(source)) for source in others}
+    return models, scores, Task(data.y, data.qid, data.weight, [], data)
+
+
+def _columns(model: BaseRanker) -> list[str]:
+    names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+    return [str(name) for name in names]
+
+
+def _file_names(sources: list[str]) -> list[str]:
+    """The last parts of the paths, or the paths where these are not different."""
+    names = [Path(source).name for source in sources]
+    return names if len(set(names)) == len(names) else list(sources)
 
 
 def features_for(model: BaseRanker, data: Data) -> Any:

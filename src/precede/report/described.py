@@ -11,21 +11,24 @@ import numpy as np
 import scipy.sparse
 
 from precede.engine.arrays import Array, Flags, Integers
+from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.report.subject import Subject, plain_value
+from precede.report.wording import Words, plural
 
-__all__ = ["data_facts", "making_facts"]
+__all__ = ["data_facts", "making_facts", "version_facts"]
 
 _MOST_NAMES = 10  # shown of a long list; its length is told
 _MOST_GRADES = 12
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def data_facts(subject: Subject) -> dict[str, Any]:
+def data_facts(subject: Subject, words: Words) -> dict[str, Any]:
     """Rows, features, queries, grades, pairs, missing values, and what looks wrong."""
     judgments = subject.judgments
-    missing, constant = _columns(subject.X)
-    rows, features = subject.X.shape
+    X = np.zeros((subject.scores.size, 0)) if subject.X is None else subject.X
+    missing, constant = _columns(X)
+    rows, features = X.shape
     cells = rows * features
     return {
         "rows": rows,
@@ -46,7 +49,7 @@ def data_facts(subject: Subject) -> dict[str, Any]:
             if missing[j]
         ],
         "features_with_missing": int(np.count_nonzero(missing)),
-        "warnings": _warnings(subject, missing, constant),
+        "warnings": _warnings(subject, missing, constant, words),
     }
 
 
@@ -100,12 +103,14 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
     return facts
 
 
-def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict[str, Any]]:
+def _warnings(
+    subject: Subject, missing: Integers, constant: Flags, words: Words
+) -> list[dict[str, Any]]:
     """What a reader should know before the numbers; each with its count and some names."""
     judgments, rows = subject.judgments, subject.scores.size
     names = np.array(subject.names, object)
     found = [
-        ("without a pair to compare", "query", _without_pair(subject)),
+        ("without a pair to compare", words.query, _without_pair(subject)),
         ("with one value throughout", "column", names[constant].tolist()),
         ("without any value", "column", names[missing == rows].tolist()),
     ]
@@ -113,29 +118,24 @@ def _warnings(subject: Subject, missing: Integers, constant: Flags) -> list[dict
         ungraded = np.flatnonzero(np.isnan(judgments.grade))
         for listed in (judgments.pairs, judgments.ties):
             ungraded = ungraded if listed is None else np.setdiff1d(ungraded, listed)
-        found.append(("without a grade, left out", "row", _documents(subject, ungraded)))
+        found.append(("without a grade, left out", words.item, _documents(subject, ungraded)))
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)
-        found.append(("of weight 0, left out", "row", _documents(subject, absent)))
+        found.append(("of weight 0, left out", words.item, _documents(subject, absent)))
     facts = [
-        {"text": f"{_noun(noun, len(which))} {text}", "count": len(which),
+        {"text": f"{noun if len(which) == 1 else plural(noun)} {text}", "count": len(which),
          "names": [str(each) for each in which[:_MOST_NAMES]]}
         for text, noun, which in found
         if which
     ]  # fmt: skip
     if judgments.n_pairs == 0:
-        text = "no pair at all: no two rows that may be compared differ in grade"
+        text = f"no pair at all: no two {words.items} that may be compared differ in grade"
         facts.insert(0, {"text": text, "count": 0, "names": []})
     return facts
 
 
 def _documents(subject: Subject, rows: Array) -> list[str]:
     return [subject.document(row) for row in rows.tolist()]
-
-
-def _noun(noun: str, count: int) -> str:
-    plural = "queries" if noun == "query" else f"{noun}s"
-    return noun if count == 1 else plural
 
 
 def _without_pair(subject: Subject) -> list[Any]:
@@ -151,11 +151,16 @@ def _without_pair(subject: Subject) -> list[Any]:
     return [ids[query] for query in np.flatnonzero(~paired)]
 
 
-def making_facts(subject: Subject, date: str | None) -> dict[str, Any]:
-    """Parameters, seed, versions and how the fit ended."""
+def version_facts() -> dict[str, str]:
+    """What made the report."""
     import precede  # noqa: PLC0415  (the version, once the package is complete)
 
-    model = subject.model
+    versions = {"precede": precede.__version__, "python": platform.python_version()}
+    return versions | {name: metadata.version(name) for name in _PACKAGES}
+
+
+def making_facts(model: BaseRanker) -> dict[str, Any]:
+    """Parameters, seed and how the fit ended."""
     parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     used = int(np.count_nonzero(model.feature_importances_))
     return {
@@ -170,9 +175,6 @@ def making_facts(subject: Subject, date: str | None) -> dict[str, Any]:
         "features_known": int(model.n_features_in_),
         "intercept": plain_value(model.intercept_),
         "edits": [_edit(each) for each in getattr(model, "edits_", [])],
-        "versions": {"precede": precede.__version__, "python": platform.python_version()}
-        | {name: metadata.version(name) for name in _PACKAGES},
-        "date": date,
     }
 
 

@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from precede.estimator import BaseRanker
 from precede.margin import margins_of_predictions
 from precede.plots import margin_info, pair_info, shape_info
+from precede.report.effects import pair_facts, swarm_facts, tree_effects
 from precede.report.subject import Subject, plain_value, thinned
 
 __all__ = ["feature_facts", "learning_facts", "log_scale", "margin_facts"]
@@ -18,7 +20,7 @@ _MARGIN_POINTS = 61
 _MOST_CORNERS = 600
 _MOST_ROUNDS = 250
 _BARS = 30  # of the histogram under a shape function
-_MOST_CHARTS = 6
+_MOST_CHARTS = 4
 _MOST_PAIRS = 10
 # Columns of a history that are told elsewhere, differ from run to run or say little in a figure.
 _NOT_DRAWN = {
@@ -32,11 +34,14 @@ _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "b
 # -- margins ---------------------------------------------------------------------------------
 
 
-def margin_facts(subject: Subject) -> dict[str, Any]:
+def margin_facts(subject: Subject) -> dict[str, Any] | None:
     """Margins of the crucial pairs of these data, and what the model certifies."""
-    facts: dict[str, Any] = {"certificate": _certificate(subject.model), "distribution": None}
+    model = subject.first.model
+    if model is None:
+        return None
+    facts: dict[str, Any] = {"certificate": _certificate(model), "distribution": None}
     try:
-        found = margins_of_predictions(subject.model, subject.scores, subject.judgments)
+        found = margins_of_predictions(model, subject.scores, subject.judgments)
     except ValueError as error:
         return facts | {"reason": str(error)}
     info = margin_info(found, points=_MARGIN_POINTS)
@@ -76,28 +81,46 @@ def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
 # -- features --------------------------------------------------------------------------------
 
 
-def feature_facts(subject: Subject, most: int) -> dict[str, Any]:
-    """Importances, and for models that are sums of functions of one feature, these functions."""
-    weight = np.asarray(subject.model.feature_importances_, np.float64)
+def feature_facts(subject: Subject, most: int, level: float) -> dict[str, Any] | None:
+    """Importances, and what each feature does to the score.
+
+    For models that are sums of functions of one feature, these functions, with bands where the
+    model has standard errors; for others, such as trees, accumulated local effects and the
+    strongest pairs. None if no candidate is a model.
+    """
+    model = subject.model
+    if model is None:
+        return None
+    weight = np.asarray(model.feature_importances_, np.float64)
     order = np.argsort(-weight, kind="stable")
     order = order[weight[order] > 0]
-    rows: list[dict[str, Any]] = [
-        {"feature": int(j), "name": subject.names[j], "weight": float(weight[j]), "shape": None}
-        for j in order[:most]
-    ]
-    why_not = None
+    chosen = [int(j) for j in order[:most]]
+    kind = "shapes" if _is_additive(model, chosen) else "effects"
     X = subject.X.tocsc() if hasattr(subject.X, "tocsc") else np.asarray(subject.X, np.float64)
-    for row in rows:
-        try:
-            subject.model.shape_function(row["feature"])
-        except ValueError as error:  # the model is no sum of such functions
-            why_not = str(error)
-            break
-        row["shape"] = _shape(subject.model, row["feature"], X)
+    if kind == "shapes":
+        curves = [_shape(model, feature, X, level) for feature in chosen]
+        pairs = _pairs(model)
+    else:
+        curves = tree_effects(subject, chosen, level)
+        pairs = pair_facts(subject, chosen)
+    rows = [
+        {"feature": j, "name": subject.names[j], "weight": float(weight[j]), "curve": curve}
+        for j, curve in zip(chosen, curves, strict=True)
+    ]
+    name = next(each.name for each in subject.candidates if each.model is model)
     return {
-        "used": int(order.size), "shown": len(rows), "rows": rows, "no_shapes": why_not,
-        "pairs": _pairs(subject.model),
+        "model": name, "kind": kind, "used": int(order.size), "shown": len(rows), "rows": rows,
+        "pairs": pairs, "swarm": swarm_facts(subject), "level": level,
     }  # fmt: skip
+
+
+def _is_additive(model: BaseRanker, features: list[int]) -> bool:
+    try:
+        for feature in features:
+            model.shape_function(feature)
+    except ValueError:
+        return False
+    return True
 
 
 def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
@@ -119,7 +142,7 @@ def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
     return facts
 
 
-def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
+def _shape(model: BaseRanker, feature: int, X: Any, level: float) -> dict[str, Any] | None:
     """The line and the data below it; None where the numbers are too large for a figure."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -131,9 +154,12 @@ def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
         return None
     which = thinned(info.x.size, _MOST_CORNERS)
     missing = plain_value(float(info.missing)) if info.missing_share > 0 else None
+    reach = None if info.error is None else float(ndtri((1 + level) / 2)) * info.error[which]
     return {
         "x": info.x[which].tolist(),
         "y": info.y[which].tolist(),
+        "low": None if reach is None else (info.y[which] - reach).tolist(),
+        "high": None if reach is None else (info.y[which] + reach).tolist(),
         "thinned": which.size < info.x.size,
         "offset": float(info.offset),
         "missing": missing,
@@ -147,16 +173,18 @@ def _shape(model: BaseRanker, feature: int, X: Any) -> dict[str, Any] | None:
 # -- learning --------------------------------------------------------------------------------
 
 
-def learning_facts(subject: Subject) -> dict[str, Any]:
+def learning_facts(subject: Subject) -> dict[str, Any] | None:
     """Columns of the history: the risk, what was evaluated, and what the algorithm records."""
     model = subject.model
+    if model is None or not len(model.history_):
+        return None
     history, rounds = model.history_, len(model.history_)
     charts: dict[str, dict[str, list[Any]]] = {}
     monitored_charts = set()
     which = thinned(rounds, _MOST_ROUNDS)
     for column in history.columns:
         values = _numbers(history[column])
-        if column in _NOT_DRAWN or values is None:
+        if column in _NOT_DRAWN or values is None or (rounds > 1 and np.ptp(values) == 0):
             continue
         monitored, _, name = column.partition(" ")
         is_monitored = bool(name) and monitored.startswith("valid_")

@@ -1,8 +1,9 @@
-"""How good the model is: metrics with intervals, the top of the list, query by query."""
+"""How good a ranking is: each metric with its interval, and the queries one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,50 +11,98 @@ import numpy as np
 
 from precede import inference
 from precede.boosting.monitors import pairs_in_order
-from precede.metrics import (
-    Evaluation,
-    Interval,
-    default_metrics,
-    defined_metrics,
-    evaluate,
-    list_metrics,
-    metric,
-)
-from precede.report.subject import Subject, plain_value, thinned
-from precede.top import Curve, strip, top_of_list
+from precede.engine.arrays import Floats, Integers
+from precede.explain.contributions import explain
+from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, metric
+from precede.report.subject import Subject, plain_value
 
-__all__ = ["evaluated", "quality_facts", "query_facts", "top_facts"]
+__all__ = ["IN_ORDER", "Measured", "ends_of", "is_better_high", "measured", "quality_facts",
+           "query_facts"]  # fmt: skip
 
+IN_ORDER = "pairs_in_order"  # 1 - pair_error: the share of the pairs of a query, ties half
+_BY_QUERY = ("ndcg@10", "map", "mrr", IN_ORDER)
 _SHOWN = 10
-_FEW_GRADES = 6
-_LONG_LIST = 100_000  # rows from which fewer samples are drawn
-_MOST_POINTS = 400
+_MOST_LISTED = 40  # rows of a query that can be opened
+_MOST_EXPLAINED = 4000  # of these rows, in all
+_REASONS = 3
 
 
-def evaluated(subject: Subject, metrics: Sequence[str] | None) -> Evaluation | None:
-    """The metrics over queries; None for a single list, or where nothing can be measured."""
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Metrics over queries, the main one first: the values of each query and their mean.
+
+    Where no metric is named, the pair error is told as the share of the pairs in order, and the
+    AUC, which is the same number in a query of two grades, is left out.
+    """
+
+    names: tuple[str, ...]
+    result: Evaluation
+    lists: list[Integers]  # graded rows of the queries of the result
+
+    @property
+    def main(self) -> str:
+        """The metric that says which query is worst."""
+        return self.names[0]
+
+    def values(self, name: str) -> Floats:
+        """Value of each query, NaN where there is none."""
+        if name == IN_ORDER:
+            return 1 - self.result.per_query["pair_error"]
+        return self.result.per_query[str(metric(name))]
+
+    def mean(self, name: str) -> float:
+        """Mean over the queries that have a value."""
+        if name == IN_ORDER:
+            return 1 - self.result.mean["pair_error"]
+        return self.result.mean[str(metric(name))]
+
+    def interval(self, name: str, level: float) -> Interval:
+        """Interval of the mean, the query being the unit."""
+        if name != IN_ORDER:
+            return self.result.interval(name, level)
+        wrong = self.result.interval("pair_error", level)
+        return Interval(1 - wrong.high, 1 - wrong.low, level)
+
+    def skipped(self, name: str) -> int:
+        """Queries without a value."""
+        return self.result.skipped["pair_error" if name == IN_ORDER else str(metric(name))]
+
+
+def is_better_high(name: str) -> bool:
+    """Whether more is better."""
+    return name == IN_ORDER or metric(name).greater_is_better
+
+
+def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) -> Measured | None:
+    """Measure scores over queries; None for a single list, or where there is nothing to measure."""
     if subject.is_one_list or not subject.graded.size:
         return None
     rows = subject.graded
     weight, qid = subject.judgments.weight, subject.judgments.qid
     target = (subject.grade[rows], qid[rows])  # type: ignore[index]
     weights = None if weight is None else weight[rows]
-    wanted = list(metrics or defined_metrics(*target, weights))
+    wanted = list(metrics or (n for n in defined_metrics(*target, weights) if n != "auc"))
     if not wanted:
         return None
     grades, queries = target
-    return evaluate(grades, subject.scores[rows], queries, metrics=wanted, sample_weight=weights)
+    found = evaluate(grades, scores[rows], queries, metrics=wanted, sample_weight=weights)
+    names = [IN_ORDER if not metrics and name == "pair_error" else name for name in found.mean]
+    lists = [each for each in subject.lists_by(scores) if each.size]
+    return Measured(tuple(names), found, lists)
 
 
-def quality_facts(subject: Subject, result: Evaluation | None, level: float) -> dict[str, Any]:
+def quality_facts(
+    subject: Subject, scores: Floats, found: Measured | None, metrics: Sequence[str] | None,
+    level: float,
+) -> dict[str, Any]:  # fmt: skip
     """Each metric with its interval, and what it rests on."""
-    rows = _over_queries(result, level) if result is not None else _of_a_list(subject, level)
-    in_order = pairs_in_order(subject.judgments, subject.scores) if _has_pairs(subject) else None
+    rows = _of_a_list(subject, scores, metrics, level) if found is None else _means(found, level)
+    in_order = pairs_in_order(subject.judgments, scores) if _has_pairs(subject) else None
     return {
         "pairs_in_order": in_order,
         "level": level,
         "metrics": rows,
-        "conventions": None if result is None else str(result.policy),
+        "conventions": None if found is None else str(found.result.policy),
     }
 
 
@@ -62,49 +111,51 @@ def _has_pairs(subject: Subject) -> bool:
     return bool(arrangement.count_graded_pairs() or arrangement.winner.size)
 
 
-def _over_queries(result: Evaluation, level: float) -> list[dict[str, Any]]:
+def _means(found: Measured, level: float) -> list[dict[str, Any]]:
     rows = []
-    for name, mean in result.mean.items():
-        low, high, why = _ends(partial(result.interval, name, level))
+    for name in found.names:
+        low, high, why = ends_of(partial(found.interval, name, level))
         rows.append(
-            {"metric": name, "value": plain_value(float(mean)), "low": low, "high": high,
-             "unit": "query", "units": result.n_queries - result.skipped[name],
-             "skipped": result.skipped[name], "no_interval": why}
+            {"metric": name, "value": plain_value(float(found.mean(name))), "low": low,
+             "high": high, "unit": "query", "units": found.result.n_queries - found.skipped(name),
+             "skipped": found.skipped(name), "no_interval": why}
         )  # fmt: skip
     return rows
 
 
-def _of_a_list(subject: Subject, level: float) -> list[dict[str, Any]]:
-    """The area under the curve and the pair error of a single list, the row being the unit."""
+def _of_a_list(
+    subject: Subject, scores: Floats, metrics: Sequence[str] | None, level: float
+) -> list[dict[str, Any]]:
+    """Metrics of a single list, the row being the unit: its AUC, or its pairs in order."""
     rows = subject.graded
-    if not rows.size or np.ptp(subject.grade[rows]) == 0 or subject.judgments.pairs is not None:
+    listed = subject.judgments.pairs is not None
+    if not rows.size or np.ptp(subject.grade[rows]) == 0 or (listed and not metrics):
         return []
-    y, scores = subject.grade[rows], subject.scores[rows]
-    names = list_metrics(np.unique(y).size)
-    if subject.judgments.weight is not None:
-        found = evaluate(y, scores, metrics=names, sample_weight=subject.judgments.weight[rows])
-        why = "the rows are weighted"
-        return [_of_rows(name, found.mean[name], (None, None, why), rows.size) for name in names]
+    y, weight = subject.grade[rows], subject.judgments.weight
+    names = list(metrics or (["auc"] if subject.is_two_classes else [IN_ORDER]))
     facts = []
     for name in names:
-        estimate = inference.of_one_list(name, y, scores)
-        if estimate is None:
-            value = evaluate(y, scores, metrics=name).mean[name]
-            why = "one list has one value and no spread"
-            facts.append(_of_rows(name, value, (None, None, why), rows.size))
+        known = "pair_error" if name == IN_ORDER else name
+        estimate = None if weight is not None else inference.of_one_list(known, y, scores[rows])
+        if estimate is not None:
+            value, ends = estimate.value, ends_of(partial(estimate.interval, level))
         else:
-            ends = _ends(partial(estimate.interval, level))
-            facts.append(_of_rows(name, estimate.value, ends, rows.size))
+            found = evaluate(y, scores[rows], metrics=known,
+                             sample_weight=None if weight is None else weight[rows])  # fmt: skip
+            value = next(iter(found.mean.values()))
+            why = "one list has one value and no spread"
+            ends = None, None, why if weight is None else "the rows are weighted"
+        low, high, why_not = ends
+        if name == IN_ORDER:
+            value, low, high = 1 - value, *(None if e is None else 1 - e for e in (high, low))
+        facts.append(
+            {"metric": name, "value": plain_value(float(value)), "low": low, "high": high,
+             "unit": "row", "units": int(rows.size), "skipped": 0, "no_interval": why_not}
+        )  # fmt: skip
     return facts
 
 
-def _of_rows(name: str, value: float, ends: tuple[Any, ...], units: int) -> dict[str, Any]:
-    low, high, why = ends
-    return {"metric": name, "value": plain_value(float(value)), "low": low, "high": high,
-            "unit": "row", "units": units, "skipped": 0, "no_interval": why}  # fmt: skip
-
-
-def _ends(interval: Callable[[], Interval]) -> tuple[float | None, float | None, str | None]:
+def ends_of(interval: Callable[[], Interval]) -> tuple[float | None, float | None, str | None]:
     """The ends of an interval, or why there is none."""
     try:
         found = interval()
@@ -113,117 +164,76 @@ def _ends(interval: Callable[[], Interval]) -> tuple[float | None, float | None,
     return float(found.low), float(found.high), None
 
 
-# -- the top of the list -----------------------------------------------------------------------
-
-
-def top_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """The first ranks: of one list of two classes, or over all queries."""
-    rows = subject.graded
-    if not rows.size:
-        return None
-    if not subject.is_one_list:
-        return {"kind": "queries", "ranks": _grades_by_rank(subject)}
-    first = [_document(subject, row, rank) for rank, row in _first(subject)]
-    if np.unique(subject.grade[rows]).size != 2:
-        return {"kind": "list", "documents": first}
-    y, scores = subject.grade[rows], subject.scores[rows]
-    draws = 1000 if rows.size <= _LONG_LIST else 100
-    counts = [k for k in (10, 100) if k < rows.size]
-    seen = top_of_list(y, scores, count=counts, level=level, draws=draws, random_state=0)
-    return {
-        "kind": "classes",
-        "draws": draws,
-        "weights_ignored": subject.judgments.weight is not None,
-        "measures": [
-            {"measure": name, "value": value, "low": None if ends is None else ends[0],
-             "high": None if ends is None else ends[1]}
-            for name, value in seen.value.items() for ends in [seen.interval[name]]
-        ],
-        "positives": int(np.count_nonzero(y == y.max())),
-        "curve": _curve(y, scores),
-        "strip": _strip(y, scores),
-        "documents": first,
-    }  # fmt: skip
-
-
-def _first(subject: Subject) -> list[tuple[int, int]]:
-    return list(enumerate(subject.lists[0][:_SHOWN].tolist(), start=1))
-
-
-def _document(subject: Subject, row: int, rank: int) -> dict[str, Any]:
-    return {"rank": rank, "document": subject.document(row), "row": row,
-            "grade": subject.grade_name(subject.grade[row].item()),
-            "score": float(subject.scores[row])}  # fmt: skip
-
-
-def _curve(y: Any, scores: Any) -> dict[str, Any]:
-    """The left end of the ROC curve in counts, up to where nine positives of ten are found."""
-    found = Curve.of(y, scores).positives
-    most = int(np.searchsorted(found, 0.9 * found[-1])) + 1
-    shown = min(max(most, 10), found.size)
-    which = thinned(shown, _MOST_POINTS)
-    return {"negatives": (which + 1).tolist(), "positives": found[which].tolist(),
-            "all_negatives": int(found.size) - 1, "thinned": which.size < shown}  # fmt: skip
-
-
-def _strip(y: Any, scores: Any) -> dict[str, Any]:
-    """Ranks of the positives among the first rows: as many rows as show the change."""
-    where = strip(y, scores)
-    shown = int(min(len(y), max(50, 2 * where.size), 400))
-    return {"shown": shown, "positives": where[where <= shown].tolist()}
-
-
-def _grades_by_rank(subject: Subject) -> list[dict[str, Any]]:
-    """Which grades stand at each of the first ranks, and which could."""
-    values = np.unique(subject.grade[subject.graded])
-    few = values.size <= _FEW_GRADES
-    lists = [rows for rows in subject.lists if rows.size]
-    facts = []
-    for rank in range(_SHOWN):
-        grades = np.array([subject.grade[rows[rank]] for rows in lists if rows.size > rank])
-        if not grades.size:
-            break
-        best = [-np.partition(-subject.grade[rows], rank)[rank] for rows in lists
-                if rows.size > rank]  # fmt: skip
-        shares = {str(subject.grade_name(value)): float(np.mean(grades == value))
-                  for value in values.tolist()} if few else None  # fmt: skip
-        facts.append({"rank": rank + 1, "queries": int(grades.size),
-                     "mean_grade": float(grades.mean()), "best_mean_grade": float(np.mean(best)),
-                     "shares": shares})  # fmt: skip
-    return facts
-
-
 # -- query by query ----------------------------------------------------------------------------
 
 
 def query_facts(
-    subject: Subject, result: Evaluation | None, metrics: Sequence[str] | None, most: int
+    subject: Subject, found: Sequence[Measured | None], most: int, *, named: bool
 ) -> dict[str, Any] | None:
-    """One row for each query, the worst first, at most so many."""
-    if result is None:
+    """One row for each query, the worst first, at most so many; each with its list to be opened."""
+    first = found[0]
+    if first is None:
         return None
-    columns = (
-        list(result.mean)
-        if metrics
-        else [m for m in default_metrics("by_query") if m in result.mean]
-    )
-    columns = columns or list(result.mean)[:4]
+    columns = list(first.names) if named else [m for m in _BY_QUERY if m in first.names]
+    columns = columns or list(first.names)[:4]
     main = columns[0]
-    sign = 1.0 if metric(main).greater_is_better else -1.0
-    values = sign * result.per_query[main]
-    order = np.argsort(values, kind="stable")  # NaN, for undefined, is last
-    # Queries without a graded row are not in the result, so that numbers are found by name.
-    lists = [rows for rows in subject.lists if rows.size]
-    rows = [
-        {"query": plain_value(subject.query[1][int(subject.query[0][lists[query][0]])]),
-         "rows": int(lists[query].size), "pairs": _count_pairs(subject.grade[lists[query]]),
-         "values": {name: plain_value(float(result.per_query[name][query])) for name in columns},
-         "first_grades": [subject.grade_name(g)
-                          for g in subject.grade[lists[query][:_SHOWN]].tolist()]}
-        for query in order[:most].tolist()
-    ]  # fmt: skip
+    sign = 1.0 if is_better_high(main) else -1.0
+    order = np.argsort(sign * first.values(main), kind="stable")  # NaN, for undefined, is last
+    ranks = [_ranks(subject, each.scores) for each in subject.candidates[1:]]
+    shown = [first.lists[query][:_MOST_LISTED] for query in order[:most].tolist()]
+    why = _why(subject, shown)
+    rows = []
+    for at, query in enumerate(order[:most].tolist()):
+        listed, told = first.lists[query], shown[at]
+        values = {name: plain_value(float(first.values(name)[query])) for name in columns}
+        others = [plain_value(float(each.values(main)[query])) for each in found[1:] if each]
+        grades = [subject.grade_name(g) for g in subject.grade[listed].tolist()]
+        rows.append(
+            {"query": plain_value(subject.query[1][int(subject.query[0][listed[0]])]),
+             "rows": int(listed.size), "pairs": _count_pairs(subject.grade[listed]),
+             "values": values, "others": others, "first_grades": grades[:_SHOWN],
+             "list": {"document": [subject.document(row) for row in told.tolist()],
+                      "row": told.tolist(), "grade": grades[:_MOST_LISTED],
+                      "score": [float(f"{s:.6g}") for s in subject.scores[told].tolist()],
+                      "others": [rank[told].tolist() for rank in ranks], "why": why[at]}}
+        )  # fmt: skip
     return {"main": main, "greater_is_better": sign > 0, "columns": columns,
+            "features": list(subject.names) if any(why) else [],
             "count": int(order.size), "shown": len(rows), "rows": rows}  # fmt: skip
+
+
+def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
+    """The features that move the score of each row most, against the mean, with their amounts.
+
+    For so many rows of the lists, from the first on, as can be explained in a moment.
+    """
+    model = subject.first.model
+    ends = np.cumsum([rows.size for rows in lists])
+    count = int(np.searchsorted(ends, _MOST_EXPLAINED, side="right"))
+    nothing: list[list[Any] | None] = [None] * (len(lists) - count)
+    if model is None or not count:
+        return [None] * len(lists)
+    X = subject.X[np.concatenate(lists[:count])]
+    try:
+        told = explain(model.ensemble_, X, names=subject.names).contributions
+    except ValueError:
+        return [None] * len(lists)
+    away = told - told.mean(axis=0)
+    largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_REASONS]
+    reasons = [
+        [[int(j), float(f"{away[row, j]:.3g}")] for j in features if away[row, j] != 0]
+        for row, features in enumerate(largest)
+    ]
+    starts = [0, *ends[: count - 1].tolist()]
+    return [reasons[a:b] for a, b in zip(starts, ends[:count].tolist(), strict=True)] + nothing
+
+
+def _ranks(subject: Subject, scores: Floats) -> Integers:
+    """Rank of every graded row in its query."""
+    rank = np.zeros(scores.size, np.int64)
+    for rows in subject.lists_by(scores):
+        rank[rows] = np.arange(1, rows.size + 1)
+    return rank
 
 
 def _count_pairs(grades: Any) -> int:

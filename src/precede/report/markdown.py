@@ -6,67 +6,215 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["number", "to_markdown"]
+from precede.report.wording import (
+    feature_value,
+    interval,
+    metric_name,
+    number,
+    p_value,
+    rounded,
+    share,
+    signed,
+    told,
+    told_interval,
+)
+
+__all__ = ["to_markdown"]
 
 _MOST_QUERIES = 20
 
 
-def number(value: Any, digits: int = 4) -> str:
-    """A number for reading; nothing known is a dash.
-
-    >>> number(0.123456), number(0.5), number(12345), number(None), number(2.0), number("a")
-    ('0.1235', '0.5000', '12,345', '–', '2', 'a')
-    """
-    if value is None:
-        return "–"
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
-        return f"{int(value):,}"
-    return f"{value:#.{digits}g}".rstrip(".")
-
-
-def interval(row: dict[str, Any]) -> str:
-    """Both ends, or a dash."""
-    if row.get("low") is None:
-        return "–"
-    return f"{number(row['low'])} to {number(row['high'])}"
-
-
 def to_markdown(facts: dict[str, Any]) -> str:
     """Lay out the facts of a report."""
-    parts = [f"# {_safe(facts['title'])}", _head(facts), *_data(facts["data"])]
-    parts += _quality(facts["quality"])
-    parts += _top(facts["top"]) if facts["top"] else []
-    parts += _margins(facts["margins"]) + _features(facts["features"])
-    parts += _queries(facts["queries"]) if facts["queries"] else []
-    parts += _wrong(facts["wrong"]) + _learning(facts["learning"]) + _making(facts["making"])
+    words = facts["words"]
+    parts = [f"# {_safe(facts['title'])}", *([_safe(facts["date"])] if facts["date"] else [])]
+    parts += [_safe(each) for each in facts["summary"]["sentences"]]
+    parts += ["\n".join(f"* {_safe(each)}" for each in facts["summary"]["warnings"])]
+    parts += _quality(facts) + _comparison(facts["comparison"])
+    parts += _first(facts["first"]) + _list(facts["list"]) + _documents(facts["documents"], words)
+    parts += _slices(facts["slices"], words)
+    parts += _queries(facts["queries"], words) + _wrong(facts["wrong"], words)
+    parts += _features(facts["features"]) + _margins(facts["margins"])
+    parts += _learning(facts["learning"]) + _data(facts["data"], words) + _making(facts)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _head(facts: dict[str, Any]) -> str:
-    making, quality = facts["making"], facts["quality"]
-    date = f", {_safe(making['date'])}" if making["date"] else ""
-    share = quality["pairs_in_order"]
-    text = "" if share is None else f" {number(100 * share)} % of the pairs are in order."
-    return f"{_safe(making['estimator'])}, {number(making['rounds'])} rounds{date}.{text}"
+def _quality(facts: dict[str, Any]) -> list[str]:
+    quality, train = facts["quality"], facts["training"]
+    if not quality["metrics"]:
+        return []
+    ends = f"{100 * quality['level']:g} % interval"
+    head = ["metric", *(text for each in facts["models"] for text in (each["name"], ends))]
+    head += [f"{each['name']}, training" for each in train["models"]] if train else []
+    rows = []
+    for at, row in enumerate(quality["metrics"]):
+        cells = [metric_name(row["metric"])]
+        for each in facts["models"]:
+            mine = each["quality"]["metrics"][at]
+            cells += [told(mine), told_interval(mine)]
+        for each in train["models"] if train else []:
+            known = [r for r in each["metrics"] if r["metric"] == row["metric"]]
+            cells.append(told(known[0]) if known else "–")
+        rows.append([*cells, number(row["units"])])
+    unit = quality["metrics"][0]["unit"]
+    why = sorted({row["no_interval"] for row in quality["metrics"] if row["no_interval"]})
+    head.append(facts["words"]["queries" if unit == "query" else "items"])
+    return ["## How good it is", _table(head, rows), *(_safe(f"No interval: {w}.") for w in why)]
 
 
-def _data(data: dict[str, Any]) -> list[str]:
-    rows = [("rows", data["rows"]), ("features", data["features"]), ("pairs", data["pairs"])]
+def _comparison(compared: dict[str, Any] | None) -> list[str]:
+    if compared is None:
+        return []
+    rows = []
+    for row in compared["rows"]:
+        for k, each in enumerate(row["differences"]):
+            p = "–" if each["p_value"] is None else p_value(each["p_value"])[2:].replace("= ", "")
+            won = f"{row['won']}, {row['lost']}, {row['tied']}" if row["won"] is not None else ""
+            ends = (
+                "–" if each["low"] is None else f"{signed(each['low'])} to {signed(each['high'])}"
+            )
+            rows.append([row["name"] if k == 0 else "", metric_name(each["metric"]),
+                         signed(each["difference"]), ends, p, won if k == 0 else ""])  # fmt: skip
+    head = ["against", "metric", "difference", f"{100 * compared['level']:g} % interval", "p",
+            "won, lost, tied"]  # fmt: skip
+    return [f"## {_safe(compared['first'])} against the others", _table(head, rows)]
+
+
+def _first(first: dict[str, Any] | None) -> list[str]:
+    if first is None:
+        return []
+    models = first["models"]
+    rows = [(k, *(mean[k - 1] for mean in models.values()), first["best"][k - 1])
+            for k in first["places"]]  # fmt: skip
+    return ["## Mean grade of the first k", _table(["k", *models, "best possible"], rows)]
+
+
+def _list(found: dict[str, Any] | None) -> list[str]:
+    if found is None:
+        return []
+    rows = [(f"{100 * d['depth']:g} %", share(d["gain"]), interval(d, share), share(d["best"]),
+             f"{d['lift']:.2f}") for d in found["depths"]]  # fmt: skip
+    head = ["first part of the list", "gain", "interval", "best possible", "lift"]
+    others = [("KS", rounded(value), interval(found["separation"])) if k == 0 else
+              (f"KS of {name}", rounded(value), "")
+              for k, (name, value) in enumerate(found["separation"]["values"].items())]  # fmt: skip
+    others += [(m["measure"].replace("_", " "), number(m["value"]), interval(m, number))
+               for m in found["top"]]  # fmt: skip
+    return ["## The list", _table(head, rows), _table(["measure", "value", "interval"], others)]
+
+
+def _documents(documents: Sequence[dict[str, Any]], words: dict[str, str]) -> list[str]:
+    rows = [(d["place"], d["document"], d["grade"], d["score"]) for d in documents]
+    return [_table(["rank", words["item"], "grade", "score"], rows)] if rows else []
+
+
+def _slices(slices: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
+    if slices is None:
+        return []
+    text = f"{slices['tested']} slices were compared with the rest; {slices['worse']} are worse " \
+           "beyond chance, after Holm's adjustment."  # fmt: skip
+    rows = [(f"{r['by']} {r['label']}", r["units"], rounded(r["value"]), rounded(r["rest"]),
+             p_value(r["adjusted"])[2:].replace("= ", "")) for r in slices["worst"]]  # fmt: skip
+    units = words["queries" if slices["unit"] == "query" else "items"]
+    head = ["slice", units, metric_name(slices["metric"]), "the rest", "p, adjusted"]
+    return ["## Slices", text, *([_table(head, rows)] if rows else [])]
+
+
+def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
+    if queries is None:
+        return []
+    shown = queries["rows"][:_MOST_QUERIES]
+    rows = [(r["query"], r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown]
+    main = metric_name(queries["main"])
+    text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(main)}."
+    head = [words["query"], words["items"], "pairs", *map(metric_name, queries["columns"])]
+    return [f"## {words['queries'].capitalize()} one by one", text, _table(head, rows)]
+
+
+def _wrong(wrong: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
+    if wrong is None:
+        return []
+    parts = ["## What went wrong"]
+    for entry in wrong["queries"]:
+        known = f"{words['query'].capitalize()} {_safe(entry['query'])}"
+        name = "The list" if entry["query"] is None else known
+        value = ""
+        if entry["value"] is not None:
+            value = f": {metric_name(wrong['metric'])} {rounded(entry['value'])}"
+        parts += [f"### {name}{value}", *map(_pair, entry["pairs"])]
+    if wrong["listed_pairs"]:
+        parts += ["### Listed pairs", *map(_pair, wrong["listed_pairs"])]
+    return parts
+
+
+def _pair(pair: dict[str, Any]) -> str:
+    upper, lower = pair["upper"], pair["lower"]
+    head = (
+        f"{_safe(upper['document'])} (grade {_safe(upper['grade'])}) ranks above "
+        f"{_safe(lower['document'])} (grade {_safe(lower['grade'])}) "
+        f"by {number(pair['difference'])}."
+    )
+    if pair["features"] is None:
+        return f"{head} {_safe(pair['unexplained'] or '')}".strip()
+    rows = [(f["name"], feature_value(f["upper_value"]), feature_value(f["lower_value"]),
+             f"{f['contribution']:+#.4g}") for f in pair["features"]]  # fmt: skip
+    if pair["other_features"]:
+        rows.append((f"others ({pair['other_features']})", "", "", f"{pair['others']:+#.4g}"))
+    return head + "\n\n" + _table(["feature", "upper", "lower", "contribution"], rows)
+
+
+def _features(features: dict[str, Any] | None) -> list[str]:
+    if features is None or not features["rows"]:
+        return []
+    rows = [(r["name"], r["weight"], *_ends(r["curve"])) for r in features["rows"]]
+    text = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
+    head = ["feature", "share of the total weight", "least it adds", "most it adds"]
+    parts = ["## Features", text, _table(head, rows)]
+    pairs = [(p["name"], p["importance"]) for p in features["pairs"]]
+    head = ["pair of features", "mean absolute contribution"]
+    return [*parts, _table(head, pairs)] if pairs else parts
+
+
+def _ends(curve: dict[str, Any] | None) -> tuple[Any, Any]:
+    return (None, None) if curve is None else (min(curve["y"]), max(curve["y"]))
+
+
+def _margins(margins: dict[str, Any] | None) -> list[str]:
+    if margins is None:
+        return []
+    rows: list[tuple[Any, ...]] = [(each["what"], each["value"]) for each in margins["certificate"]]
+    if margins["distribution"]:
+        rows.append(("least margin", margins["distribution"]["least"]))
+    return ["## Margins and certificate", _table(["what", "value"], rows)] if rows else []
+
+
+def _learning(learning: dict[str, Any] | None) -> list[str]:
+    rows = [
+        (chart["title"], name, values[-1] if values else None)
+        for chart in (learning["charts"] if learning else [])
+        for name, values in chart["curves"].items()
+    ]
+    return ["## Learning", _table(["column", "line", "after the last round"], rows)] if rows else []
+
+
+def _data(data: dict[str, Any], words: dict[str, str]) -> list[str]:
+    rows = [
+        (words["items"], data["rows"]),
+        ("features", data["features"]),
+        ("pairs", data["pairs"]),
+    ]
     if data["queries"]:
-        queries = data["queries"]
-        rows += [("queries", queries["count"]), ("rows in a query, least", queries["least_rows"]),
-                 ("rows in a query, median", queries["median_rows"]),
-                 ("rows in a query, most", queries["most_rows"])]  # fmt: skip
+        queries, size = data["queries"], f"{words['items']} in a {words['query']}"
+        rows += [(words["queries"], queries["count"]), (f"{size}, least", queries["least_rows"]),
+                 (f"{size}, median", queries["median_rows"]),
+                 (f"{size}, most", queries["most_rows"])]  # fmt: skip
     if data["listed_pairs"]:
         rows.append(("pairs listed", data["listed_pairs"]))
     rows.append(("missing cells", data["missing_cells"]))
     parts = ["## The data", _table(["what", "how many"], rows)]
     if data["grades"] and data["grades"]["counts"]:
-        parts.append(_table(["grade", "rows", "share"],
-                            [(g["grade"], g["rows"], g["share"])
-                             for g in data["grades"]["counts"]]))  # fmt: skip
+        counts = [(g["grade"], g["rows"], share(g["share"])) for g in data["grades"]["counts"]]
+        parts.append(_table(["grade", words["items"], "share"], counts))
     if data["warnings"]:
         parts.append("\n".join(f"* {_warning(each)}" for each in data["warnings"]))
     return parts
@@ -80,108 +228,25 @@ def _warning(each: dict[str, Any]) -> str:
     return f"{number(each['count'])} {_safe(each['text'])} ({names}{more})"
 
 
-def _quality(quality: dict[str, Any]) -> list[str]:
-    rows = [(r["metric"], r["value"], interval(r), r["units"], r["skipped"])
-            for r in quality["metrics"]]  # fmt: skip
-    head = ["metric", "value", f"{100 * quality['level']:g} % interval", "units", "skipped"]
-    return ["## How good it is", _table(head, rows) if rows else "Nothing could be measured."]
-
-
-def _top(top: dict[str, Any]) -> list[str]:
-    parts = ["## The top of the list"]
-    if top["kind"] == "queries":
-        rows: list[tuple[Any, ...]] = [
-            (p["rank"], p["queries"], p["mean_grade"], p["best_mean_grade"]) for p in top["ranks"]
-        ]
-        return [*parts, _table(["rank", "queries", "mean grade", "best possible"], rows)]
-    if top["kind"] == "classes":
-        rows = [(m["measure"], m["value"], interval(m)) for m in top["measures"]]
-        parts.append(_table(["measure", "value", "interval"], rows))
-    return [*parts, _documents(top["documents"])]
-
-
-def _documents(documents: Iterable[dict[str, Any]]) -> str:
-    rows = [(d["rank"], d["document"], d["grade"], d["score"]) for d in documents]
-    return _table(["rank", "document", "grade", "score"], rows)
-
-
-def _margins(margins: dict[str, Any]) -> list[str]:
-    rows: list[tuple[Any, ...]] = [(each["what"], each["value"]) for each in margins["certificate"]]
-    if margins["distribution"]:
-        found = margins["distribution"]
-        rows += [("pairs of these data", found["pairs"]), ("least margin", found["least"]),
-                 ("share of pairs not above 0", found["not_above_zero"])]  # fmt: skip
-    return ["## Margins and certificate", _table(["what", "value"], rows)] if rows else []
-
-
-def _features(features: dict[str, Any]) -> list[str]:
-    rows = [(r["name"], r["weight"]) for r in features["rows"]]
-    text = f"{number(features['used'])} features are used, {number(features['shown'])} shown."
-    parts = ["## Features", text, _table(["feature", "share of the total weight"], rows)]
-    pairs = [(p["name"], p["importance"]) for p in features["pairs"]]
-    head = ["pair of features", "mean absolute contribution"]
-    return [*parts, _table(head, pairs)] if pairs else parts
-
-
-def _queries(queries: dict[str, Any]) -> list[str]:
-    shown = queries["rows"][:_MOST_QUERIES]
-    rows = [(r["query"], r["rows"], r["pairs"], *r["values"].values()) for r in shown]
-    text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(queries['main'])}."
-    return ["## Query by query", text,
-            _table(["query", "rows", "pairs", *queries["columns"]], rows)]  # fmt: skip
-
-
-def _wrong(wrong: dict[str, Any]) -> list[str]:
+def _making(facts: dict[str, Any]) -> list[str]:
     parts = []
-    for entry in wrong["queries"]:
-        name = "The list" if entry["query"] is None else f"Query {_safe(entry['query'])}"
-        value = "" if entry["value"] is None else f": {wrong['metric']} {number(entry['value'])}"
-        parts += [f"### {name}{value}", *map(_pair, entry["pairs"])]
-    if wrong["listed_pairs"]:
-        parts += ["### Listed pairs", *map(_pair, wrong["listed_pairs"])]
-    return ["## What went wrong", *parts] if parts else []
-
-
-def _pair(pair: dict[str, Any]) -> str:
-    upper, lower = pair["upper"], pair["lower"]
-    head = (
-        f"{_safe(upper['document'])} (grade {_safe(upper['grade'])}) ranks above "
-        f"{_safe(lower['document'])} (grade {_safe(lower['grade'])}) "
-        f"by {number(pair['difference'])}."
-    )
-    if pair["features"] is None:
-        return f"{head} {_safe(pair['unexplained'])}"
-    rows = [(f["name"], f["upper_value"], f["lower_value"], f"{f['contribution']:+#.4g}")
-            for f in pair["features"]]  # fmt: skip
-    if pair["other_features"]:
-        rows.append((f"others ({pair['other_features']})", "", "", f"{pair['others']:+#.4g}"))
-    return head + "\n\n" + _table(["feature", "upper", "lower", "contribution"], rows)
-
-
-def _learning(learning: dict[str, Any]) -> list[str]:
-    rows = [
-        (chart["title"], name, _last(values))
-        for chart in learning["charts"]
-        for name, values in chart["curves"].items()
-    ]
-    return ["## Learning", _table(["column", "line", "after the last round"], rows)] if rows else []
-
-
-def _last(values: Sequence[float | None]) -> float | None:
-    return values[-1] if values else None
-
-
-def _making(making: dict[str, Any]) -> list[str]:
-    rows: list[tuple[Any, ...]] = [("algorithm", making["estimator"]), ("rounds", making["rounds"]),
-                         ("stopped", making["stop_reason"]), ("seed", making["seed"])]  # fmt: skip
-    rows += [("date", making["date"])] if making["date"] else []
-    edits = [tuple(each[name] for name in ("term", "what", "before", "after"))
-             for each in making["edits"]]  # fmt: skip
-    head = ["term", "edited by hand", "pairs in order before", "after"]
-    return ["## How it was made", *([_table(head, edits)] if edits else []),
+    for model in facts["models"]:
+        making = model["making"]
+        if making is None:
+            continue
+        rows = [("algorithm", making["estimator"]), ("rounds", making["rounds"]),
+                ("stopped", making["stop_reason"]), ("seed", making["seed"])]  # fmt: skip
+        edits = [tuple(each[name] for name in ("term", "what", "before", "after"))
+                 for each in making["edits"]]  # fmt: skip
+        head = ["term", "edited by hand", "pairs in order before", "after"]
+        parameters = [(k, str(v)) for k, v in making["parameters"].items()]
+        parts += [
+            f"## How {_safe(model['name'])} was made",
+            *([_table(head, edits)] if edits else []),
             _table(["what", "value"], rows),
-            _table(["parameter", "value"], [(k, str(v)) for k, v in making["parameters"].items()]),
-            _table(["package", "version"], making["versions"].items())]  # fmt: skip
+            _table(["parameter", "value"], parameters),
+        ]
+    return [*parts, _table(["package", "version"], facts["versions"].items())]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

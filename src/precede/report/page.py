@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from typing import Any
@@ -16,29 +16,42 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from precede.engine.parameters import upper_tail, whole_number
-from precede.estimator import BaseRanker
 from precede.model import write_file
-from precede.report import described, drawing, inside, judged, markdown, wrong
-from precede.report.subject import Subject
+from precede.report import markdown, printing, wording
+from precede.report.facts import collect
+from precede.report.figures import figures_of
+from precede.report.subject import Subject, named_models
+from precede.report.trained import training_subject
+from precede.report.wording import Words
 
 __all__ = ["Report"]
 
 
 class Report:
-    """What a fitted model is, how good it is on some rows, and where it errs.
+    """How good models are on some rows, which is better, where they err and why: for who decides.
 
     Parameters
     ----------
-    model : fitted ranker
-    X : array, data frame or sparse matrix
+    model : fitted ranker, several in a list or by name in a dictionary, or None
+        The report is about the first; the others are compared with it.
+    X : array, data frame or sparse matrix; may be left out if there are only scores
     y : array of grades or of two classes, or Judgments
+    scores : scores of the rows from elsewhere by name, ``{"lightgbm": s}``, optional
+        They are compared with the model, or are what the report is about if there is none.
+    train : the rows of the fit, ``(X, y)`` or ``(X, y, qid)``, optional
+        Shown next to the others; rows or queries found in both are told.
+    slices : columns by name or number, or a dictionary of one value for each row; optional
+        Parts of the data to look at. Without, the columns that the model uses most. Queries are
+        also sliced by their length. The worst are told, adjusted for their number.
+    item, good, query : words for a row, for the class that should rank first and for a query;
+        ``item="borrower", good="repaid"``
     qid : array of query identifiers, optional
     pairs, pair_weight, sample_weight : as in ``fit``, optional
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0
     metrics : names of metrics, the one that says which query is worst first; optional
     level : of the intervals
-    max_queries : rows of the table of queries, of which the worst are kept
+    max_queries : rows of the table of queries, of which the worst are kept; each can be opened
     max_wrong : queries shown with the documents that went wrong
     max_features : features shown, the most important first
     title, date : shown as they are; without a date equal inputs give equal bytes
@@ -51,8 +64,9 @@ class Report:
     Notes
     -----
     Numbers describe these rows: on the rows of the fit they flatter the model. O(n log n) for
-    metrics and margins; a thousand samples of one list of two classes (a hundred from 100,000
-    rows on) are drawn for the intervals at its top, with a fixed seed.
+    metrics and margins; up to 500 samples of one list of two classes are drawn for the intervals of
+    its curves, and a thousand for its top (fewer of long lists), with a fixed seed. Effects of
+    features in trees move at most 2000 rows.
 
     Examples
     --------
@@ -60,17 +74,25 @@ class Report:
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
     >>> report = Report(RankBoost(n_estimators=2, step="bound").fit(X, y), X, y)
     >>> report
-    Report(RankBoost of 2 rounds on 4 rows: 0.875 of the pairs in order)
+    Report(RankBoost on 4 rows: 0.875 of the pairs in order)
     >>> report.to_markdown().splitlines()[0]
     '# RankBoost on 4 rows'
+    >>> Report(scores={"mine": [1, 2, 3, 4], "other": [4, 3, 2, 1]}, y=y)
+    Report(mine and other on 4 rows: 0.75 of the pairs in order)
     """
 
     def __init__(
         self,
-        model: BaseRanker,
-        X: Any,
+        model: Any = None,
+        X: Any = None,
         y: Any = None,
         *,
+        scores: Mapping[str, ArrayLike] | ArrayLike | None = None,
+        train: Any = None,
+        slices: Any = None,
+        item: str | None = None,
+        good: str | None = None,
+        query: str | None = None,
         qid: ArrayLike | None = None,
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
@@ -89,30 +111,24 @@ class Report:
         for name, value in limits.items():
             whole_number(name, value, least=1)
         subject = Subject.of(
-            model, X, y, documents=docid, qid=qid, pairs=pairs, pair_weight=pair_weight,
-            sample_weight=sample_weight,
+            named_models(model), scores, X, y, documents=docid, qid=qid, pairs=pairs,
+            pair_weight=pair_weight, sample_weight=sample_weight,
         )  # fmt: skip
-        wanted = [metrics] if isinstance(metrics, str) else metrics
-        result = judged.evaluated(subject, wanted)
-        kind, rows = type(model).__name__, subject.scores.size
-        self.facts: dict[str, Any] = {
-            "title": f"{kind} on {rows:,} rows" if title is None else str(title),
-            "data": described.data_facts(subject),
-            "quality": judged.quality_facts(subject, result, level),
-            "top": judged.top_facts(subject, level),
-            "margins": inside.margin_facts(subject),
-            "features": inside.feature_facts(subject, max_features),
-            "queries": judged.query_facts(subject, result, wanted, max_queries),
-            "wrong": wrong.wrong_facts(subject, result, max_wrong),
-            "learning": inside.learning_facts(subject),
-            "making": described.making_facts(subject, None if date is None else str(date)),
-        }
+        words = Words.of(item, good, query, one_list=subject.is_one_list)
+        self.facts: dict[str, Any] = collect(
+            subject, words, train=training_subject(train, model), slices=slices, level=level,
+            metrics=[metrics] if isinstance(metrics, str) else metrics, limits=limits,
+        )  # fmt: skip
+        names = " and ".join(each.name for each in subject.candidates)
+        about = f"{names} on {words.count_items(subject.scores.size)}"
+        self.facts["title"] = about if title is None else str(title)
+        self.facts["date"] = None if date is None else str(date)
 
     def __repr__(self) -> str:
-        making, share = self.facts["making"], self.facts["quality"]["pairs_in_order"]
+        names = " and ".join(each["name"] for each in self.facts["models"])
+        share = self.facts["quality"]["pairs_in_order"]
         text = "no pair" if share is None else f"{share:.4g} of the pairs in order"
-        rows = self.facts["data"]["rows"]
-        return f"Report({making['estimator']} of {making['rounds']} rounds on {rows} rows: {text})"
+        return f"Report({names} on {self.facts['data']['rows']} rows: {text})"
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, for notebooks."""
@@ -139,6 +155,13 @@ class Report:
         write_file(path, text.encode("utf-8"))
         return None
 
+    def to_pdf(self, path: str | os.PathLike[str]) -> None:
+        """The page on paper, printed by Chromium, Chrome or Edge; ImportError where there is none.
+
+        The environment variable CHROMIUM names one that is not on the path.
+        """
+        printing.write_pdf(_page(self.facts), path)
+
 
 # -- the page --------------------------------------------------------------------------------
 
@@ -148,15 +171,21 @@ def _page(facts: dict[str, Any]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"number": markdown.number, "interval": markdown.interval}
+    environment.filters |= {
+        "number": wording.number, "interval": wording.interval, "rounded": wording.rounded,
+        "signed": wording.signed, "p_value": wording.p_value, "metric": wording.metric_name,
+        "feature_value": wording.feature_value, "told": wording.told, "ends": wording.told_interval,
+        "share": wording.share,
+    }  # fmt: skip
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return environment.from_string(_part("report.html.j2")).render(
         facts=facts,
-        figures=_figures(facts),
+        figures=figures_of(facts),
         style=Markup(_part("report.css")),
         script=Markup(script),
         digest=digest,
+        number=wording.number,
         data_json=_embedded(facts),
     )
 
@@ -171,92 +200,3 @@ def _embedded(facts: dict[str, Any]) -> Markup:
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
-
-
-def _figures(facts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "top": _top_figures(facts["top"]),
-        "margins": _margin_figure(facts["margins"]["distribution"]),
-        "shapes": [_shape_figure(row) for row in facts["features"]["rows"]],
-        "pairs": [_pair_figure(pair) for pair in facts["features"]["pairs"]],
-        "learning": [
-            _learning_figure(chart, facts["learning"]) for chart in facts["learning"]["charts"]
-        ],
-    }
-
-
-def _top_figures(top: dict[str, Any] | None) -> list[Markup]:
-    if top is None or top["kind"] == "list":
-        return []
-    if top["kind"] == "classes":
-        curve = top["curve"]
-        points = _stairs(curve["negatives"], curve["positives"])
-        return [
-            drawing.strip_chart(
-                top["strip"]["shown"], top["strip"]["positives"],
-                title="ranks of the positives at the top of the list", label="rank in the list",
-            ),
-            drawing.line_chart(
-                {"positives": points}, title="positives found against negatives passed",
-                labels=("negatives passed", "positives above"),
-            ),
-        ]  # fmt: skip
-    ranks = top["ranks"]
-    if not ranks[0]["shares"]:
-        curves = {
-            "model": [(p["rank"], p["mean_grade"]) for p in ranks],
-            "best possible": [(p["rank"], p["best_mean_grade"]) for p in ranks],
-        }
-        title = "mean grade at each rank"
-        return [drawing.line_chart(curves, title=title, labels=("rank", "mean grade"))]
-    title = "share of each grade at each rank"
-    return [drawing.grades_chart(ranks, list(ranks[0]["shares"]), title=title, label="rank")]
-
-
-def _stairs(x: list[float], y: list[float]) -> list[tuple[float, float]]:
-    """Corners of a line that keeps each value up to the next point."""
-    ends = [*x[1:], x[-1]]
-    return [corner for a, b, v in zip(x, ends, y, strict=True) for corner in ((a, v), (b, v))]
-
-
-def _margin_figure(found: dict[str, Any] | None) -> Markup:
-    if found is None:
-        return Markup("")
-    points = list(zip(found["theta"], found["share"], strict=True))
-    title = "share of the pairs with a margin of at most each value"
-    labels = ("margin", "share of the pairs")
-    return drawing.area_chart(points, title=title, labels=labels, marks=[(0.0, "0")])
-
-
-def _shape_figure(row: dict[str, Any]) -> Markup:
-    shape = row["shape"]
-    if shape is None:
-        return Markup("")
-    points = list(zip(shape["x"], shape["y"], strict=True))
-    bars = (shape["edges"], shape["counts"]) if sum(shape["counts"]) else None
-    title = f"what {row['name']} adds to the score"
-    labels = (row["name"], "contribution to the score")
-    return drawing.line_chart({row["name"]: points}, title=title, labels=labels, bars=bars,
-                              zero=True)  # fmt: skip
-
-
-def _pair_figure(pair: dict[str, Any]) -> Markup:
-    one, other = pair["features"]
-    return drawing.heat_chart(
-        pair["values"], pair["counts"], pair["labels"],
-        title=f"what {one} and {other} add to the score together", labels=(one, other),
-    )  # fmt: skip
-
-
-def _learning_figure(chart: dict[str, Any], learning: dict[str, Any]) -> Markup:
-    curves = {
-        name: [(at, v) for at, v in zip(learning["at"], values, strict=True) if v is not None]
-        for name, values in chart["curves"].items()
-    }
-    best = learning["best"]
-    name = "kept" if best == learning["kept"] else "best"
-    marks = [] if best is None else [(float(best), f"{name}: {best}")]
-    log = inside.log_scale([value for values in chart["curves"].values() for value in values])
-    title = f"{chart['title']} round by round"
-    labels = ("round", chart["title"])
-    return drawing.line_chart(curves, title=title, labels=labels, log=log, marks=marks)

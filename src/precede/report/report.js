@@ -92,7 +92,19 @@
   });
   if (pickers.length && shapes.length) { show(0); }
 
-  // The table of queries: sorted by a column, filtered by name and by value.
+  // Tables that are wider than their place say so.
+  function measure() {
+    all(".scroll").forEach(function (each) {
+      each.classList.remove("scrolls");
+      each.classList.toggle("scrolls", each.scrollWidth > each.clientWidth + 1);
+    });
+  }
+  window.addEventListener("resize", measure);
+  tabs.forEach(function (tab) { tab.addEventListener("click", measure); });
+  all("details").forEach(function (each) { each.addEventListener("toggle", measure); });
+  measure();
+
+  // The table of queries: sorted by a column, filtered by name and by value, each to be opened.
   var table = document.getElementById("query-table");
   if (!table) { return; }
   var body = table.tBodies[0];
@@ -115,6 +127,7 @@
       var up = head.getAttribute("aria-sort") !== "ascending";
       heads.forEach(function (each) { each.removeAttribute("aria-sort"); });
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      rows.forEach(close);
       rows.sort(compare(column, up ? 1 : -1));
       rows.forEach(function (row) { body.appendChild(row); });
     });
@@ -130,11 +143,64 @@
       var value = cell(row, Number(table.dataset.main));
       var fits = cell(row, 0).toLowerCase().indexOf(part) >= 0
         && (most === Infinity || (value !== "" && Number(value) <= most));
+      if (!fits) { close(row); }
       row.hidden = !fits;
       seen += fits ? 1 : 0;
     });
     count.textContent = seen + " of " + rows.length + " shown";
   }
+
+  // A query: its list from the top, what made each score, and the ranks the other models give.
+  var facts = JSON.parse(document.getElementById("facts").textContent);
+  function element(tag, text, kind) {
+    var made = document.createElement(tag);
+    if (text !== undefined && text !== null) { made.textContent = String(text); }
+    if (kind) { made.className = kind; }
+    return made;
+  }
+  function line(cells, tag, parent) {
+    var row = element("tr");
+    cells.forEach(function (each) { row.appendChild(element(tag, each[0], each[1])); });
+    parent.appendChild(row);
+  }
+  function opened(entry) {
+    var list = entry.list, made = element("table"), head = element("thead"), rest = element("tbody");
+    var others = facts.models.slice(1).map(function (model) { return ["rank by " + model.name, "n"]; });
+    var why = list.why ? [["moved most by", ""]] : [];
+    line([["rank", "n"], [facts.words.item, ""], ["grade", "n"], ["score", "n"]].concat(others, why), "th", head);
+    list.document.forEach(function (document, k) {
+      var ranks = list.others.map(function (each) { return [each[k], "n"]; });
+      var told = list.why ? [[list.why[k].map(function (each) {
+        return facts.queries.features[each[0]] + " " + (each[1] > 0 ? "+" : "\u2212") + Math.abs(each[1]);
+      }).join(", "), "name"]] : [];
+      line([[k + 1, "n"], [document, "name"], [list.grade[k], "n"], [list.score[k], "n"]].concat(ranks, told), "td", rest);
+    });
+    made.appendChild(head);
+    made.appendChild(rest);
+    return made;
+  }
+  function close(row) {
+    var next = row.nextElementSibling;
+    if (next && next.classList.contains("opened")) { next.remove(); }
+    row.querySelector(".open").setAttribute("aria-expanded", "false");
+  }
+  rows.forEach(function (row) {
+    var button = row.querySelector(".open");
+    button.addEventListener("click", function () {
+      if (button.getAttribute("aria-expanded") === "true") { close(row); return; }
+      var entry = facts.queries.rows[Number(row.dataset.at)];
+      var place = element("tr", null, "opened"), cell = element("td");
+      cell.colSpan = row.cells.length;
+      cell.appendChild(opened(entry));
+      if (entry.rows > entry.list.document.length) {
+        cell.appendChild(element("p", "The first " + entry.list.document.length + " of " + entry.rows + ".", "note"));
+      }
+      place.appendChild(cell);
+      row.after(place);
+      button.setAttribute("aria-expanded", "true");
+      measure();
+    });
+  });
   name.addEventListener("input", filter);
   limit.addEventListener("input", filter);
   filter();

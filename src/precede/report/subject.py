@@ -1,8 +1,9 @@
-"""What a report is about: a fitted model and rows whose order is known."""
+"""What a report is about: models or scores, and rows whose order is known."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from precede.judgments import (
     Judgments,
     check_column,
     feature_names,
+    judgments_to_fit,
     number_queries,
     warn_of_lost_queries,
 )
@@ -26,48 +28,87 @@ from precede.model import plain
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Subject", "plain_value", "thinned"]
+__all__ = ["Candidate", "Subject", "named_models", "plain_value", "thinned"]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Something that ranks: its name, its scores of the rows, and the model that gave them."""
+
+    name: str
+    scores: Floats
+    model: BaseRanker | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model, the rows it is judged on, and its scores of them.
+    """The candidates, the rows they are judged on, and what is known of these.
 
-    `X` are the features as the model reads them. `classes` are the two classes, if the rows are
-    a single list of two.
+    The first candidate is what the report is about; the others are compared with it. `X` are the
+    features as the first model reads them, None where there are none. `classes` are the two
+    classes, if the rows are a single list of two.
     """
 
-    model: BaseRanker
+    candidates: tuple[Candidate, ...]
     X: Any
     judgments: Judgments
     classes: Array | None
-    scores: Floats
     names: tuple[str, ...]
     documents: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, model: BaseRanker, X: Any, y: Any, *, documents: Any = None, **target: Any) -> Self:
+    def of(
+        cls,
+        models: Mapping[str, BaseRanker],
+        scores: Any,
+        X: Any,
+        y: Any,
+        *,
+        documents: Any = None,
+        **target: Any,
+    ) -> Self:
         """Check everything once."""
-        if not isinstance(model, BaseRanker):
-            raise ValueError(
-                f"a report needs a fitted ranker of precede, not {type(model).__name__}; "
-                "use precede.metrics.evaluate for scores from elsewhere"
-            )
-        check_is_fitted(model)
-        read = model._validated(X, reset=False)
-        scores = model.predict(X)
-        if scores.ndim != 1:
-            raise ValueError(
-                f"{type(model).__name__} gives a row {scores.shape[1]} scores, one for each label; "
-                "a report needs a model that gives one"
-            )
-        judgments, classes = model._target(read.shape[0], y, **target)
-        warn_of_lost_queries(model, judgments)
-        scores = check_column(scores, "scores", read.shape[0])
-        names = feature_names(getattr(model, "feature_names_in_", None), read.shape[1])
+        given = _given_scores(scores, models)
+        if not models and not given:
+            raise ValueError("there is nothing to report on; give a fitted model, or scores={...}")
+        if y is None and target.get("pairs") is None:
+            raise ValueError("a report needs y: grades, two classes or Judgments; or pairs")
+        if X is None and models:
+            raise ValueError("X is None, and the model needs it to score; scores=... alone do not")
+        read = [model._validated(X, reset=False) for model in models.values()]
+        features = read[0] if read else _features(X)
+        rows = features.shape[0] if features is not None else len(next(iter(given.values())))
+        candidates = [
+            Candidate(name, _predicted(model, X, rows), model) for name, model in models.items()
+        ]
+        candidates += [
+            Candidate(name, check_column(each, f"scores[{name!r}]", rows))
+            for name, each in given.items()
+        ]
+        judgments, classes = judgments_to_fit(rows, y, **target)
+        for model in models.values():
+            warn_of_lost_queries(model, judgments)
+        known = [getattr(model, "feature_names_in_", None) for model in models.values()]
+        width = 0 if features is None else features.shape[1]
+        named = feature_names(known[0] if known else _columns(X), width)
         documents = row_labels(X) if documents is None else documents
-        return cls(model, read, judgments, classes, scores, tuple(names),
-                   _documents(documents, scores.size))  # fmt: skip
+        return cls(tuple(candidates), features, judgments, classes, tuple(named),
+                   _documents(documents, rows))  # fmt: skip
+
+    @property
+    def first(self) -> Candidate:
+        """What the report is about."""
+        return self.candidates[0]
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the first candidate."""
+        return self.first.scores
+
+    @property
+    def model(self) -> BaseRanker | None:
+        """The model of the first candidate that has one."""
+        return next((each.model for each in self.candidates if each.model is not None), None)
 
     @cached_property
     def query(self) -> tuple[Integers, list[Any]]:
@@ -99,10 +140,24 @@ class Subject:
     @cached_property
     def lists(self) -> list[Integers]:
         """Graded rows of each query from the top; of equal scores the worse grade is first."""
+        return self.lists_by(self.scores)
+
+    def lists_by(self, scores: Floats) -> list[Integers]:
+        """Graded rows of each query in the order of some scores, as in `lists`."""
         rows, number = self.graded, self.query[0]
-        order = np.lexsort((rows, self.grade[rows], -self.scores[rows], number[rows]))
+        order = np.lexsort((rows, self.grade[rows], -scores[rows], number[rows]))
         ends = np.searchsorted(number[rows][order], np.arange(1, len(self.query[1])))
         return np.split(rows[order], ends)
+
+    @cached_property
+    def is_two_classes(self) -> bool:
+        """Whether the rows are one list of two grades."""
+        return self.is_one_list and np.unique(self.grade[self.graded]).size == 2
+
+    def column(self, feature: int) -> Floats:
+        """One feature of every row."""
+        X = self.X.tocsc()[:, [feature]].toarray() if hasattr(self.X, "tocsc") else self.X
+        return np.asarray(X[:, 0 if hasattr(self.X, "tocsc") else feature], np.float64).ravel()
 
     @cached_property
     def _lowest(self) -> float:
@@ -120,6 +175,69 @@ class Subject:
             name = plain_value(self.classes[int(grade > self._lowest)].item())
             return int(name) if isinstance(name, float) and name == int(name) else name
         return int(grade) if grade == int(grade) else float(grade)
+
+
+def named_models(models: Any) -> dict[str, BaseRanker]:
+    """Models by name: one, several or none; those without a name have that of their kind."""
+    if models is None:
+        return {}
+    if isinstance(models, Mapping):
+        named = {str(name): each for name, each in models.items()}
+    else:
+        several = list(models) if isinstance(models, list | tuple) else [models]
+        named = {}
+        for each in several:
+            kind = type(each).__name__
+            count = sum(name.split(" ")[0] == kind for name in named)
+            named[f"{kind} {count + 1}" if count else kind] = each
+    for each in named.values():
+        if not isinstance(each, BaseRanker):
+            raise ValueError(
+                f"a report needs fitted rankers of precede, not {type(each).__name__}; give what "
+                "others predict as scores={'name': scores}"
+            )
+        check_is_fitted(each)
+    return named
+
+
+def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:
+    if scores is None:
+        return {}
+    if not isinstance(scores, Mapping):
+        return {"scores": scores}
+    named = {str(name): each for name, each in scores.items()}
+    twice = [name for name in named if name in models]
+    if twice:
+        raise ValueError(f"a model and scores are both called {twice[0]!r}; rename one of them")
+    return named
+
+
+def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:
+    scores = model.predict(X)
+    if scores.ndim != 1:
+        raise ValueError(
+            f"{type(model).__name__} gives a row {scores.shape[1]} scores, one for each label; "
+            "a report needs a model that gives one"
+        )
+    return check_column(scores, "scores", rows)
+
+
+def _features(X: Any) -> Any:
+    """Features that no model reads, as numbers; None if there are none."""
+    if X is None or hasattr(X, "tocsc"):
+        return X
+    try:
+        table = np.asarray(X, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"X holds what is not a number ({error}); leave it out") from error
+    if table.ndim != 2:
+        raise ValueError(f"X has {table.ndim} dimensions; give rows and columns")
+    return table
+
+
+def _columns(X: Any) -> Any:
+    columns = getattr(X, "columns", None)
+    return None if columns is None else [str(each) for each in columns]
 
 
 def _documents(given: ArrayLike | None, rows: int) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from precede.engine.arrays import Integers
 from precede.explain.contributions import explain_pair
-from precede.metrics import Evaluation, metric
+from precede.report.judged import Measured, is_better_high
 from precede.report.subject import Subject, plain_value
 
 __all__ = ["wrong_facts"]
@@ -18,28 +18,30 @@ _FEATURES = 6  # of a pair; the others are added up
 _PAIRS = {True: 5, False: 2}  # of a single list, of each of several queries
 
 
-def wrong_facts(subject: Subject, result: Evaluation | None, most: int) -> dict[str, Any]:
+def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str, Any] | None:
     """The worst queries, or the single list, each with the pairs furthest out of order.
 
     A pair is the worse the further the row of lower grade ranks above, in scores: its margin
-    is the least. No row is shown in two pairs of a query.
+    is the least. No row is shown in two pairs of a query. None if every pair is in order.
     """
     lists = [rows for rows in subject.lists if rows.size]
     entries = []
-    if result is not None:
-        name = next(iter(result.mean))
-        values = result.per_query[name]
-        order = np.argsort(values if metric(name).greater_is_better else -values, kind="stable")
+    if found is not None:
+        name = found.main
+        values = found.values(name)
+        order = np.argsort(values if is_better_high(name) else -values, kind="stable")
         chosen = [query for query in order.tolist() if not np.isnan(values[query])]
         for query in chosen[:most]:
-            entries.append(_entry(subject, lists[query], name, float(values[query])))
+            entries.append(_entry(subject, found.lists[query], name, float(values[query])))
     elif lists:
         entries.append(_entry(subject, lists[0], None, None))
     entries = [entry for entry in entries if entry["pairs"]]
     listed = subject.judgments.pairs
     worst = _greedy(_listed(subject), _PAIRS[True]) if listed is not None else []
+    if not entries and not worst:
+        return None
     return {
-        "metric": None if result is None else next(iter(result.mean)),
+        "metric": None if found is None else found.main,
         "queries": entries,
         "listed_pairs": [_pair(subject, loser, winner, {}) for winner, loser in worst],
     }
@@ -119,9 +121,12 @@ def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dic
         "other_features": 0,
         "unexplained": None,
     }
+    model = subject.first.model
+    if model is None:
+        return facts
     two = subject.X[[upper, lower]]
     try:
-        why = explain_pair(subject.model.ensemble_, two, 0, 1, subject.names)
+        why = explain_pair(model.ensemble_, two, 0, 1, subject.names)
     except ValueError as error:
         return facts | {"unexplained": str(error)}
     features = [

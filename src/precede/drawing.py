@@ -1,0 +1,587 @@
+"""One way to draw: a chart is a list of layers, which become SVG or go onto matplotlib's axes.
+
+A `Chart` says what is drawn where. `Chart.svg` writes it without any library, coloured by the style
+sheet of the page it stands in, so that one drawing serves light, dark and paper. `Chart.onto` draws
+the same layers onto matplotlib's axes, for the figures of `precede.plots`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "Band", "Blocks", "Chart", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule", "tick_labels",
+    "ticks",
+]  # fmt: skip
+
+_ACROSS, _UP = slice(0, 2), slice(2, 4)  # of a rectangle
+Numbers = Sequence[float]
+Span = tuple[float, float]
+
+_WIDTH, _HEIGHT = 440.0, 270.0
+_LETTER = 7.6  # width of a letter, in the mean
+_LINE = 17.0  # height of a line of text
+_MOST_LETTERS = 25  # of the name of a row, on one line
+_REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible
+
+
+# -- ticks -----------------------------------------------------------------------------------
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from low to high, about so many.
+
+    >>> ticks(0.0, 1.0), ticks(3.0, 17.0, 4)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [5.0, 10.0, 15.0])
+    """
+    if not high > low:
+        return [low]
+    raw = high / count - low / count
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * unit for m in (1, 2, 5, 10) if m * unit >= raw * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    digits = max(0, 2 - math.floor(math.log10(step)))
+    return [round(k * step, digits) + 0.0 for k in range(first, last + 1)]
+
+
+def tick_labels(values: Numbers, *, percent: bool = False) -> list[str]:
+    """Labels that tell the ticks of one axis apart.
+
+    Thousands are grouped, except in what can only be years; millions are counted.
+
+    >>> tick_labels([0.0, 5000.0, 10000.0]), tick_labels([1990.0, 2000.0, 2010.0])
+    (['0', '5,000', '10,000'], ['1990', '2000', '2010'])
+    >>> tick_labels([0.0, 2e6]), tick_labels([0.0, 0.25]), tick_labels([0.0, 0.5], percent=True)
+    (['0', '2 M'], ['0', '0.25'], ['0 %', '50 %'])
+    """
+    numbers = [100 * value for value in values] if percent else [float(v) for v in values]
+    most = max((abs(value) for value in numbers), default=0.0)
+    if most >= 1e15 or 0 < most < 1e-4:
+        return [f"{value:.3g}" for value in numbers]
+    unit, letter = next(
+        (
+            (unit, letter)
+            for unit, letter in ((1e12, " T"), (1e9, " G"), (1e6, " M"))
+            if most >= unit
+        ),
+        (1.0, ""),
+    )
+    years = all(1500 <= value <= 2100 and value == int(value) for value in numbers)
+    form = "{:.{digits}f}" if years else "{:,.{digits}f}"
+    scaled = [value / unit for value in numbers]
+    digits = next(d for d in range(13) if d == 12 or all(_is_round(v, d) for v in scaled))
+    texts = [form.format(value + 0.0, digits=digits) for value in scaled]
+    ends = " %" if percent else letter
+    return [text + (ends if percent or float(value) else "") for text, value in
+            zip(texts, scaled, strict=True)]  # fmt: skip
+
+
+def _is_round(value: float, digits: int) -> bool:
+    return abs(round(value, digits) - value) <= 1e-6 * max(abs(value), 10.0**-digits)
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten within two positive numbers, not more than seven."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    apart = max(1, math.ceil((last - first) / 6))
+    return [10.0**k for k in range(first, last + 1, apart)] or [low]
+
+
+class Scale:
+    """Where values lie between two ends of the paper."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float, *, log: bool = False):
+        if not high > low:
+            low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+        self.low, self.high, self.begin, self.end, self.log = low, high, begin, end, log
+        # Halves, so that the width of the whole range of numbers is still a number.
+        self._half = self._of(high) / 2 - self._of(low) / 2
+
+    def _of(self, value: float) -> float:
+        return math.log10(value) if self.log else float(value)
+
+    def __call__(self, value: float) -> float:
+        share = (self._of(value) / 2 - self._of(self.low) / 2) / self._half
+        return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
+
+    def ticks(self, count: int) -> list[float]:
+        """Round values within the scale."""
+        return _powers(self.low, self.high) if self.log else ticks(self.low, self.high, count)
+
+
+# -- layers ----------------------------------------------------------------------------------
+
+
+class Layer(Protocol):
+    """A part of a chart: what it covers, and how it is drawn."""
+
+    @property
+    def name(self) -> str:
+        """What the legend says; nothing if it is not in the legend."""
+
+    @property
+    def series(self) -> int:
+        """Number of the colour; -1 is grey."""
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values that lie on the paper, of x and of y."""
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes of matplotlib."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points."""
+
+    x: Numbers
+    y: Numbers
+    name: str = ""
+    series: int = 0
+    marked: bool = False
+    gid: str = ""
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return self.x, self.y
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        points = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.y, strict=True)]
+        marks = "".join(f"M{point}h0" for point in points) if self.marked else ""
+        dots = f'<path class="dots {_series(self.series)}" d="{marks}"/>' if marks else ""
+        return f'<path class="line {_series(self.series)}" d="M{"L".join(points)}"/>{dots}'
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        style: dict[str, Any] = {"lw": 1.8, "color": _colour(self.series), "gid": self.gid or None}
+        style |= {"marker": "o", "ms": 3} if self.marked else {}
+        ax.plot(self.x, self.y, label=self.name or None, **style)
+
+
+@dataclass(frozen=True)
+class Band:
+    """What lies between two lines: an interval at every x, or the area below a line."""
+
+    x: Numbers
+    low: Numbers
+    high: Numbers
+    series: int = 0
+    name: str = ""
+    gid: str = ""
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return self.x, [*self.low, *self.high]
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        there = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.high, strict=True)]
+        back = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.low, strict=True)]
+        return f'<path class="area {_series(self.series)}" d="M{"L".join(there + back[::-1])}Z"/>'
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        style: dict[str, Any] = {"alpha": 0.22, "lw": 0, "gid": self.gid or None}
+        ax.fill_between(self.x, self.low, self.high, color=_colour(self.series), **style)
+
+
+@dataclass(frozen=True)
+class Foot:
+    """A histogram along the foot: how the data lie on the axis."""
+
+    edges: Numbers
+    counts: Sequence[int]
+    name: str = ""
+    series: int = _REFERENCE
+    room = 0.2  # of the height, which the other layers leave free
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return (), ()
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        most, foot = max([*self.counts, 1]), y.begin
+        tall = 0.16 * abs(y.begin - y.end)
+        parts = []
+        for left, right, count in zip(self.edges, self.edges[1:], self.counts, strict=False):
+            if count:
+                high = max(tall * count / most, 1.0)
+                parts.append(f"M{x(left):.1f} {foot:.1f}v{-high:.1f}H{x(right):.1f}v{high:.1f}z")
+        return f'<path class="bars" d="{"".join(parts)}"/>' if parts else ""
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        most = max([*self.counts, 1])
+        heights = [0.16 * count / most for count in self.counts]
+        widths = [b - a for a, b in zip(self.edges, self.edges[1:], strict=False)]
+        bottom, top = ax.get_ylim()
+        ax.set_ylim(bottom - self.room * (top - bottom), top)
+        ax.bar(
+            self.edges[:-1], heights, widths, align="edge", color="0.85",
+            transform=ax.get_xaxis_transform(), zorder=-1, gid="data",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Points coloured from low (0) to high (1); NaN is grey."""
+
+    x: Numbers
+    y: Numbers
+    shade: Numbers
+    name: str = ""
+    series: int = 0
+    tones = 5
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return self.x, ()
+
+    def _tone(self, shade: float) -> str:
+        return "n" if math.isnan(shade) else str(min(int(shade * self.tones), self.tones - 1))
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        paths: dict[str, list[str]] = {}
+        for a, b, shade in zip(self.x, self.y, self.shade, strict=True):
+            paths.setdefault(self._tone(shade), []).append(f"M{x(a):.1f} {y(b):.1f}h0")
+        return "".join(
+            f'<path class="swarm t{tone}" d="{"".join(paths[tone])}"/>' for tone in sorted(paths)
+        )
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        known = [0.5 if math.isnan(each) else each for each in self.shade]
+        ax.scatter(self.x, self.y, c=known, cmap="coolwarm", s=5, vmin=0, vmax=1)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """A point with an interval on each row of a chart with named rows."""
+
+    at: Numbers
+    middle: Numbers
+    low: Sequence[float | None]
+    high: Sequence[float | None]
+    name: str = ""
+    series: int = 0
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        ends = [each for each in (*self.low, *self.high) if each is not None]
+        return [*self.middle, *ends], ()
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        bars, dots = [], []
+        for row, middle, low, high in zip(self.at, self.middle, self.low, self.high, strict=True):
+            dots.append(f"M{x(middle):.1f} {y(row):.1f}h0")
+            if low is not None and high is not None:
+                bars.append(f"M{x(low):.1f} {y(row):.1f}H{x(high):.1f}")
+        shown = _series(self.series)
+        lines = f'<path class="reach {shown}" d="{"".join(bars)}"/>' if bars else ""
+        return f'{lines}<path class="dots {shown}" d="{"".join(dots)}"/>'
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        ends = zip(self.middle, self.low, self.high, strict=True)
+        known = [(m, m if a is None else a, m if b is None else b) for m, a, b in ends]
+        reach = [[m - a for m, a, _ in known], [b - m for m, _, b in known]]
+        ax.errorbar(self.middle, self.at, xerr=reach, fmt="o", ms=4, label=self.name or None,
+                    color=_colour(self.series))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rectangles (left, right, bottom, top), coloured by value, each with a text to point at.
+
+    `tone` is "grade" for shades from 0 to 1, "signed" for values from -1 to 1, "bar" for bars.
+    """
+
+    boxes: Sequence[tuple[float, float, float, float]]
+    values: Numbers
+    tips: Sequence[str]
+    tone: str = "grade"
+    name: str = ""
+    series: int = 0
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return [e for box in self.boxes for e in box[:2]], [
+            e for box in self.boxes for e in box[2:]
+        ]
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        parts = []
+        for box, value, tip in zip(self.boxes, self.values, self.tips, strict=True):
+            left, right, bottom, top = x(box[0]), x(box[1]), y(box[2]), y(box[3])
+            tone = (
+                self.tone if self.tone != "signed" else "plus-cell" if value > 0 else "minus-cell"
+            )
+            opacity = "" if self.tone == "bar" else f' fill-opacity="{abs(value):.2f}"'
+            told = f"<title>{escape(tip)}</title>" if tip else ""
+            parts.append(
+                f'<rect x="{min(left, right):.1f}" y="{min(bottom, top):.1f}" '
+                f'width="{max(abs(right - left), 0.4):.1f}" height="{abs(top - bottom):.1f}" '
+                f'class="{tone}"{opacity}>{told}</rect>'
+            )
+        return "".join(parts)
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        for (left, right, bottom, top), value in zip(self.boxes, self.values, strict=True):
+            colour = "C0" if self.tone != "signed" else "C3" if value > 0 else "C0"
+            alpha = 1.0 if self.tone == "bar" else min(abs(value), 1.0)
+            ax.bar(
+                left, top - bottom, right - left, bottom, align="edge", color=colour, alpha=alpha
+            )
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line across the chart at a value of x (upright) or of y, with its name."""
+
+    at: float
+    name: str = ""
+    upright: bool = True
+    series: int = _REFERENCE
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return ((self.at,), ()) if self.upright else ((), (self.at,))
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        if not self.upright:
+            return f'<path class="zero" d="M{x.begin:.1f} {y(self.at):.1f}H{x.end:.1f}"/>'
+        at, near_end = x(self.at), x(self.at) > (x.begin + x.end) / 2
+        line = f'<path class="mark" d="M{at:.1f} {y.begin:.1f}V{y.end:.1f}"/>'
+        return line + _text(at + (-4 if near_end else 4), max(y.begin, y.end) - 6, self.name,
+                            "end" if near_end else "start")  # fmt: skip
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        draw = ax.axvline if self.upright else ax.axhline
+        draw(self.at, color="0.6", lw=0.8, ls="--" if self.upright else "-", zorder=0)
+
+
+# -- charts ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Layers on two axes.
+
+    Parameters
+    ----------
+    title : what readers who do not see the chart are told
+    labels : of the axis of x and of y
+    layers : drawn in this order
+    x_limits, y_limits : ends of the axes; those of the layers otherwise
+    rows : names of rows from the top; the axis of y then numbers them from 0
+    log : whether the axis of y is logarithmic
+    percent : whether the ticks of x and of y are shares
+    x_ticks : values to label, if not round ones
+    """
+
+    title: str
+    labels: tuple[str, str]
+    layers: Sequence[Layer]
+    x_limits: Span | None = None
+    y_limits: Span | None = None
+    rows: Sequence[str] = ()
+    log: bool = False
+    percent: tuple[bool, bool] = (False, False)
+    x_ticks: Sequence[tuple[float, str]] = ()
+    y_ticks: Sequence[tuple[float, str]] = ()
+    keys: Sequence[tuple[str, str]] = field(default=())  # more for the legend: class and name
+
+    def svg(self) -> Markup:
+        """The chart as one element of SVG; nothing where there is nothing to draw."""
+        (x_low, x_high), (y_low, y_high) = self._limits()
+        if x_low > x_high or y_low > y_high:
+            return Markup("")
+        height = 74.0 + self._row_height() * len(self.rows) if self.rows else _HEIGHT
+        legend, high = self._legend()
+        head = 8.0 + high + (_LINE if self.labels[1] else 4.0)
+        foot = height + high - (42.0 if self.labels[0] else 24.0)
+        y: Scale = Scale(y_low, y_high, foot, head, log=self.log)
+        if self.rows:
+            y = _Rows(len(self.rows), foot, head)
+        marks = self._y_marks(y)
+        left = min(12.0 + _LETTER * max((len(text) for _, text in marks), default=0), 0.45 * _WIDTH)
+        x = Scale(x_low, x_high, left, _WIDTH - 16.0)
+        body = [legend, self._frame(x, y, marks, high)]
+        body += [layer.svg(x, y) for layer in self.layers]
+        return Markup(
+            f'<svg viewBox="0 0 {_WIDTH:.0f} {height + high:.0f}" role="img" '
+            f'aria-label="{escape(self.title)}">{"".join(body)}</svg>'
+        )
+
+    def onto(self, ax: Axes) -> Axes:
+        """Draw onto axes of matplotlib."""
+        ordered = sorted(self.layers, key=lambda layer: isinstance(layer, Foot))
+        for layer in ordered:  # the foot last: it makes room below what is drawn
+            layer.onto(ax)
+        if self.rows:
+            ax.set_yticks(range(len(self.rows)), list(self.rows))
+            ax.invert_yaxis()
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        if self.log:
+            ax.set_yscale("log")
+        if any(layer.name for layer in self.layers):
+            ax.legend(frameon=False)
+        return ax
+
+    def _limits(self) -> tuple[Span, Span]:
+        covered = [layer.covers() for layer in self.layers]
+        xs = [float(v) for x, _ in covered for v in x]
+        ys = [float(v) for _, y in covered for v in y]
+        x = self.x_limits or (min(xs, default=1.0), max(xs, default=0.0))
+        if self.rows:
+            return _padded(x, 0.04) if not self.x_limits else x, (0.0, 1.0)
+        y = self.y_limits or (min(ys, default=1.0), max(ys, default=0.0))
+        if not self.y_limits and not self.log and y[0] <= y[1]:
+            y = _padded(y, 0.06)
+            room = max((layer.room for layer in self.layers if isinstance(layer, Foot)), default=0)
+            y = (y[0] - room * (y[1] - y[0]), y[1])
+        return x, y
+
+    def _row_height(self) -> float:
+        """Rows are higher where a name needs two lines."""
+        return 21.0 if max(map(len, self.rows)) <= _MOST_LETTERS else 32.0
+
+    def _y_marks(self, y: Scale) -> list[tuple[float, str]]:
+        if self.rows:
+            return [(float(k), name) for k, name in enumerate(self.rows)]
+        if self.y_ticks:
+            return list(self.y_ticks)
+        at = y.ticks(5)
+        if y.log:
+            return [(value, tick_labels([value])[0]) for value in at]
+        return list(zip(at, tick_labels(at, percent=self.percent[1]), strict=True))
+
+    def _frame(self, x: Scale, y: Scale, marks: Sequence[tuple[float, str]], high: float) -> str:
+        parts = []
+        most = max(int((x.begin - 10.0) / _LETTER), 4)
+        for at, text in marks:
+            parts.append(f'<path class="grid" d="M{x.begin:.1f} {y(at):.1f}H{x.end:.1f}"/>')
+            lines = _wrapped(text, most) if self.rows else [text]
+            for number, line in enumerate(lines):
+                down = 4 + 13 * (number - (len(lines) - 1) / 2)
+                parts.append(_text(x.begin - 6, y(at) + down, line, "end", most))
+        for at, text, anchor in self._x_marks(x):
+            parts.append(f'<path class="tick" d="M{x(at):.1f} {y.begin:.1f}v4"/>')
+            parts.append(_text(x(at), y.begin + 17, text, anchor))
+        half = _LETTER * len(self.labels[0]) / 2
+        middle = (x.begin + x.end) / 2
+        middle = middle if half <= min(middle, _WIDTH - middle) else _WIDTH / 2
+        parts.append(_text(middle, y.begin + 35, self.labels[0], "middle", 57))
+        if self.labels[1]:
+            parts.append(_text(4.0, high + 12.0, self.labels[1], "start", 60))
+        return "".join(parts)
+
+    def _x_marks(self, x: Scale) -> list[tuple[float, str, str]]:
+        """Ticks of x that stay on the paper and do not touch each other; the ends come first."""
+        if self.x_ticks:
+            marks = list(self.x_ticks)
+        else:
+            round_ = x.ticks(6)
+            marks = list(zip(round_, tick_labels(round_, percent=self.percent[0]), strict=True))
+        kept: list[tuple[float, float, tuple[float, str, str]]] = []
+        for at, text in [*marks[:1], *marks[-1:], *marks[1:-1]]:
+            wide, place, anchor = _LETTER * len(text), x(at), "middle"
+            if place + wide / 2 > _WIDTH:
+                place, anchor = place - wide / 2, "end"
+            elif place - wide / 2 < 0:
+                place, anchor = place + wide / 2, "start"
+            begin, end = place - wide / 2, place + wide / 2
+            if all(end + 6 < a or begin - 6 > b for a, b, _ in kept):
+                kept.append((begin, end, (at, text, anchor)))
+        return [mark for _, _, mark in kept]
+
+    def _legend(self) -> tuple[str, float]:
+        """The names of the layers above the chart, on as many lines as they need; their height."""
+        named = [(f"line {_series(layer.series)}", layer.name) for layer in self.layers
+                 if layer.name and not isinstance(layer, Rule)]  # fmt: skip
+        entries = list(dict.fromkeys([*named, *self.keys]))
+        if len(entries) < 2 and not self.keys:
+            return "", 0.0
+        parts, at, line = [], 6.0, 0
+        for shape, name in entries:
+            shown = _cut(name, 52)
+            wide = 34.0 + _LETTER * len(shown)
+            if at > 6.0 and at + wide > _WIDTH:
+                at, line = 6.0, line + 1
+            foot = 14.0 + _LINE * line
+            if shape.startswith("line"):
+                parts.append(f'<path class="{shape}" d="M{at:.1f} {foot - 4:.1f}h22"/>')
+            else:
+                parts.append(f'<rect {shape} x="{at + 6:.1f}" y="{foot - 10:.1f}" width="12" '
+                             'height="12"/>')  # fmt: skip
+            parts.append(_text(at + 27, foot, shown))
+            at += wide + 8.0
+        return "".join(parts), _LINE * (line + 1) + 2.0
+
+
+class _Rows(Scale):
+    """Named rows from the top: row 0 is the highest."""
+
+    def __init__(self, count: int, foot: float, head: float):
+        super().__init__(0.0, float(max(count, 1)), foot, head)
+
+    def __call__(self, value: float) -> float:
+        share = (value + 0.5) / self.high
+        return self.end + share * (self.begin - self.end)
+
+
+def _padded(span: Span, share: float) -> Span:
+    low, high = span
+    pad = (share * (high / 2 - low / 2) * 2) or 0.5
+    return low - pad, high + pad
+
+
+def _series(series: int) -> str:
+    return f"reference r{-series}" if series < 0 else f"s{series % 6}"
+
+
+def _colour(series: int) -> str:
+    return "0.6" if series < 0 else f"C{series}"
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 80) -> str:
+    """A text; one that is too long is cut, and shown whole to those who point at it."""
+    short = _cut(text, most)
+    whole = "" if short == text else f"<title>{escape(text)}</title>"
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(short)}{whole}</text>'
+
+
+def _wrapped(text: str, most: int) -> list[str]:
+    """A text on one or two lines, parted at a space where there is one.
+
+    >>> _wrapped("documents in a query above 24", 20)
+    ['documents in a query', 'above 24']
+    """
+    if len(text) <= most:
+        return [text]
+    space = text.rfind(" ", 0, most + 1)
+    at = space if space > most // 3 else most
+    return [text[:at].rstrip(), text[at:].lstrip()]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

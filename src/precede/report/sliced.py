@@ -1,0 +1,216 @@
+"""Slices: parts of the data on which the model may be worse than on the rest.
+
+A slice is a range of a column (a quarter of its values, or one of few values) or of the lengths
+of the queries. Each is compared with all that is outside it. Many slices are looked at, so that the
+p values are adjusted by Holm's rule: the chance that any slice is called worse by mistake stays
+within 1 - level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from precede.engine.arrays import Array, Flags, Floats
+from precede.inference import auc, holm, ranking_risk
+from precede.judgments import columns_in_order
+from precede.report.judged import IN_ORDER, Measured, is_better_high
+from precede.report.subject import Subject
+from precede.report.wording import Words, feature_value
+
+__all__ = ["slice_facts"]
+
+_FEW_VALUES = 6
+_QUARTERS = (0.25, 0.5, 0.75)
+_LEAST_QUERIES = 8
+_LEAST_OF_A_CLASS = 10
+_MOST_COLUMNS = 30
+_MOST_WORST = 6
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A metric on some of the data, with its standard error."""
+
+    value: float
+    error: float
+    degrees: float
+    units: int
+
+
+def slice_facts(
+    subject: Subject, found: Measured | None, given: Any, level: float, words: Words
+) -> dict[str, Any] | None:
+    """Every slice against the rest, and those that are worse; None where nothing can be sliced."""
+    weighted = subject.judgments.weight is not None
+    listed = subject.judgments.pairs is not None
+    if not subject.graded.size or weighted or (found is None and (listed or not _pairs(subject))):
+        return None
+    name = found.main if found else "auc" if subject.is_two_classes else IN_ORDER
+    rows = []
+    for by, labels, names in _columns(subject, found, given, words):
+        for code, label in enumerate(names):
+            told = _against_rest(subject, found, labels == code, level)
+            if told is not None:
+                rows.append({"by": by, "label": label, **told})
+    if not rows:
+        return None
+    for row, p in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
+        row["adjusted"] = p
+    sign = 1.0 if is_better_high(name) else -1.0
+    worse = [r for r in rows if sign * r["difference"] < 0 and r["adjusted"] <= 1 - level + 1e-12]
+    worse.sort(key=lambda row: (row["adjusted"], sign * row["difference"]))
+    return {
+        "metric": name,
+        "level": level,
+        "tested": len(rows),
+        "worst": worse[:_MOST_WORST],
+        "worse": len(worse),
+        "rows": rows,
+        "unit": "row" if found is None else "query",
+    }
+
+
+def _pairs(subject: Subject) -> bool:
+    return bool(np.ptp(subject.grade[subject.graded]) > 0)
+
+
+# -- which slices ----------------------------------------------------------------------------
+
+
+def _columns(
+    subject: Subject, found: Measured | None, given: Any, words: Words
+) -> list[tuple[str, Floats, list[str]]]:
+    """Name, code of every unit and names of the codes, for each way to slice.
+
+    A unit is a graded row of a single list, or a query, which stands where the median of its rows
+    stands.
+    """
+    units = [np.array([row]) for row in subject.graded] if found is None else found.lists
+    sliced = []
+    if found is not None:
+        sizes = np.array([rows.size for rows in units], np.float64)
+        sliced.append((f"{words.items} in a {words.query}", *_binned(sizes)))
+    for name, values in _wanted(subject, given).items():
+        if values.dtype == object:
+            first = np.array([values[rows[0]] for rows in units], object)
+            known, codes = np.unique(first.astype(str), return_inverse=True)
+            sliced.append((name, codes.astype(np.float64), known.tolist()))
+        else:
+            at = values[subject.graded] if found is None else _medians(values, units)
+            sliced.append((name, *_binned(at)))
+    return sliced
+
+
+def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
+    """Columns by name: those asked for, or those that the model uses most."""
+    if isinstance(given, Mapping):
+        return {str(name): _labels(name, values, subject) for name, values in given.items()}
+    if subject.X is None:
+        if given is not None:
+            raise ValueError(f"slices={given!r} names columns and there is no X; give a dictionary")
+        return {}
+    if given is not None:
+        several = given if isinstance(given, list | tuple) else [given]
+        columns = columns_in_order(several, subject.names, len(subject.names), "slices")
+    else:
+        model = subject.model
+        weight = np.ones(len(subject.names)) if model is None else model.feature_importances_
+        order = np.argsort(-weight, kind="stable")
+        columns = [int(j) for j in order[:_MOST_COLUMNS] if weight[j] > 0]
+    return {subject.names[j]: subject.column(j) for j in columns}
+
+
+def _labels(name: Any, values: Any, subject: Subject) -> Array:
+    array = np.asarray(values)
+    if array.shape != subject.scores.shape:
+        raise ValueError(f"slices[{name!r}] has shape {array.shape}; give one value for each row")
+    return array.astype(np.float64) if array.dtype.kind in "biuf" else array.astype(object)
+
+
+def _medians(values: Floats, units: Sequence[Any]) -> Floats:
+    medians = np.full(len(units), np.nan)
+    for unit, rows in enumerate(units):
+        known = values[rows]
+        known = known[~np.isnan(known)]
+        if known.size:
+            medians[unit] = np.median(known)
+    return medians
+
+
+def _binned(values: Floats) -> tuple[Floats, list[str]]:
+    """Codes and their names: single values if there are few, quarters otherwise, and missing."""
+    known = values[~np.isnan(values)]
+    distinct = np.unique(known)
+    if distinct.size <= _FEW_VALUES:
+        codes = np.searchsorted(distinct, values).astype(np.float64)
+        names = [feature_value(value) for value in distinct.tolist()]
+    else:
+        cuts = np.unique(np.quantile(known, _QUARTERS, method="inverted_cdf"))
+        codes = np.searchsorted(cuts, values, side="left").astype(np.float64)
+        ends = [feature_value(float(f"{cut:.3g}") if cut != int(cut) else cut) for cut in cuts]
+        names = [f"up to {ends[0]}"]
+        names += [f"above {a}, up to {b}" for a, b in pairwise(ends)]
+        names.append(f"above {ends[-1]}")
+    if known.size < values.size:
+        codes[np.isnan(values)] = len(names)
+        names.append("missing")
+    return codes, names
+
+
+# -- a slice against the rest ----------------------------------------------------------------
+
+
+def _against_rest(
+    subject: Subject, found: Measured | None, inside: Flags, level: float
+) -> dict[str, Any] | None:
+    """The metric inside and outside, the difference with its interval and p value."""
+    parts = [_of_rows(subject, which) if found is None else _of_queries(found, which)
+             for which in (inside, ~inside)]  # fmt: skip
+    here, rest = parts
+    if here is None or rest is None:
+        return None
+    difference, error = here.value - rest.value, math.hypot(here.error, rest.error)
+    shares = [each.error**4 / each.degrees for each in (here, rest)]
+    degrees = error**4 / sum(shares) if sum(shares) > 0 else math.inf
+    t = float(stdtrit(degrees, (1 + level) / 2))
+    own = float(stdtrit(here.degrees, (1 + level) / 2)) * here.error
+    return {
+        "units": here.units, "value": here.value, "low": max(here.value - own, 0.0),
+        "high": here.value + own, "rest": rest.value, "difference": difference,
+        "difference_low": difference - t * error, "difference_high": difference + t * error,
+        "p_value": float(min(2 * stdtr(degrees, -abs(difference) / error), 1.0)),
+    }  # fmt: skip
+
+
+def _of_queries(found: Measured, which: Flags) -> _Value | None:
+    values = found.values(found.main)[which]
+    values = values[~np.isnan(values)]
+    if values.size < _LEAST_QUERIES or np.ptp(values) == 0:
+        return None
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    return _Value(float(values.mean()), error, values.size - 1, values.size)
+
+
+def _of_rows(subject: Subject, which: Flags) -> _Value | None:
+    rows = subject.graded[which]
+    grades, counts = np.unique(subject.grade[rows], return_counts=True)
+    if grades.size < 2 or counts.min() < (_LEAST_OF_A_CLASS if grades.size == 2 else 1):
+        return None
+    y, scores = subject.grade[rows], subject.scores[rows]
+    if subject.is_two_classes:
+        estimate = auc(y, scores)
+        value = estimate.value
+    else:
+        estimate = ranking_risk(y, scores, pairs="comparable")
+        value = 1 - estimate.value
+    if estimate.std_error is None or estimate.std_error == 0:
+        return None
+    degrees = estimate.degrees if math.isfinite(estimate.degrees) else 1e9
+    return _Value(float(value), float(estimate.std_error), degrees, int(rows.size))

@@ -1,0 +1,187 @@
+"""The first screen: a few sentences for who decides, one chart, and the warnings that matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from precede.report.judged import IN_ORDER, is_better_high
+from precede.report.wording import Words, interval, metric_name, p_value, rounded, signed
+from precede.report.wording import share as share_of
+
+__all__ = ["summary_facts"]
+
+_CHANCE = "chance: 50\u00a0%"
+_FEW_QUERIES = 30
+_MANY = 0.05  # share from which a warning about single queries or rows is for the first screen
+
+
+def summary_facts(facts: dict[str, Any], words: Words) -> dict[str, Any]:
+    """Sentences and warnings, made of facts that are told elsewhere in full."""
+    sentences = [_how_good(facts, words), _compared(facts, words), _weakest(facts, words)]
+    return {
+        "sentences": [each for each in sentences if each],
+        "warnings": _warnings(facts, words),
+        "note": _held_out_note(facts, words),
+    }
+
+
+def _is_held_out(facts: dict[str, Any]) -> bool:
+    train = facts["training"]
+    if train is None or train["shared_queries"]:
+        return False
+    return train["shared_rows"] <= _MANY * facts["data"]["rows"]
+
+
+def _how_good(facts: dict[str, Any], words: Words) -> str:
+    quality, data, name = facts["models"][0]["quality"], facts["data"], facts["models"][0]["name"]
+    share = quality["pairs_in_order"]
+    if share is None:
+        return (
+            f"Nothing can be measured: no two {words.items} that may be compared differ in grade."
+        )
+    held = "held-out " if _is_held_out(facts) else ""
+    if data["queries"]:
+        count = data["queries"]["count"]
+        where = f"On {count:,} {held}{words.queries} ({words.count_items(data['rows'])})"
+    else:
+        where = f"On {data['rows']:,} {held}{words.items}"
+    if facts["list"]:
+        return f"{where} {_of_two_classes(facts, words, name, share)}"
+    text = (
+        f"{where} {name} puts {share_of(share)} of the pairs in the right order (chance: 50\u00a0%)"
+    )
+    rows = [row for row in quality["metrics"] if row["metric"] != IN_ORDER]
+    if quality["metrics"] and quality["metrics"][0]["metric"] == IN_ORDER and not data["queries"]:
+        row = quality["metrics"][0]
+        ends = "" if row["low"] is None else f", interval {interval(row, share_of)}"
+        return f"{text[:-1]}{ends})."
+    if not rows:
+        return f"{text}."
+    ends = "" if rows[0]["low"] is None else f" ({interval(rows[0])})"
+    return f"{text}; {metric_name(rows[0]['metric'])} is {rounded(rows[0]['value'])}{ends}."
+
+
+def _of_two_classes(facts: dict[str, Any], words: Words, name: str, share: float) -> str:
+    found, row = facts["list"], facts["models"][0]["quality"]["metrics"][0]
+    good = words.good or f"“{found['good']}”"
+    ends = ""
+    if row["metric"] == "auc" and row["low"] is not None:
+        ends = f" ({interval(row, share_of)}; {_CHANCE})"
+    return (
+        f"({share_of(found['share'])} {good}) {name} puts the {good} one first in "
+        f"{share_of(share)}{ends} of the pairs of one {good} and one not. This share is the AUC."
+    )
+
+
+def _compared(facts: dict[str, Any], words: Words) -> str:
+    compared = facts["comparison"]
+    if compared is None:
+        return ""
+    told = [_against(compared, row, words) for row in compared["rows"][:2]]
+    more = len(compared["rows"]) - 2
+    return " ".join(told) + (f" {more} more are compared below." if more > 0 else "")
+
+
+def _against(compared: dict[str, Any], row: dict[str, Any], words: Words) -> str:
+    main = row["differences"][0]
+    name, metric = row["name"], metric_name(main["metric"])
+    if main["difference"] is None:
+        return f"It is not compared with {name}: {main['reason']}."
+    gap = main["difference"] if compared["better_high"] else -main["difference"]
+    sure = row["adjusted"] is not None and row["adjusted"] <= 1 - compared["level"] + 1e-12
+    ends = "" if main["low"] is None else f" ({_signed_interval(main)}, {p_value(row['adjusted'])})"
+    wins = ""
+    if row["won"] is not None:
+        wins = f"; it wins {words.count_queries(row['won'])}, loses {row['lost']:,} and ties " \
+               f"{row['tied']:,}"  # fmt: skip
+    size = f"{metric} differs by {signed(main['difference'])}{ends}"
+    if not sure:
+        return f"It cannot be told apart from {name}: {size}{wins}."
+    return f"It is {'better' if gap > 0 else 'worse'} than {name}: {size}{wins}."
+
+
+def _signed_interval(row: dict[str, Any]) -> str:
+    return f"{signed(row['low'])} to {signed(row['high'])}"
+
+
+def _weakest(facts: dict[str, Any], words: Words) -> str:
+    slices = facts["slices"]
+    if not slices or not slices["worst"]:
+        return ""
+    row = slices["worst"][0]
+    units = (words.count_queries if slices["unit"] == "query" else words.count_items)(row["units"])
+    return (
+        f"It is weakest where {row['by']} is {row['label']}: {metric_name(slices['metric'])} "
+        f"{rounded(row['value'])} on {units} against {rounded(row['rest'])} elsewhere "
+        f"({p_value(row['adjusted'])}, adjusted for {slices['tested']} slices)."
+    )
+
+
+# -- warnings --------------------------------------------------------------------------------
+
+
+def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
+    """What would change a decision; what is only worth knowing stands with the data."""
+    quality, data, train = facts["models"][0]["quality"], facts["data"], facts["training"]
+    found = []
+    if train and train["shared_queries"]:
+        found.append(f"{words.count_queries(train['shared_queries'])} of the report are in the "
+                     "training data too: the numbers flatter the model.")  # fmt: skip
+    elif train and train["shared_rows"] > _MANY * data["rows"]:
+        found.append(f"{words.count_items(train['shared_rows'])} have exactly the features of a "
+                     "training row: the numbers may flatter the model.")  # fmt: skip
+    units = quality["metrics"][0]["units"] if quality["metrics"] else 0
+    if data["queries"] and 0 < units < _FEW_QUERIES:
+        found.append(f"Only {words.count_queries(units)} can be measured: the intervals are wide, "
+                     "and rough.")  # fmt: skip
+    skipped = quality["metrics"][0]["skipped"] if quality["metrics"] else 0
+    if data["queries"] and skipped > _MANY * data["queries"]["count"]:
+        found.append(
+            f"{skipped:,} of {data['queries']['count']:,} {words.queries} are left out of "
+            f"the metrics: all their {words.items} are alike, or none is relevant."
+        )
+    found += _no_better_than_chance(quality, words)
+    found += _overfitted(facts)
+    if facts["ties"] and facts["ties"] > _MANY:
+        found.append(f"{share_of(facts['ties'])} of the pairs have equal scores and count half.")
+    found += [f"{w['count']:,} {w['text']}." for w in data["warnings"]
+              if "left out" in w["text"] and w["count"] > _MANY * data["rows"]]  # fmt: skip
+    if data["pairs"] == 0:
+        why = f"no two {words.items} that may be compared differ in grade"
+        found.insert(0, f"There is no pair at all: {why}.")
+    return found
+
+
+def _no_better_than_chance(quality: dict[str, Any], words: Words) -> list[str]:
+    for row in quality["metrics"]:
+        if row["metric"] in (IN_ORDER, "auc") and row["low"] is not None and row["low"] <= 0.5:
+            over = f", averaged over {words.queries}," if row["unit"] == "query" else ""
+            return [f"The interval of the pairs in order{over} reaches down to "
+                    f"{share_of(row['low'])}: the model may be no better than chance."]  # fmt: skip
+    return []
+
+
+def _overfitted(facts: dict[str, Any]) -> list[str]:
+    """Training far above held-out: by more than the interval is wide."""
+    train, quality = facts["training"], facts["models"][0]["quality"]
+    if not train or not train["models"][0]["metrics"] or not quality["metrics"]:
+        return []
+    here, there = quality["metrics"][0], train["models"][0]["metrics"][0]
+    if here["value"] is None or there["value"] is None or here["low"] is None:
+        return []
+    sign = 1 if is_better_high(here["metric"]) else -1
+    gap = sign * (there["value"] - here["value"])
+    if gap <= (here["high"] - here["low"]) / 2:
+        return []
+    return [f"{metric_name(here['metric'])} is {rounded(there['value'])} on the training data and "
+            f"{rounded(here['value'])} here: the model has learnt part of its training data by "
+            "heart."]  # fmt: skip
+
+
+def _held_out_note(facts: dict[str, Any], words: Words) -> str:
+    if facts["training"] is not None:
+        return ""
+    return (
+        f"Whether the model was fitted on these {words.items} is not known here; if it was, "
+        "the numbers flatter it. With the training data (train=) both stand side by side."
+    )

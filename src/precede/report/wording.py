@@ -1,0 +1,175 @@
+"""The words of a report: what an item and its queries are called, and how numbers are written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Words", "feature_value", "interval", "metric_name", "number", "p_value", "plural",
+           "rounded", "share", "signed", "told", "told_interval"]  # fmt: skip
+
+_SHARES = ("pairs_in_order", "pair_error", "auc")
+_METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",
+            "kendall_tau": "Kendall's tau", "pairwise_accuracy": "pairs in order"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the reader calls an item, a query and a good item.
+
+    `good` stands by itself or before the item: "repaid", "relevant".
+    """
+
+    item: str = "row"
+    query: str = "query"
+    good: str | None = None
+
+    @classmethod
+    def of(cls, item: Any, good: Any, query: Any, *, one_list: bool) -> Words:
+        """The words given; without, documents where there are queries, and rows elsewhere."""
+        for name, value in (("item", item), ("good", good), ("query", query)):
+            if value is not None and not (isinstance(value, str) and value.strip()):
+                raise ValueError(f"{name}={value!r} is no word; give one, such as 'borrower'")
+        return cls(item or ("row" if one_list else "document"), query or "query", good)
+
+    @property
+    def items(self) -> str:
+        """More than one item."""
+        return plural(self.item)
+
+    @property
+    def queries(self) -> str:
+        """More than one query."""
+        return plural(self.query)
+
+    def count_items(self, count: int) -> str:
+        """The number of items, with the word.
+
+        >>> Words("borrower").count_items(2000), Words("borrower").count_items(1)
+        ('2,000 borrowers', '1 borrower')
+        """
+        return f"{count:,} {self.item if count == 1 else self.items}"
+
+    def count_queries(self, count: int) -> str:
+        """The number of queries, with the word."""
+        return f"{count:,} {self.query if count == 1 else self.queries}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain texts."""
+        return {"item": self.item, "items": self.items, "query": self.query,
+                "queries": self.queries, "good": self.good}  # fmt: skip
+
+
+def plural(noun: str) -> str:
+    """More than one of a thing.
+
+    >>> plural("query"), plural("borrower"), plural("search"), plural("day"), plural("person")
+    ('queries', 'borrowers', 'searches', 'days', 'people')
+    """
+    if noun == "person":
+        return "people"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number for reading; nothing known is a dash.
+
+    >>> number(0.123456), number(0.5), number(12345), number(None), number(2.0), number("a")
+    ('0.1235', '0.5000', '12,345', '–', '2', 'a')
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
+        return f"{int(value):,}"
+    if 1000 <= abs(value) < 1e9:
+        return f"{value:,.1f}"
+    return f"{value:#.{digits}g}".rstrip(".")
+
+
+def feature_value(value: Any) -> str:
+    """The value of a feature; what may be a year has no comma.
+
+    >>> feature_value(1998.0), feature_value(12000), feature_value(0.25), feature_value(None)
+    ('1998', '12,000', '0.25', 'missing')
+    """
+    if value is None:
+        return "missing"
+    if isinstance(value, str) or value == int(value) or abs(value) >= 1000:
+        whole = not isinstance(value, str) and value == int(value)
+        return str(int(value)) if whole and 1500 <= value <= 2100 else number(value)
+    return f"{value:.4g}"
+
+
+def rounded(value: float | None) -> str:
+    """A metric: three decimals.
+
+    >>> rounded(0.74251), rounded(None)
+    ('0.743', '–')
+    """
+    return "–" if value is None else f"{value:.3f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference of metrics.
+
+    >>> signed(0.0121), signed(-0.5), signed(0.0)
+    ('+0.012', '−0.500', '0.000')
+    """
+    if value is None:
+        return "–"
+    text = f"{value:+.3f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.000" else text
+
+
+def p_value(value: float | None) -> str:
+    """A p value with its sign.
+
+    >>> p_value(0.0312), p_value(1e-9), p_value(None)
+    ('p = 0.031', 'p < 0.001', 'no p value')
+    """
+    if value is None:
+        return "no p value"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}" if value < 0.995 else "p = 1"
+
+
+def interval(row: dict[str, Any], form: Any = rounded) -> str:
+    """Both ends, or a dash."""
+    if row.get("low") is None:
+        return "–"
+    return f"{form(row['low'])} to {form(row['high'])}"
+
+
+def metric_name(name: str) -> str:
+    """A metric as readers know it.
+
+    >>> metric_name("ndcg@10"), metric_name("auc"), metric_name("pair_error")
+    ('NDCG@10', 'AUC', 'pairs out of order')
+    """
+    base, at, rest = name.partition("@")
+    if base == "precision_at_percent":
+        return f"pairs in order, of the {rest} % furthest apart"
+    known = _METRICS.get(base, base.upper() if len(base) <= 4 else base.replace("_", " "))
+    return known + at + rest
+
+
+def share(value: float | None, digits: int = 1) -> str:
+    """A share as a percentage, which no line break parts from its sign.
+
+    >>> share(0.8611).replace("\u00a0", " "), share(None)
+    ('86.1 %', '–')
+    """
+    return "–" if value is None else f"{100 * value:.{digits}f}\u00a0%"
+
+
+def told(row: dict[str, Any]) -> str:
+    """The value of a metric: shares of pairs as percentages, all others with three decimals."""
+    return (share if row["metric"] in _SHARES else rounded)(row["value"])
+
+
+def told_interval(row: dict[str, Any]) -> str:
+    """The interval of a metric, written as its value is."""
+    return interval(row, share if row["metric"] in _SHARES else rounded)

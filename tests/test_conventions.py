@@ -35,8 +35,7 @@ MAY_IMPORT = {
     "boosting": BASE | {"risks", "rankers", "model", "metrics", "files"},
     "margin": CORE,
     "bounds": CORE | {"margin"},
-    "drawing": set(),
-    "plots": {"drawing", "engine", "judgments", "metrics", "model"},
+    "plots": {"engine", "judgments", "metrics", "model"},
     "top": {"engine", "judgments", "plots"},
     "explain": {"engine", "judgments", "rankers", "model"},
     "estimator": CORE | {"explain", "plots"},
@@ -45,7 +44,7 @@ MAY_IMPORT = {
     "exports": {"judgments", "rankers", "model", "explain"},
     "scorecard": {"engine", "judgments", "rankers", "model", "explain", "exports", "estimator"},
     "testing": CORE | {"estimator", "datasets"},
-    "report": CORE | {"drawing", "estimator", "explain", "inference", "margin", "plots", "top"},
+    "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
     "dask": CORE | {"estimator", "algorithms"},
     "cli": CORE | {"estimator", "explain", "exports", "inference", "report", "algorithms"},
 }

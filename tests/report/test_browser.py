@@ -1,14 +1,15 @@
 """The page in a real browser: tabs, sorting, filtering, themes, paper; nothing is loaded."""
 
 import json
-import os
-import shutil
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from precede import RankBoost, Report
+from precede import BoostedRanker, RankBoost, Report
 from precede.datasets import search_results
+from precede.report import printing
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -18,7 +19,7 @@ HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="a
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    path = printing.find_chromium()
     if path is None:
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     with sync_api.sync_playwright() as driver:
@@ -76,7 +77,7 @@ def queries_shown(page):
 def test_tabs_by_mouse_and_keyboard(page):
     tabs = page.get_by_role("tab")
     panels = [tab.get_attribute("aria-controls") for tab in tabs.all()]
-    assert len(panels) == 9
+    assert len(panels) == page.locator("section").count() >= 8
     assert visible_panels(page) == ["quality"]
     for tab, panel in zip(tabs.all(), panels, strict=True):
         tab.click()
@@ -127,17 +128,17 @@ def test_sorting(page, made):
 def test_filtering(page, made):
     rows = made[0].facts["queries"]["rows"]
     page.click("#tab-queries")
-    page.get_by_label("Query contains").fill("Q1")
+    page.get_by_label("Name contains").fill("Q1")
     wanted = [row["query"].strip() for row in rows if row["query"].startswith("q1")]
     assert sorted(queries_shown(page)) == sorted(wanted)
     assert page.locator("#query-count").inner_text() == f"{len(wanted)} of {len(rows)} shown"
-    page.get_by_label("Query contains").fill("")
+    page.get_by_label("Name contains").fill("")
     values = [row["values"]["ndcg@10"] for row in rows]
     most = float(np.median([value for value in values if value is not None]))
-    page.get_by_label("ndcg@10 at most").fill(str(most))
+    page.get_by_label("NDCG@10 at most").fill(str(most))
     wanted = [v for v in values if v is not None and v <= most]
     assert len(queries_shown(page)) == len(wanted) < len(rows)
-    page.get_by_label("ndcg@10 at most").fill("")
+    page.get_by_label("NDCG@10 at most").fill("")
     assert len(queries_shown(page)) == len(rows)
 
 
@@ -211,6 +212,29 @@ def test_every_text_can_be_read(page, theme):
             assert contrast(*two) >= 4.5, (theme, ink, paper)
 
 
+def test_any_query_can_be_opened(page, made):
+    rows = made[0].facts["queries"]["rows"]
+    page.click("#tab-queries")
+    for at in (0, len(rows) // 2, len(rows) - 1):
+        button = page.locator(f"tr[data-at='{at}'] .open")
+        button.click()
+        assert button.get_attribute("aria-expanded") == "true"
+        shown = page.eval_on_selector_all(
+            ".opened tbody tr", "all => all.map(e => [e.cells[1].innerText, e.cells[2].innerText])"
+        )
+        listed = rows[at]["list"]
+        wanted = zip(map(str, listed["document"]), map(str, listed["grade"]), strict=True)
+        assert shown == [list(each) for each in wanted]
+        assert page.locator(".opened td.name").nth(1).inner_text().startswith("f")  # the reasons
+        button.click()
+        assert page.locator(".opened").count() == 0
+    page.locator("tr[data-at='0'] .open").focus()
+    page.keyboard.press("Enter")
+    assert page.locator(".opened").count() == 1
+    page.locator("#query-table th button").first.click()  # sorting closes it
+    assert page.locator(".opened").count() == 0
+
+
 def test_a_phone_needs_no_sideways_scrolling(page):
     page.set_viewport_size({"width": 360, "height": 700})
     for tab in page.get_by_role("tab").all():
@@ -219,13 +243,58 @@ def test_a_phone_needs_no_sideways_scrolling(page):
         assert width <= 360, tab.inner_text()
 
 
+def test_a_phone_shows_which_tables_scroll(page):
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.click("#tab-queries")
+    wide = page.locator("#queries .scroll")
+    assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
+    assert "scroll sideways" in wide.evaluate("e => getComputedStyle(e, '::before').content")
+    page.set_viewport_size({"width": 1600, "height": 700})
+    assert wide.evaluate("e => getComputedStyle(e, '::before').content") == "none"
+
+
+def test_the_first_screen_of_a_phone_has_sentences(page, made):
+    page.set_viewport_size({"width": 390, "height": 800})
+    sentence = page.locator(".sentences p").first
+    assert sentence.inner_text() == made[0].facts["summary"]["sentences"][0]
+    box = sentence.bounding_box()
+    assert box["y"] + box["height"] < 800
+    assert page.locator(".first svg").bounding_box()["width"] <= 390
+
+
+@pytest.mark.parametrize("width", [360, 1100])
+def test_no_text_of_a_chart_is_clipped_or_covered(page, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    for tab in page.get_by_role("tab").all():
+        tab.click()
+        faults = page.evaluate(
+            """() => [...document.querySelectorAll("svg[role=img]")]
+                .filter(e => e.getBoundingClientRect().width)
+                .flatMap(svg => {
+                  const frame = svg.getBoundingClientRect();
+                  const boxes = [...svg.querySelectorAll("text")]
+                    .map(e => [e.textContent, e.getBoundingClientRect()]);
+                  const out = b => b.left < frame.left - 1 || b.right > frame.right + 1
+                    || b.top < frame.top - 1 || b.bottom > frame.bottom + 1;
+                  return boxes.filter(([, b]) => out(b))
+                    .map(([text]) => "clipped: " + text)
+                    .concat(boxes.flatMap(([text, a], k) => boxes.slice(k + 1)
+                      .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1
+                        && a.top < b.bottom - 4 && b.top < a.bottom - 4)
+                      .map(([other]) => text + " covers " + other)));
+                })"""
+        )
+        assert faults == [], tab.inner_text()
+
+
 def test_paper_shows_every_part(page, made):
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    assert len(visible_panels(page)) == 9
-    assert page.locator(".shape:visible").count() == made[0].facts["features"]["shown"]
+    assert len(visible_panels(page)) == page.locator("section").count()
+    assert page.locator(".shape:visible").count() == min(made[0].facts["features"]["shown"], 9)
     assert not page.locator("[role=tablist]").is_visible()
-    assert page.locator(".pair:visible").count() == page.locator(".pair").count()
+    assert page.locator(".pair:visible").count() > 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1100
     assert len(page.pdf()) > 10_000
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
     assert page.locator("details[open]").count() == 2
@@ -242,6 +311,37 @@ def test_without_scripts_everything_is_there(browser, made):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(made[1].as_uri())
-    assert tab.locator("section:visible").count() == 9
+    assert tab.locator("section:visible").count() == tab.locator("section").count()
     assert not tab.locator("[role=tablist]").is_visible()
     context.close()
+
+
+def pages_of(pdf):
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+@pytest.mark.shared
+def test_mq2008_is_printed_on_eight_pages_at_most(browser, tmp_path):
+    path = Path(__file__).resolve().parents[3] / "shared" / "data" / "mq2008" / "mq2008.npz"
+    if not path.exists():
+        pytest.skip("MQ2008 is not on this machine")
+    data = np.load(path, allow_pickle=False)
+    train, test = np.isin(data["part"], (1, 2, 3)), data["part"] == 5
+    X, y, qid = (data[name][train] for name in ("X", "y", "qid"))
+    trees = BoostedRanker(n_estimators=20).fit(X, y, qid=qid)
+    stumps = RankBoost(n_estimators=20, learning_rate=0.5).fit(X, y, qid=qid)
+    held = [data[name][test] for name in ("X", "y", "qid")]
+    Report([trees, stumps], *held[:2], qid=held[2], train=(X, y, qid)).to_html(tmp_path / "r.html")
+    tab = browser.new_page()
+    tab.goto((tmp_path / "r.html").as_uri())
+    assert 2 <= pages_of(tab.pdf(format="A4")) <= 8
+    tab.close()
+
+
+def test_a_pdf_file_is_written(made, tmp_path):
+    if printing.find_chromium() is None:
+        pytest.skip("no Chromium on this machine")
+    made[0].to_pdf(tmp_path / "report.pdf")
+    written = (tmp_path / "report.pdf").read_bytes()
+    assert written.startswith(b"%PDF")
+    assert 1 <= pages_of(written) <= 8

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from precede.report.wording import metric_name, number, told, told_interval
+from precede.report.wording import metric_name, number, shown_interval, shown_value
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -17,10 +17,10 @@ def test_json_and_markdown_and_the_page_agree(ranked):
     assert facts == report.facts
     text, page = report.to_markdown(), report.to_html()
     for row in facts["quality"]["metrics"]:
-        ends = told_interval(row)
-        line = f"| {metric_name(row['metric'])} | {told(row)} | {ends} |"
+        ends = shown_interval(row)
+        line = f"| {metric_name(row['metric'])} | {shown_value(row)} | {ends} |"
         assert line.replace("\u00a0", " ") in text
-        assert f"<strong>{told(row)}</strong> <small>{ends}</small>" in page
+        assert f"<strong>{shown_value(row)}</strong> <small>{ends}</small>" in page
     for sentence in facts["summary"]["sentences"] + facts["summary"]["warnings"]:
         assert sentence.replace("\u00a0", " ") in text
         assert html.escape(sentence) in page

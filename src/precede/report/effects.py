@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from precede.engine.arrays import Floats, Integers
 from precede.explain.contributions import explain
 from precede.model import Ensemble
-from precede.report.subject import Subject, plain_value, thinned
+from precede.report.subject import Subject, dense, plain_value, thinned
 from precede.report.wording import feature_value
 
 __all__ = ["local_effect", "pair_effect", "pair_facts", "swarm_facts", "tree_effects"]
@@ -157,9 +157,7 @@ def _names(edges: Floats) -> list[str]:
 def _sample(subject: Subject, most: int) -> tuple[Floats, Integers]:
     """Rows evenly spaced, as an array, and their queries (or themselves)."""
     rows = thinned(subject.scores.size, most)
-    X = subject.X[rows]
-    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-    return X, rows if subject.is_one_list else subject.query[0][rows]
+    return dense(subject.X[rows]), rows if subject.is_one_list else subject.query[0][rows]
 
 
 def tree_effects(subject: Subject, features: list[int], level: float) -> list[Any]:

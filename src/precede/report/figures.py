@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from precede.drawing import Band, Blocks, Chart, Dots, Foot, Layer, Line, Ranges, Rule
+from precede.plots.drawing import Band, Blocks, Chart, Dots, Foot, Layer, Line, Ranges, Rule
 from precede.report.inside import log_scale
 from precede.report.wording import metric_name
 

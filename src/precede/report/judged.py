@@ -184,7 +184,7 @@ def query_facts(
     why = _why(subject, shown)
     rows = []
     for at, query in enumerate(order[:most].tolist()):
-        listed, told = first.lists[query], shown[at]
+        listed, opened = first.lists[query], shown[at]
         values = {name: plain_value(float(first.values(name)[query])) for name in columns}
         others = [plain_value(float(each.values(main)[query])) for each in found[1:] if each]
         grades = [subject.grade_name(g) for g in subject.grade[listed].tolist()]
@@ -192,10 +192,10 @@ def query_facts(
             {"query": plain_value(subject.query[1][int(subject.query[0][listed[0]])]),
              "rows": int(listed.size), "pairs": _count_pairs(subject.grade[listed]),
              "values": values, "others": others, "first_grades": grades[:_SHOWN],
-             "list": {"document": [subject.document(row) for row in told.tolist()],
-                      "row": told.tolist(), "grade": grades[:_MOST_LISTED],
-                      "score": [float(f"{s:.6g}") for s in subject.scores[told].tolist()],
-                      "others": [rank[told].tolist() for rank in ranks], "why": why[at]}}
+             "list": {"document": [subject.document(row) for row in opened.tolist()],
+                      "row": opened.tolist(), "grade": grades[:_MOST_LISTED],
+                      "score": [float(f"{s:.6g}") for s in subject.scores[opened].tolist()],
+                      "others": [rank[opened].tolist() for rank in ranks], "why": why[at]}}
         )  # fmt: skip
     return {"main": main, "greater_is_better": sign > 0, "columns": columns,
             "features": list(subject.names) if any(why) else [],
@@ -215,10 +215,10 @@ def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
         return [None] * len(lists)
     X = subject.X[np.concatenate(lists[:count])]
     try:
-        told = explain(model.ensemble_, X, names=subject.names).contributions
+        parts = explain(model.ensemble_, X, names=subject.names).contributions
     except ValueError:
         return [None] * len(lists)
-    away = told - told.mean(axis=0)
+    away = parts - parts.mean(axis=0)
     largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_REASONS]
     reasons = [
         [[int(j), float(f"{away[row, j]:.3g}")] for j in features if away[row, j] != 0]

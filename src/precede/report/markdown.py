@@ -14,9 +14,9 @@ from precede.report.wording import (
     p_value,
     rounded,
     share,
+    shown_interval,
+    shown_value,
     signed,
-    told,
-    told_interval,
 )
 
 __all__ = ["to_markdown"]
@@ -51,10 +51,10 @@ def _quality(facts: dict[str, Any]) -> list[str]:
         cells = [metric_name(row["metric"])]
         for each in facts["models"]:
             mine = each["quality"]["metrics"][at]
-            cells += [told(mine), told_interval(mine)]
+            cells += [shown_value(mine), shown_interval(mine)]
         for each in train["models"] if train else []:
             known = [r for r in each["metrics"] if r["metric"] == row["metric"]]
-            cells.append(told(known[0]) if known else "–")
+            cells.append(shown_value(known[0]) if known else "–")
         rows.append([*cells, number(row["units"])])
     unit = quality["metrics"][0]["unit"]
     why = sorted({row["no_interval"] for row in quality["metrics"] if row["no_interval"]})

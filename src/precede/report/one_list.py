@@ -230,11 +230,11 @@ def _top(subject: Subject, positive: Flags, level: float) -> list[dict[str, Any]
         {"measure": name, "value": value, "low": None if ends is None else ends[0],
          "high": None if ends is None else ends[1]}
         for name, value in seen.value.items() for ends in [seen.interval[name]]
-        if not _is_told_elsewhere(name)
+        if not _is_shown_elsewhere(name)
     ]  # fmt: skip
 
 
-def _is_told_elsewhere(name: str) -> bool:
+def _is_shown_elsewhere(name: str) -> bool:
     """The AUC, and what is a gain under another name."""
     return name == "auc" or name.startswith("recall") or name.endswith("%")
 

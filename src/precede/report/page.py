@@ -16,6 +16,7 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from precede.engine.parameters import upper_tail, whole_number
+from precede.estimator import BaseRanker
 from precede.model import write_file
 from precede.report import markdown, printing, wording
 from precede.report.facts import collect
@@ -83,7 +84,7 @@ class Report:
 
     def __init__(
         self,
-        model: Any = None,
+        model: BaseRanker | Sequence[BaseRanker] | Mapping[str, BaseRanker] | None = None,
         X: Any = None,
         y: Any = None,
         *,
@@ -174,8 +175,8 @@ def _page(facts: dict[str, Any]) -> str:
     environment.filters |= {
         "number": wording.number, "interval": wording.interval, "rounded": wording.rounded,
         "signed": wording.signed, "p_value": wording.p_value, "metric": wording.metric_name,
-        "feature_value": wording.feature_value, "told": wording.told, "ends": wording.told_interval,
-        "share": wording.share,
+        "feature_value": wording.feature_value, "share": wording.share,
+        "shown_value": wording.shown_value, "shown_interval": wording.shown_interval,
     }  # fmt: skip
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")

@@ -14,7 +14,7 @@ __all__ = ["find_chromium", "write_pdf"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
           "microsoft-edge", "msedge")  # fmt: skip
-_PLACES = (
+_PATHS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
@@ -24,14 +24,12 @@ _SECONDS = 120
 
 
 def find_chromium() -> str | None:
-    """The browser that CHROMIUM names, or one of the usual names and places; None without."""
+    """The browser that CHROMIUM names, or one with a usual name or path; None without."""
     given = os.environ.get("CHROMIUM")
     if given:
         return shutil.which(given)
     found = (shutil.which(name) for name in _NAMES)
-    return next(
-        filter(None, found), next((place for place in _PLACES if Path(place).exists()), None)
-    )
+    return next(filter(None, found), next((path for path in _PATHS if Path(path).exists()), None))
 
 
 def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
@@ -55,8 +53,8 @@ def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
         except subprocess.TimeoutExpired as error:
             raise ValueError(f"{browser} did not print within {_SECONDS} s; try .html") from error
         if not made.exists() or not made.stat().st_size:
-            told = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise ValueError(f"{browser} wrote no PDF: {' '.join(told) or 'no message'}")
+            message = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise ValueError(f"{browser} wrote no PDF: {' '.join(message) or 'no message'}")
         write_file(path, made.read_bytes())
 
 

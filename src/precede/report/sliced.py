@@ -56,9 +56,9 @@ def slice_facts(
     rows = []
     for by, labels, names in _columns(subject, found, given, words):
         for code, label in enumerate(names):
-            told = _against_rest(subject, found, labels == code, level)
-            if told is not None:
-                rows.append({"by": by, "label": label, **told})
+            compared = _against_rest(subject, found, labels == code, level)
+            if compared is not None:
+                rows.append({"by": by, "label": label, **compared})
     if not rows:
         return None
     for row, p in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):

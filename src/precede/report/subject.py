@@ -28,7 +28,7 @@ from precede.model import plain
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Candidate", "Subject", "named_models", "plain_value", "thinned"]
+__all__ = ["Candidate", "Subject", "dense", "named_models", "plain_value", "thinned"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class Subject:
             raise ValueError("X is None, and the model needs it to score; scores=... alone do not")
         read = [model._validated(X, reset=False) for model in models.values()]
         features = read[0] if read else _features(X)
-        rows = features.shape[0] if features is not None else len(next(iter(given.values())))
+        rows = features.shape[0] if features is not None else len(_rows(y, given))
         candidates = [
             Candidate(name, _predicted(model, X, rows), model) for name, model in models.items()
         ]
@@ -156,8 +156,7 @@ class Subject:
 
     def column(self, feature: int) -> Floats:
         """One feature of every row."""
-        X = self.X.tocsc()[:, [feature]].toarray() if hasattr(self.X, "tocsc") else self.X
-        return np.asarray(X[:, 0 if hasattr(self.X, "tocsc") else feature], np.float64).ravel()
+        return dense(self.X[:, [feature]]).ravel()
 
     @cached_property
     def _lowest(self) -> float:
@@ -198,6 +197,16 @@ def named_models(models: Any) -> dict[str, BaseRanker]:
             )
         check_is_fitted(each)
     return named
+
+
+def dense(X: Any) -> Floats:
+    """Rows as an array, whether they are sparse or not."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+
+
+def _rows(y: Any, scores: Mapping[str, Any]) -> Any:
+    """What has as many entries as there are rows, where there are no features."""
+    return next(iter(scores.values())) if y is None else y
 
 
 def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,9 +77,9 @@ def _compared(facts: dict[str, Any], words: Words) -> str:
     compared = facts["comparison"]
     if compared is None:
         return ""
-    told = [_against(compared, row, words) for row in compared["rows"][:2]]
+    texts = [_against(compared, row, words) for row in compared["rows"][:2]]
     more = len(compared["rows"]) - 2
-    return " ".join(told) + (f" {more} more are compared below." if more > 0 else "")
+    return " ".join(texts) + (f" {more} more are compared below." if more > 0 else "")
 
 
 def _against(compared: dict[str, Any], row: dict[str, Any], words: Words) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from precede.report.judged import measured, quality_facts
-from precede.report.subject import Subject, named_models
+from precede.report.subject import Subject, dense, named_models
 
 __all__ = ["training_facts", "training_subject"]
 
@@ -54,9 +54,6 @@ def _shared_queries(one: Subject, other: Subject) -> int:
 
 def _shared_rows(one: Any, other: Any) -> int:
     """Rows of one table whose features are those of a row of the other."""
-    tables = []
-    for table in (one, other):
-        dense = np.asarray(table.toarray() if hasattr(table, "toarray") else table, np.float64)
-        tables.append(np.ascontiguousarray(dense) + 0.0)  # -0.0 is 0.0
+    tables = [np.ascontiguousarray(dense(X)) + 0.0 for X in (one, other)]  # -0.0 is 0.0
     known = {row.tobytes() for row in tables[1]}
     return sum(row.tobytes() in known for row in tables[0])

@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Words", "feature_value", "interval", "metric_name", "number", "p_value", "plural",
-           "rounded", "share", "signed", "told", "told_interval"]  # fmt: skip
+__all__ = [
+    "Words",
+    "feature_value",
+    "interval",
+    "metric_name",
+    "number",
+    "p_value",
+    "plural",
+    "rounded",
+    "share",
+    "shown_interval",
+    "shown_value",
+    "signed",
+]  # fmt: skip
 
 _SHARES = ("pairs_in_order", "pair_error", "auc")
 _METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",
@@ -165,11 +177,11 @@ def share(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}\u00a0%"
 
 
-def told(row: dict[str, Any]) -> str:
+def shown_value(row: dict[str, Any]) -> str:
     """The value of a metric: shares of pairs as percentages, all others with three decimals."""
     return (share if row["metric"] in _SHARES else rounded)(row["value"])
 
 
-def told_interval(row: dict[str, Any]) -> str:
+def shown_interval(row: dict[str, Any]) -> str:
     """The interval of a metric, written as its value is."""
     return interval(row, share if row["metric"] in _SHARES else rounded)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precede import RankBoost, Report
-from precede.drawing import (
+from precede.plots.drawing import (
     Band,
     Blocks,
     Chart,

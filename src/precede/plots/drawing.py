@@ -333,11 +333,11 @@ class Blocks:
                 self.tone if self.tone != "signed" else "plus-cell" if value > 0 else "minus-cell"
             )
             opacity = "" if self.tone == "bar" else f' fill-opacity="{abs(value):.2f}"'
-            told = f"<title>{escape(tip)}</title>" if tip else ""
+            title = f"<title>{escape(tip)}</title>" if tip else ""
             parts.append(
                 f'<rect x="{min(left, right):.1f}" y="{min(bottom, top):.1f}" '
                 f'width="{max(abs(right - left), 0.4):.1f}" height="{abs(top - bottom):.1f}" '
-                f'class="{tone}"{opacity}>{told}</rect>'
+                f'class="{tone}"{opacity}>{title}</rect>'
             )
         return "".join(parts)
 
@@ -504,12 +504,12 @@ class Chart:
             marks = list(zip(round_, tick_labels(round_, percent=self.percent[0]), strict=True))
         kept: list[tuple[float, float, tuple[float, str, str]]] = []
         for at, text in [*marks[:1], *marks[-1:], *marks[1:-1]]:
-            wide, place, anchor = _LETTER * len(text), x(at), "middle"
-            if place + wide / 2 > _WIDTH:
-                place, anchor = place - wide / 2, "end"
-            elif place - wide / 2 < 0:
-                place, anchor = place + wide / 2, "start"
-            begin, end = place - wide / 2, place + wide / 2
+            wide, middle, anchor = _LETTER * len(text), x(at), "middle"
+            if middle + wide / 2 > _WIDTH:
+                middle, anchor = middle - wide / 2, "end"
+            elif middle - wide / 2 < 0:
+                middle, anchor = middle + wide / 2, "start"
+            begin, end = middle - wide / 2, middle + wide / 2
             if all(end + 6 < a or begin - 6 > b for a, b, _ in kept):
                 kept.append((begin, end, (at, text, anchor)))
         return [mark for _, _, mark in kept]

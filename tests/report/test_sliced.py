@@ -1,0 +1,96 @@
+"""Slices: a planted fault is found, none is found in noise, the numbers are those of the slice."""
+
+import numpy as np
+import pytest
+
+from precede import RankBoost, Report
+from precede.inference import auc
+from precede.metrics import evaluate
+
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """120 queries; the scores are noise where a column is in its last quarter."""
+    generator = np.random.default_rng(0)
+    sizes = generator.integers(4, 20, 120)
+    qid = np.repeat(np.arange(120), sizes)
+    y = generator.integers(0, 3, qid.size)
+    level = generator.random(120)
+    bad = level > 0.75
+    X = np.stack([level[qid], generator.normal(size=qid.size)], axis=1)
+    scores = np.where(
+        bad[qid], generator.normal(size=qid.size), y + generator.normal(size=qid.size)
+    )
+    return X, y, qid, scores, bad
+
+
+def test_a_planted_slice_is_the_worst(planted):
+    X, y, qid, scores, _ = planted
+    report = Report(scores={"a": scores}, X=X, y=y, qid=qid)
+    slices = report.facts["slices"]
+    assert slices["unit"] == "query"
+    worst = slices["worst"][0]
+    assert worst["by"] == "x0"
+    assert worst["label"].startswith("above")
+    assert worst["adjusted"] < 1e-4
+    assert {row["by"] for row in slices["worst"]} == {"x0"}
+    assert {row["by"] for row in slices["rows"]} == {"x0", "x1", "documents in a query"}
+    assert slices["tested"] == len(slices["rows"])
+    ndcg = evaluate(y, scores, qid, metrics="ndcg@10").per_query["ndcg@10"]
+    level = X[np.unique(qid, return_index=True)[1], 0]
+    inside = level > np.quantile(level, 0.75, method="inverted_cdf")
+    assert worst["value"] == pytest.approx(np.nanmean(ndcg[inside]))
+    assert worst["rest"] == pytest.approx(np.nanmean(ndcg[~inside]))
+    assert "Slices" in report.to_markdown()
+
+
+def test_no_slice_of_noise_is_called_worse():
+    """Holm keeps the chance of any false call within 5 %: of 20 draws about one at most."""
+    calls = 0
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        X, y = generator.normal(size=(300, 6)), generator.integers(0, 2, 300)
+        slices = Report(scores={"a": generator.normal(size=300)}, X=X, y=y).facts["slices"]
+        calls += bool(slices["worst"])
+    assert calls <= 3
+
+
+def test_rows_of_one_list_are_sliced_by_a_column():
+    generator = np.random.default_rng(2)
+    X, y = generator.normal(size=(500, 3)), generator.integers(0, 2, 500)
+    X[:, 2] = generator.integers(0, 3, 500)
+    X[::10, 2] = np.nan
+    scores = X[:, 0] + y
+    slices = Report(scores={"a": scores}, X=X, y=y, slices=["x2"]).facts["slices"]
+    assert [row["label"] for row in slices["rows"]] == ["0", "1", "2", "missing"]
+    for row, value in zip(slices["rows"], [0.0, 1.0, 2.0, np.nan], strict=True):
+        inside = np.isnan(X[:, 2]) if np.isnan(value) else X[:, 2] == value
+        assert row["value"] == auc(y[inside], scores[inside]).value
+        assert row["rest"] == auc(y[~inside], scores[~inside]).value
+        assert row["units"] == inside.sum()
+
+
+def test_the_columns_of_a_model_are_those_it_uses():
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(300, 3)), generator.integers(0, 2, 300)
+    X[:, 0] += y
+    model = RankBoost(n_estimators=1, step="bound").fit(X, y)
+    assert {row["by"] for row in Report(model, X, y).facts["slices"]["rows"]} == {"x0"}
+
+
+@pytest.mark.parametrize(
+    ("slices", "message"),
+    [(["x9"], "slices names column 'x9'"), ({"a": [1]}, "slices\\['a'\\] has shape")],
+)
+def test_bad_slices_are_refused(planted, slices, message):
+    X, y, qid, scores, _ = planted
+    with pytest.raises(ValueError, match=message):
+        Report(scores={"a": scores}, X=X, y=y, qid=qid, slices=slices)
+
+
+def test_columns_need_features(planted):
+    _, y, qid, scores, _ = planted
+    with pytest.raises(ValueError, match="there is no X"):
+        Report(scores={"a": scores}, y=y, qid=qid, slices=["x0"])

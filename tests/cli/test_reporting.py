@@ -2,12 +2,15 @@
 
 import json
 
+import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
 from precede import RankBoost, Report
 from precede.cli.commands import app
 from precede.datasets import search_results
 from precede.files.tables import Data, write
+from precede.report import printing
 
 
 def test_the_command_writes_what_the_class_writes(tmp_path):
@@ -39,3 +42,88 @@ def test_the_command_writes_what_the_class_writes(tmp_path):
     run = CliRunner().invoke(app, [*arguments, "--as", "docx"])
     assert run.exit_code == 1
     assert "use html, pdf, markdown or json" in run.stderr
+
+
+@pytest.fixture
+def files(tmp_path):
+    sample = search_results(24, features=4, informative=3, per_query=10, random_state=3)
+    X, y, qid = sample.X.astype(float), sample.y, sample.qid
+    names = [f"x{j}" for j in range(X.shape[1])]
+    train = qid < 12
+    for name, rows in {"train.csv": train, "test.csv": ~train}.items():
+        write(tmp_path / name, Data(X[rows], y=y[rows].astype(float), qid=qid[rows],
+                                    feature_names=names))  # fmt: skip
+    for name, model in {
+        "a.json": RankBoost(n_estimators=6, step="bound"),
+        "b.json": RankBoost(n_estimators=1, step="bound"),
+    }.items():
+        model.fit(X[train], y[train], qid=qid[train]).save(tmp_path / name)
+    (tmp_path / "scores.txt").write_text("\n".join(map(str, X[~train, 0])) + "\n")
+    return tmp_path
+
+
+def facts_of(files, *arguments):
+    given = [str(files / each) if "." in each else each for each in arguments]
+    run = CliRunner().invoke(app, ["report", *given, "-o", "-", "--json"])
+    assert run.exit_code == 0, run.output
+    return json.loads(run.stdout)
+
+
+def test_several_models_and_scores(files):
+    facts = facts_of(files, "a.json", "b.json", "scores.txt", "test.csv", "--train", "train.csv")
+    assert [each["name"] for each in facts["models"]] == ["a.json", "b.json", "scores.txt"]
+    assert [row["name"] for row in facts["comparison"]["rows"]] == ["b.json", "scores.txt"]
+    assert len(facts["training"]["models"]) == 2
+    assert facts["training"]["shared_queries"] == 0
+    assert facts["summary"]["sentences"][0].startswith("On 12 held-out queries")
+
+
+def test_scores_alone(files):
+    facts = facts_of(files, "scores.txt", "test.csv")
+    assert [each["name"] for each in facts["models"]] == ["scores.txt"]
+    assert facts["features"] is None
+
+
+def test_words_and_slices(files):
+    facts = facts_of(files, "a.json", "test.csv", "--item", "offer", "--good", "taken", "--query",
+                     "visit", "--slice", "x1")  # fmt: skip
+    assert facts["words"]["items"] == "offers"
+    assert facts["words"]["queries"] == "visits"
+    assert "12 visits" in facts["summary"]["sentences"][0]
+    assert {row["by"] for row in (facts["slices"] or {"rows": []})["rows"]} <= {
+        "x1", "number of offers"}  # fmt: skip
+
+
+def test_a_model_of_other_columns_is_compared_by_its_scores(files):
+    frame = pd.read_csv(files / "train.csv")
+    narrow = frame[["x0", "x2"]]
+    model = RankBoost(n_estimators=2, step="bound").fit(narrow, frame["grade"], qid=frame["qid"])
+    model.save(files / "narrow.json")
+    facts = facts_of(files, "a.json", "narrow.json", "test.csv")
+    assert [each["estimator"] for each in facts["models"]] == ["RankBoost", None]
+
+
+def test_runs_against_qrels(files):
+    (files / "judged.qrels").write_text("1 0 a 1\n1 0 b 0\n2 0 a 0\n2 0 c 2\n")
+    (files / "one.run").write_text(
+        "1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n2 Q0 c 1 1.0 t\n2 Q0 a 2 0.5 t\n"
+    )
+    facts = facts_of(files, "one.run", "judged.qrels")
+    assert facts["quality"]["pairs_in_order"] == 1
+
+
+def test_data_alone_is_not_enough(files):
+    run = CliRunner().invoke(app, ["report", str(files / "test.csv")])
+    assert run.exit_code == 1
+    assert "needs a model and data" in run.stderr
+
+
+def test_without_a_browser_the_remedy_is_named(files, monkeypatch):
+    monkeypatch.setattr(printing, "find_chromium", lambda: None)
+    arguments = ["report", str(files / "a.json"), str(files / "test.csv")]
+    run = CliRunner().invoke(app, [*arguments, "-o", str(files / "r.pdf")])
+    assert run.exit_code == 4
+    assert "set CHROMIUM to its path" in run.stderr
+    run = CliRunner().invoke(app, [*arguments, "-o", "-", "--as", "pdf"])
+    assert run.exit_code == 1
+    assert "name a file with -o" in run.stderr

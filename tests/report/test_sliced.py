@@ -36,7 +36,7 @@ def test_a_planted_slice_is_the_worst(planted):
     assert worst["label"].startswith("above")
     assert worst["adjusted"] < 1e-4
     assert {row["by"] for row in slices["worst"]} == {"x0"}
-    assert {row["by"] for row in slices["rows"]} == {"x0", "x1", "documents in a query"}
+    assert {row["by"] for row in slices["rows"]} == {"x0", "x1", "number of documents"}
     assert slices["tested"] == len(slices["rows"])
     ndcg = evaluate(y, scores, qid, metrics="ndcg@10").per_query["ndcg@10"]
     level = X[np.unique(qid, return_index=True)[1], 0]

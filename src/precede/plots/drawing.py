@@ -60,7 +60,7 @@ def tick_labels(values: Numbers, *, percent: bool = False) -> list[str]:
     >>> tick_labels([0.0, 5000.0, 10000.0]), tick_labels([1990.0, 2000.0, 2010.0])
     (['0', '5,000', '10,000'], ['1990', '2000', '2010'])
     >>> tick_labels([0.0, 2e6]), tick_labels([0.0, 0.25]), tick_labels([0.0, 0.5], percent=True)
-    (['0', '2 M'], ['0', '0.25'], ['0 %', '50 %'])
+    (['0', '2 M'], ['0.00', '0.25'], ['0 %', '50 %'])
     """
     numbers = [100 * value for value in values] if percent else [float(v) for v in values]
     most = max((abs(value) for value in numbers), default=0.0)

@@ -96,7 +96,7 @@ def _columns(
     sliced = []
     if found is not None:
         sizes = np.array([rows.size for rows in units], np.float64)
-        sliced.append((f"{words.items} in a {words.query}", *_binned(sizes)))
+        sliced.append((f"number of {words.items}", *_binned(sizes)))
     for name, values in _wanted(subject, given).items():
         if values.dtype == object:
             first = np.array([values[rows[0]] for rows in units], object)

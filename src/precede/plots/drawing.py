@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from markupsafe import Markup, escape
 
+from precede.engine.arrays import Array
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "Band", "Blocks", "Chart", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule", "tick_labels",
-    "ticks",
+    "Band", "Blocks", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule",
+    "tick_labels", "ticks",
 ]  # fmt: skip
 
 _ACROSS, _UP = slice(0, 2), slice(2, 4)  # of a rectangle
-Numbers = Sequence[float]
+Numbers = Sequence[float] | Array
 Span = tuple[float, float]
 
 _WIDTH, _HEIGHT = 440.0, 270.0
@@ -202,7 +204,7 @@ class Foot:
     """A histogram along the foot: how the data lie on the axis."""
 
     edges: Numbers
-    counts: Sequence[int]
+    counts: Sequence[int] | Array
     name: str = ""
     series: int = _REFERENCE
     room = 0.2  # of the height, which the other layers leave free
@@ -352,6 +354,32 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class Cross:
+    """One point apart from a line, such as the value for missing ones."""
+
+    x: float
+    y: float
+    name: str
+    series: int = 1
+    gid: str = "missing"
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return (self.x,), (self.y,)
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        a, b = x(self.x), y(self.y)
+        path = f"M{a - 4:.1f} {b - 4:.1f}l8 8m0-8l-8 8"
+        mark = f'<path class="cross {_series(self.series)}" d="{path}"/>'
+        return mark + _text(a - 7, b + 4, self.name, "end")
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        ax.plot([self.x], [self.y], "x", color="C3", ms=8, label=self.name, gid=self.gid)
+
+
+@dataclass(frozen=True)
 class Rule:
     """A line across the chart at a value of x (upright) or of y, with its name."""
 
@@ -376,7 +404,8 @@ class Rule:
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         draw = ax.axvline if self.upright else ax.axhline
-        draw(self.at, color="0.6", lw=0.8, ls="--" if self.upright else "-", zorder=0)
+        label: dict[str, Any] = {"label": self.name} if self.name else {}
+        draw(self.at, color="0.6", lw=0.9, ls="--" if self.upright else "-", zorder=0, **label)
 
 
 # -- charts ----------------------------------------------------------------------------------
@@ -437,6 +466,10 @@ class Chart:
         ordered = sorted(self.layers, key=lambda layer: isinstance(layer, Foot))
         for layer in ordered:  # the foot last: it makes room below what is drawn
             layer.onto(ax)
+        if self.x_limits:
+            ax.set_xlim(self.x_limits)
+        if self.y_limits:
+            ax.set_ylim(self.y_limits)
         if self.rows:
             ax.set_yticks(range(len(self.rows)), list(self.rows))
             ax.invert_yaxis()
@@ -517,7 +550,7 @@ class Chart:
     def _legend(self) -> tuple[str, float]:
         """The names of the layers above the chart, on as many lines as they need; their height."""
         named = [(f"line {_series(layer.series)}", layer.name) for layer in self.layers
-                 if layer.name and not isinstance(layer, Rule)]  # fmt: skip
+                 if layer.name and not isinstance(layer, Rule | Cross)]  # fmt: skip
         entries = list(dict.fromkeys([*named, *self.keys]))
         if len(entries) < 2 and not self.keys:
             return "", 0.0

@@ -22,6 +22,7 @@ from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of
 from precede.metrics import evaluate, metric
 from precede.model import plain
+from precede.plots.drawing import Band, Blocks, Chart, Cross, Foot, Layer, Line, Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,27 +206,16 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     >>> draw_shape(shape_info(model, 0)).get_xlabel()
     'x0'
     """
-    ax = new_axes() if ax is None else ax
-    ax.plot(info.x, info.y, color="C0", lw=2, gid="shape")
+    layers: list[Layer] = [Line(info.x, info.y, gid="shape"), Rule(0.0, upright=False)]
     if info.error is not None:
-        low, high = info.y - info.error, info.y + info.error
-        ax.fill_between(info.x, low, high, color="C0", alpha=0.25, lw=0, gid="error")
-    ax.axhline(0, color="0.7", lw=0.8, zorder=0)
-    if info.missing_share > 0 and math.isfinite(info.missing):  # before the limits are fixed
+        layers.append(Band(info.x, info.y - info.error, info.y + info.error, gid="error"))
+    if info.missing_share > 0 and math.isfinite(info.missing):
         label = f"missing ({100 * info.missing_share:.0f} %)"
-        ax.plot([info.x[-1]], [info.missing], "x", color="C3", ms=8, label=label, gid="missing")
-        ax.legend(frameon=False)
+        layers.append(Cross(float(info.x[-1]), info.missing, label))
     if info.counts.sum() > 0:
-        foot = ax.get_xaxis_transform()  # the bars' heights are shares of the axes
-        heights = 0.16 * info.counts / info.counts.max()
-        bottom, top = ax.get_ylim()
-        ax.set_ylim(bottom - 0.2 * (top - bottom), top)  # room for the bars below the line
-        ax.bar(
-            info.edges[:-1], heights, np.diff(info.edges), align="edge", color="0.85",
-            transform=foot, zorder=-1, gid="data",
-        )  # fmt: skip
-    ax.set(xlabel=info.name, ylabel="contribution to the score")
-    return ax
+        layers.append(Foot(info.edges, info.counts))
+    labels = (info.name, "contribution to the score")
+    return Chart(f"what {info.name} adds", labels, layers).onto(new_axes() if ax is None else ax)
 
 
 def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
@@ -370,13 +360,10 @@ def _n_rows(X: Any) -> int:
 
 def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
     """Draw one bar for each feature, the most important on top."""
+    boxes = [(0.0, value, row - 0.35, row + 0.35) for row, value in enumerate(info.values.tolist())]
+    bars = Blocks(boxes, info.values, info.names, "bar")
     ax = new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
-    positions = np.arange(len(info.names))
-    ax.barh(positions, info.values, color="C0", height=0.7)
-    ax.set_yticks(positions, info.names)
-    ax.invert_yaxis()
-    ax.set_xlabel(info.measure)
-    return ax
+    return Chart("importances", (info.measure, ""), [bars], rows=info.names).onto(ax)
 
 
 # -- learning curves -------------------------------------------------------------------------
@@ -414,14 +401,13 @@ def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> Le
 
 def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
     """Draw learning curves over the rounds, and where the best round was."""
-    ax = new_axes() if ax is None else ax
-    for name, values in info.curves.items():
-        ax.plot(info.rounds, values, lw=1.5, label=name)
+    layers: list[Layer] = [
+        Line(info.rounds, values, name, k) for k, (name, values) in enumerate(info.curves.items())
+    ]
     if info.best is not None:
-        ax.axvline(info.best, color="0.4", lw=1, ls="--", label=f"best: {info.best}")
-    ax.set(xlabel="round", ylabel=next(iter(info.curves)) if len(info.curves) == 1 else "")
-    ax.legend(frameon=False)
-    return ax
+        layers.append(Rule(info.best, f"best: {info.best}"))
+    labels = ("round", next(iter(info.curves)) if len(info.curves) == 1 else "")
+    return Chart("learning", labels, layers).onto(new_axes() if ax is None else ax)
 
 
 # -- margins ---------------------------------------------------------------------------------
@@ -476,13 +462,13 @@ def _largest(distribution: MarginDistribution) -> float:
 
 def draw_margins(info: MarginInfo, ax: Axes | None = None) -> Axes:
     """Draw the cumulative distribution of the margins; left of 0 are the pairs out of order."""
-    ax = new_axes() if ax is None else ax
-    for name, share in info.shares.items():
-        ax.plot(info.theta, share, lw=1.5, label=f"{name}, least {info.minimum[name]:.3g}")
-    ax.axvline(0, color="0.6", lw=0.8)
-    ax.set(xlabel="margin θ", ylabel="share of pairs with margin ≤ θ", ylim=(0, 1.02))
-    ax.legend(frameon=False)
-    return ax
+    layers: list[Layer] = [
+        Line(info.theta, share, f"{name}, least {info.minimum[name]:.3g}", k)
+        for k, (name, share) in enumerate(info.shares.items())
+    ]
+    labels = ("margin θ", "share of pairs with margin ≤ θ")
+    chart = Chart("margins", labels, [*layers, Rule(0.0)], y_limits=(0, 1.02))
+    return chart.onto(new_axes() if ax is None else ax)
 
 
 # -- precision at K% -------------------------------------------------------------------------
@@ -531,13 +517,13 @@ def precision_info(
 
 def draw_precision(info: PrecisionInfo, ax: Axes | None = None) -> Axes:
     """Draw precision over K, one line for each ranking."""
-    ax = new_axes() if ax is None else ax
-    for name, values in info.values.items():
-        ax.plot(info.percent, values, marker="o", ms=3, lw=1.5, label=name)
     unit = "pairs" if info.measure == "precision_at_percent" else "items"
-    ax.set(xlabel=f"K, % of the {unit}", ylabel=info.measure.replace("_", " "))
-    ax.legend(frameon=False)
-    return ax
+    layers = [
+        Line(info.percent, values, name, k, marked=True)
+        for k, (name, values) in enumerate(info.values.items())
+    ]
+    labels = (f"K, % of the {unit}", info.measure.replace("_", " "))
+    return Chart("precision", labels, layers).onto(new_axes() if ax is None else ax)
 
 
 # -- calibration -----------------------------------------------------------------------------
@@ -605,11 +591,14 @@ def _wilson(share: Floats, count: Array) -> tuple[Floats, Floats]:
 
 def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
     """Draw the share of positives over the predicted probability; honest is the diagonal."""
-    ax = new_axes() if ax is None else ax
-    ax.plot([0, 1], [0, 1], color="0.6", lw=0.8)
-    reach = np.maximum([info.share - info.low, info.high - info.share], 0)
-    ax.errorbar(info.predicted, info.share, reach, fmt="o-", ms=4, lw=1.5, capsize=2)
-    ax.set(xlabel="predicted probability", ylabel="share of positives", xlim=(0, 1), ylim=(0, 1))
+    layers: list[Layer] = [
+        Line([0, 1], [0, 1], series=-1),
+        Band(info.predicted, info.low, info.high),
+        Line(info.predicted, info.share, marked=True),
+    ]
+    labels = ("predicted probability", "share of positives")
+    chart = Chart("calibration", labels, layers, (0, 1), (0, 1))
+    ax = chart.onto(new_axes() if ax is None else ax)
     ax.set_title(f"mean difference {info.error:.3f}, Brier score {info.brier:.3f}", fontsize=10)
     return ax
 

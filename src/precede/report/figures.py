@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from precede.plots.drawing import Band, Blocks, Chart, Dots, Foot, Layer, Line, Ranges, Rule
+from precede.plots.drawing import Band, Blocks, Chart, Cross, Dots, Foot, Layer, Line, Ranges, Rule
 from precede.report.inside import log_scale
 from precede.report.wording import metric_name
 
@@ -207,6 +207,8 @@ def _curve(row: dict[str, Any]) -> Markup:
     if curve["low"] is not None:
         layers.append(Band(curve["x"], curve["low"], curve["high"]))
     layers.append(Line(curve["x"], curve["y"], marked=len(curve["x"]) <= 4))
+    if curve.get("missing") is not None:
+        layers.append(Cross(curve["x"][-1], curve["missing"], "missing"))
     title = f"what {row['name']} adds to the score"
     return Chart(title, (row["name"], "added to the score"), layers).svg()
 

@@ -40,7 +40,7 @@ def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _first_chart(first: dict[str, Any], words: dict[str, str]) -> Markup:
     """Mean grade of the first k rows: the models, the best order and chance."""
-    at = first["places"]
+    at = first["ranks"]
     layers: list[Layer] = []
     if None not in first["low"]:
         layers.append(Band(at, first["low"], first["high"]))
@@ -81,25 +81,25 @@ def _lines(found: dict[str, Any]) -> list[Line]:
 
 def _shares(first: dict[str, Any], words: dict[str, str]) -> Markup:
     """Stacked shares of the grades at each rank, the best grade darkest and lowest."""
-    places = first["shares"]
-    grades = list(places[0]["shares"])[::-1]
+    ranks = first["shares"]
+    grades = list(ranks[0]["shares"])[::-1]
     boxes, values, tips = [], [], []
-    for each in places:
+    for each in ranks:
         foot = 0.0
         for number, grade in enumerate(grades):
             share = each["shares"][grade]
             if share > 0:
-                boxes.append((each["place"] - 0.4, each["place"] + 0.4, foot, foot + share))
+                boxes.append((each["rank"] - 0.4, each["rank"] + 0.4, foot, foot + share))
                 values.append(_shade(number, len(grades)))
-                tips.append(f"rank {each['place']}: {share:.0%} grade {grade}")
+                tips.append(f"rank {each['rank']}: {share:.0%} grade {grade}")
             foot += share
     keys = [(f'class="grade" fill-opacity="{_shade(k, len(grades)):.2f}"', f"grade {grade}")
             for k, grade in enumerate(grades)]  # fmt: skip
     title = f"share of each grade at each rank, over {words['queries']}"
-    ticks = [(each["place"], str(each["place"])) for each in places]
+    ticks = [(each["rank"], str(each["rank"])) for each in ranks]
     return Chart(
         title, ("rank", f"share of the {words['queries']}"), [Blocks(boxes, values, tips)],
-        (0.5, len(places) + 0.5), (0, 1), percent=(False, True), x_ticks=ticks, keys=keys,
+        (0.5, len(ranks) + 0.5), (0, 1), percent=(False, True), x_ticks=ticks, keys=keys,
     ).svg()  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _strip(found: dict[str, Any]) -> Markup:
         return Markup("")
     layer = Blocks(boxes, [1.0] * len(boxes), [f"rank {r}" for r in found["positives"]], "bar")
     title = "ranks of the positives at the top of the list"
-    return Chart(title, ("rank in the list", ""), [layer], (0.5, found["places"] + 0.5),
+    return Chart(title, ("rank in the list", ""), [layer], (0.5, found["ranks"] + 0.5),
                  rows=("",)).svg()  # fmt: skip
 
 

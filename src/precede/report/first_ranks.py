@@ -39,7 +39,7 @@ def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     first = reached[subject.first.name]
     intervals = [ends_of(partial(mean_metric(column).interval, level))[:2] for column in first.T]
     return {
-        "places": list(range(1, depth + 1)),
+        "ranks": list(range(1, depth + 1)),
         "models": {name: values.mean(axis=0).tolist() for name, values in reached.items()},
         "low": [low for low, _ in intervals],
         "high": [high for _, high in intervals],
@@ -68,7 +68,7 @@ def _shares(subject: Subject, grades: list[Floats], depth: int) -> list[dict[str
     for rank in range(depth):
         there = np.array([each[rank] for each in grades if each.size > rank])
         shares = {str(subject.grade_name(v)): float(np.mean(there == v)) for v in values.tolist()}
-        facts.append({"place": rank + 1, "queries": int(there.size), "shares": shares})
+        facts.append({"rank": rank + 1, "queries": int(there.size), "shares": shares})
     return facts
 
 
@@ -77,7 +77,7 @@ def listed_rows(subject: Subject) -> list[dict[str, Any]]:
     if not subject.is_one_list or not subject.graded.size:
         return []
     return [
-        {"place": rank, "document": subject.document(row), "row": row,
+        {"rank": rank, "document": subject.document(row), "row": row,
          "grade": subject.grade_name(subject.grade[row].item()),
          "score": float(subject.scores[row])}
         for rank, row in enumerate(subject.lists[0][:_SHOWN].tolist(), start=1)

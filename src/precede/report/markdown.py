@@ -85,7 +85,7 @@ def _first(first: dict[str, Any] | None) -> list[str]:
         return []
     models = first["models"]
     rows = [(k, *(mean[k - 1] for mean in models.values()), first["best"][k - 1])
-            for k in first["places"]]  # fmt: skip
+            for k in first["ranks"]]  # fmt: skip
     return ["## Mean grade of the first k", _table(["k", *models, "best possible"], rows)]
 
 
@@ -104,7 +104,7 @@ def _list(found: dict[str, Any] | None) -> list[str]:
 
 
 def _documents(documents: Sequence[dict[str, Any]], words: dict[str, str]) -> list[str]:
-    rows = [(d["place"], d["document"], d["grade"], d["score"]) for d in documents]
+    rows = [(d["rank"], d["document"], d["grade"], d["score"]) for d in documents]
     return [_table(["rank", words["item"], "grade", "score"], rows)] if rows else []
 
 

@@ -243,7 +243,7 @@ def _strip(positive: Flags, scores: Floats) -> dict[str, Any]:
     """Ranks of the positives among the first rows: as many rows as show the change."""
     where = strip(positive, scores)
     shown = int(min(positive.size, max(50, 2 * where.size), 400))
-    return {"places": shown, "positives": where[where <= shown].tolist()}
+    return {"ranks": shown, "positives": where[where <= shown].tolist()}
 
 
 def _calibrations(subject: Subject, positive: Flags) -> dict[str, Any]:

@@ -527,18 +527,21 @@ def _flush(
 
     The first of a node are written rather than added.
     """
-    bins = sums[start[j] : start[j + 1]]
+    bins, size = sums[start[j] : start[j + 1]], n_bins[j]
     if first:
-        bins[:] = 0
+        for i in range(bins.shape[0]):
+            bins[i, 0] = 0
+            bins[i, 1] = 0
     for block in range(blocks.shape[0]):
         packed = blocks[block, 264 * j : 264 * j + 256]
-        packed[n_bins[j]] = packed[255]  # missing values
-        for code in range(n_bins[j] + 1):  # no branch, which nobody could predict
+        packed[size] = packed[255]  # missing values
+        for code in range(size + 1):  # no branch, which nobody could predict
             number = packed[code]
             rest = number & 0x3FFFFFFFFF
             bins[code, 0] += number >> 38
             bins[code, 1] += ((rest >> 12) << count_bits) + (rest & 4095)
-        packed[:] = 0
+        for code in range(256):
+            packed[code] = 0
 
 
 @njit(**INNER)
@@ -597,68 +600,6 @@ def _pair_worth(
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _scores(
-    pulls: Floats, weights: Floats, parent: tuple[float, float, float],
-    shift: tuple[float, float, float], plain: bool, penalty: float, alpha: float,
-    bounds: tuple[float, float], sign: int, ordered: int, scores: Floats,
-) -> float:  # fmt: skip
-    """Worth of the children of some cuts; gives the greatest, -inf if there is none.
-
-    A worth may be negative: bounds can keep a leaf far from its mean.
-    `pulls` and `weights` are left of the cuts; `shift` (those of missing values) is added. The
-    first `ordered` cuts have values on both sides; beyond them missing values are alone on the
-    right, and have no direction.
-    """
-    pull, total, more, heavier = parent[0], parent[1], shift[0], shift[1]
-    if plain:  # the processor takes several cuts at a time
-        for i in range(pulls.size):
-            left, weight = pulls[i] + more, weights[i] + heavier
-            right, other = pull - left, total - weight
-            scores[i] = left * left / (weight + penalty) + right * right / (other + penalty)
-    else:
-        for i in range(pulls.size):
-            left, weight = pulls[i] + more, weights[i] + heavier
-            scores[i] = _pair_worth(
-                left, weight + penalty, pull - left, total - weight + penalty, alpha, bounds,
-                sign if i < ordered else 0,
-            )  # fmt: skip
-    # In four strands, which do not wait for each other.
-    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
-    whole = pulls.size - pulls.size % 4
-    for i in range(0, whole, 4):
-        a = scores[i] if scores[i] > a else a
-        b = scores[i + 1] if scores[i + 1] > b else b
-        c = scores[i + 2] if scores[i + 2] > c else c
-        d = scores[i + 3] if scores[i + 3] > d else d
-    for i in range(whole, pulls.size):
-        a = scores[i] if scores[i] > a else a
-    a = b if b > a else a
-    c = d if d > c else c
-    return c if c > a else a
-
-
-@njit(**INNER, error_model="numpy")
-def _range(
-    weights: Floats, counts: Integers, parent: tuple[float, float, float],
-    shift: tuple[float, float, float], penalty: float, min_count: int, min_weight: float,
-) -> tuple[int, int]:  # fmt: skip
-    """The cuts that leave enough rows and weight on both sides: both grow from left to right.
-
-    No side may have neither weight nor penalty.
-    """
-    low, high = 0, weights.size
-    lightest = max(min_weight, 0.0 if penalty > 0.0 else 5e-324)
-    while low < high and (counts[low] + shift[2] < min_count or weights[low] + shift[1] < lightest):
-        low += 1
-    while low < high and (
-        parent[2] - (counts[high - 1] + shift[2]) < min_count
-        or parent[1] - (weights[high - 1] + shift[1]) < lightest
-    ):
-        high -= 1
-    return low, high
-
-
 @njit(cache=True, nogil=True)
 def _read(
     pull: Integer, weight_count: Integer, units: tuple[float, float, int]
@@ -669,34 +610,6 @@ def _read(
         np.float64(pull) * units[0], np.float64(weight_count >> units[2]) * units[1],
         np.float64(count),
     )  # fmt: skip
-
-
-@njit(**INNER)
-def _cumulate(
-    bins: Integers, units: tuple[float, float, int], pulls: Floats,
-    weights: Floats, counts: Integers, last: Integers,
-) -> int:  # fmt: skip
-    """Sums up to every bin that is not empty; gives their number.
-
-    The last cut, which leaves missing values alone, is after the last bin of all.
-    """
-    pull, weight_count, kept = np.int64(0), np.int64(0), np.uint64(0)
-    pull_unit, weight_unit, count_bits = units
-    mask = (np.int64(1) << count_bits) - 1
-    for i in range(bins.shape[0]):
-        here = bins[i, 1]
-        if here != 0:
-            pull += bins[i, 0]
-            weight_count += here
-            pulls[kept] = np.float64(pull) * pull_unit
-            weights[kept] = np.float64(weight_count >> count_bits) * weight_unit
-            counts[kept] = weight_count & mask
-            last[kept] = i
-            kept += np.uint64(1)
-    count = int(kept)
-    if count > 0:
-        last[count - 1] = bins.shape[0] - 1
-    return count
 
 
 @njit(**INNER, error_model="numpy")
@@ -745,77 +658,94 @@ def left_categories(
 
 
 @njit(**INNER, error_model="numpy")
-def _best_cut(
-    bins: Integers, missing: tuple[float, float, float], parent: tuple[float, float, float],
-    best: float, plain: bool, penalty: float, alpha: float, bounds: tuple[float, float], sign: int,
-    units: tuple[float, float, int], min_count: int, min_weight: float, work: Floats,
-    counts: Integers, last: Integers,
-) -> tuple[float, int, int]:  # fmt: skip
-    """Worth, cut and way of the first best cut of one feature; `best` if none is better.
+def _children_worth(
+    left: tuple[float, float, float], parent: tuple[float, float, float], penalty: float,
+    bounds: tuple[float, float], sign: int, rules: NDArray[Any],
+) -> float:  # fmt: skip
+    """Worth of the children of a cut; -inf if one of them has too few rows or too little weight.
 
-    Missing values go right (scores in work[2]), then left (work[3]), if there are any.
+    It may be negative: bounds can keep a leaf far from its mean. No child may have neither weight
+    nor penalty.
     """
-    kept = _cumulate(bins, units, work[0], work[1], counts, last)
-    pulls, weights, counts = work[0, :kept], work[1, :kept], counts[:kept]
-    shift = 0.0, 0.0, 0.0
-    top, from_left, to_left, from_right, to_right = -np.inf, 0, 0, 0, 0
-    for side in range(1 if missing[2] == 0 else 2):
-        if side == 1:
-            shift, from_right, to_right = missing, from_left, to_left
-        low, high = _range(weights, counts, parent, shift, penalty, min_count, min_weight)
-        found = _scores(pulls[low:high], weights[low:high], parent, shift, plain, penalty, alpha,
-                        bounds, sign, kept - 1 - low, work[2 + side, low:high])  # fmt: skip
-        top = found if found > top else top
-        from_left, to_left = low, high
-    if missing[2] == 0:
-        from_left, to_left, from_right, to_right = 0, 0, from_left, to_left
-    if not top > best:
-        return best, -1, 0
-    for i in range(kept):
-        if from_left <= i < to_left and work[3, i] == top:
-            return top, last[i], 0
-        if from_right <= i < to_right and work[2, i] == top:
-            if missing[2] == 0:  # missing values go where more rows go
-                return top, last[i], 1 if 2.0 * counts[i] < parent[2] else 0
-            return top, last[i], 1
-    return best, -1, 0
+    rule = rules[0]
+    pull, weight, count = left
+    other_pull, other = parent[0] - pull, parent[1] - weight
+    least = np.float64(max(rule.min_count, 1))
+    lightest = max(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
+    if min(count, parent[2] - count) < least or min(weight, other) < lightest:
+        return -np.inf
+    if rule.plain == 1:
+        return pull * pull / (weight + penalty) + other_pull * other_pull / (other + penalty)
+    return _pair_worth(
+        pull, weight + penalty, other_pull, other + penalty, rule.alpha, bounds, sign
+    )
+
+
+@njit(**INNER, error_model="numpy")
+def _best_cut(
+    histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
+    parent: tuple[float, float, float], best: float, penalty: float, bounds: tuple[float, float],
+    sign: int, rules: NDArray[Any],
+) -> tuple[float, int, int]:  # fmt: skip
+    """Worth, cut and way of the first best cut of one feature; a cut of -1 if none exceeds `best`.
+
+    Missing values go left, then right, if there are any; otherwise where more rows go.
+    """
+    units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
+    pull, word, cut, way = np.int64(0), np.int64(0), -1, 0
+    for i in range(size):
+        if histogram[first + i, 1] == 0:
+            continue
+        pull += histogram[first + i, 0]
+        word += histogram[first + i, 1]
+        here = _read(pull, word, units)
+        # The last cut leaves missing values alone on the right, which have no direction.
+        ordered = here[2] + missing[2] < parent[2]
+        for side in range(0 if missing[2] > 0 else 1, 2):
+            left = here
+            if side == 0:
+                left = (here[0] + missing[0], here[1] + missing[1], here[2] + missing[2])
+            worth = _children_worth(left, parent, penalty, bounds, sign if ordered else 0, rules)
+            if worth > best:
+                best, cut, way = worth, i if ordered else size - 1, side
+                if missing[2] == 0:
+                    way = 1 if 2.0 * here[2] < parent[2] else 0
+    return best, cut, way
 
 
 @njit(**INNER, error_model="numpy")
 def _may_exceed(
-    bins: Integers, missing: tuple[float, float, float], parent: tuple[float, float, float],
-    best: float, penalty: float, units: tuple[float, float, int], min_count: int, sums: Integers,
+    histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
+    parent: tuple[float, float, float], best: float, rules: NDArray[Any], sums: Integers,
 ) -> bool:  # fmt: skip
     """Whether a cut of a feature might be worth more than `best`; no means that none is.
 
-    The comparison of `_scores`, multiplied by both denominators and with some room for rounding:
-    without divisions, which take most of the time, the processor takes several bins at once.
-    Few features have a cut that is worth more than the best one so far.
+    The comparison of the plain formula, multiplied by both denominators and with some room for
+    rounding: without divisions and branches the processor takes several bins at once. Few features
+    have a cut that is worth more than the best one so far.
     """
-    pull, word, n = np.int64(0), np.int64(0), bins.shape[0]
-    pulls, words = sums[0, :n], sums[1, :n]
-    for i in range(n):
+    pull, word, rule = np.int64(0), np.int64(0), rules[0]
+    pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
+    bins, pulls, words = histogram[first : first + size], sums[0, :size], sums[1, :size]
+    for i in range(size):
         pull += bins[i, 0]
         word += bins[i, 1]
         pulls[i] = pull
         words[i] = word
-    mask, enough = (np.int64(1) << units[2]) - 1, best * (1.0 - 2.0**-40)
-    shift = 0.0, 0.0, 0.0
-    for side in range(1 if missing[2] == 0 else 2):
-        if side == 1:
-            shift = missing
-        least, most = min_count - np.int64(shift[2]), np.int64(parent[2] - shift[2]) - min_count
-        hits = 0
-        for i in range(n):
-            left = np.float64(pulls[i]) * units[0] + shift[0]
-            weight = np.float64(words[i] >> units[2]) * units[1] + shift[1]
+    mask, enough = (np.int64(1) << count_bits) - 1, best * (1.0 - 2.0**-40)
+    least, penalty, hits = max(rule.min_count, 1), rule.penalty, 0
+    more, heavier, count_more = 0.0, 0.0, 0
+    for _ in range(1 if missing[2] == 0 else 2):  # missing values right, then left
+        for i in range(size):
+            left = np.float64(pulls[i]) * pull_unit + more
+            weight = np.float64(words[i] >> count_bits) * weight_unit + heavier
             right, one, other = parent[0] - left, weight + penalty, parent[1] - weight + penalty
-            count = words[i] & mask
+            count = (words[i] & mask) + count_more
             none = left * left * other + right * right * one <= enough * (one * other)
-            hits += 0 if none or count < least or count > most else 1
-        if hits > 0:
-            return True
-    return False
+            few = count < least or np.int64(parent[2]) - count < least
+            hits += 0 if none or few else 1
+        more, heavier, count_more = missing[0], missing[1], np.int64(missing[2])
+    return hits > 0
 
 
 @njit(**INNER)
@@ -842,24 +772,24 @@ def _own_worth(sums: tuple[int, int], bounds: tuple[float, float], rules: NDArra
 def _search_feature(
     j: int, histogram: Integers, layout: tuple[Integers, Integers], sign: int, categorical: bool,
     sums: tuple[int, int], bounds: tuple[float, float], rules: NDArray[Any], best: float,
-    work: Floats, integers: Integers,
+    integers: Integers,
 ) -> tuple[float, int, int]:  # fmt: skip
     """Worth, cut and way of the best split on a feature; a cut of -1 if none exceeds `best`."""
     start, n_bins = layout
-    rule = rules[0]
-    units = rule.pull_unit, rule.weight_unit, rule.count_bits
-    beyond, penalty = start[j] + n_bins[j], rule.penalty
-    bins, plain, least = histogram[start[j] : beyond], rule.plain == 1, max(rule.min_count, 1)
-    missing = _read(histogram[beyond, 0], histogram[beyond, 1], units)
+    units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
+    first, size, penalty = start[j], n_bins[j], rules[0].penalty
+    missing = _read(histogram[first + size, 0], histogram[first + size, 1], units)
     parent = _read(sums[0], sums[1], units)
     if categorical:
-        bins = _in_order(bins, units, rule.smooth, integers[0])
-        penalty += rule.smooth
-    elif plain and not _may_exceed(bins, missing, parent, best, penalty, units, least, integers):
+        smooth = rules[0].smooth
+        histogram = _in_order(histogram[first : first + size], units, smooth, integers[0])
+        first, size, penalty = np.int64(0), np.int64(histogram.shape[0]), penalty + smooth
+    elif rules[0].plain == 1 and not _may_exceed(
+        histogram, first, size, missing, parent, best, rules, integers
+    ):
         return best, -1, 0
     return _best_cut(
-        bins, missing, parent, best, plain, penalty, rule.alpha, bounds, sign, units, least,
-        rule.min_weight, work, integers[0], integers[1],
+        histogram, first, size, missing, parent, best, penalty, bounds, sign, rules
     )  # fmt: skip
 
 
@@ -898,7 +828,7 @@ def _finish(
         found[tile, child, 0] = -1
         worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
         worth[tiles, child] = worth[tile, child]
-    work, integers = np.empty((4, 256)), np.empty((2, 256), np.int64)
+    integers = np.empty((2, 256), np.int64)
     for j in range(begin, end):
         if form >= 2:
             _flush(j, flushed[0] == 0, read[4], start, n_bins, count_bits, smaller)
@@ -908,7 +838,7 @@ def _finish(
             if wanted[child] == 1 and allowed[j]:
                 top, cut, way = _search_feature(
                     j, larger if child else smaller, layout, signs[j], categorical[j], sums[child],
-                    bounds[child], rules, worth[tile, child], work, integers,
+                    bounds[child], rules, worth[tile, child], integers,
                 )  # fmt: skip
                 if cut >= 0:
                     worth[tile, child] = top

@@ -138,15 +138,8 @@ class Ensemble:
         """Share of the absolute weight that each feature carries; sums to 1 (or is all 0)."""
         total = np.zeros(self.n_features)
         for ranker, weight in zip(self.rankers, self.weights, strict=True):
-            feature = getattr(ranker, "feature", None)
-            if feature is not None:
-                total[feature] += abs(weight)
-            elif isinstance(ranker, Tree):
-                for each, part in ranker.importances().items():
-                    total[each] += abs(weight) * part
-            elif isinstance(ranker, Term):
-                for each in ranker.features:
-                    total[each] += abs(weight) * ranker.importance / len(ranker.features)
+            for feature, part in ranker.importances().items():
+                total[feature] += abs(weight) * part
         return total / total.sum() if total.sum() > 0 else total
 
     @cached_property
@@ -286,26 +279,14 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
-    if fields.get("kind") in (Tree.name, Term.name):  # made of lists, which they check themselves
-        return _checked_lists(fields, n_features)
-    kinds = declared_kinds(fields.get("kind"))
-    values = {
-        name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
-    }
+    values = fields
+    if fields.get("kind") not in (Tree.name, Term.name):  # whose lists they check themselves
+        kinds = declared_kinds(fields.get("kind"))
+        values = {
+            name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
+        }
     ranker = ranker_from_dict(values)
-    feature = getattr(ranker, "feature", 0)
-    if not isinstance(feature, int) or not 0 <= feature < n_features:
-        raise ValueError(f"a ranker uses feature {shown(feature)}, but there are {n_features}")
-    return ranker
-
-
-def _checked_lists(fields: dict[str, Any], n_features: int) -> Ranker:
-    ranker = ranker_from_dict(fields)
-    assert isinstance(ranker, Tree | Term)
-    if max(ranker.features, default=0) >= n_features:
-        raise ValueError(
-            f"a {ranker.name} uses feature {max(ranker.features)}, but there are {n_features}"
-        )
+    ranker.check_features(n_features)
     return ranker
 
 

@@ -15,6 +15,7 @@ from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.rankers.base import Union, family, ranker_from_dict
 from precede.rankers.columns import Column, Constant, Feature
+from precede.rankers.terms import Term
 
 
 @st.composite
@@ -166,3 +167,16 @@ def test_what_a_family_and_a_ranker_have_to_write_is_said():
         Family().start(table, Workers(1)).best(np.zeros(2))
     with pytest.raises(NotImplementedError, match=r"Ranker must define __call__\(X\)"):
         Ranker()(np.zeros((2, 1)))
+
+
+def test_rankers_declare_which_features_they_read():
+    assert Stump(2, 0.5).only_feature == 2
+    assert Stump(2, 0.5).importances() == {2: 1.0}
+    assert (Constant().only_feature, Constant().importances()) == (None, {})
+    term = Term((0, 3), ((), ()), (False, False), (4.0, 0.0, 0.0, 0.0), (1, 0, 0, 0))
+    assert (term.only_feature, term.importances()) == (None, {0: 2.0, 3: 2.0})
+    for ranker, most in ((Stump(2, 0.5), 2), (Square(1), 1), (term, 3)):
+        ranker.check_features(most + 1)
+        with pytest.raises(ValueError, match=f"uses feature {most}, but there are {most}"):
+            ranker.check_features(most)
+    Constant().check_features(1)

@@ -349,7 +349,7 @@ class _Parts:
         for ranker, weight in ensemble._others:
             if isinstance(ranker, Constant):
                 constants.append(weight)
-            elif isinstance(getattr(ranker, "feature", None), int):
+            elif ranker.only_feature is not None:
                 single.append((ranker, weight))
             else:
                 raise ValueError(

@@ -61,7 +61,8 @@ class Ranker:
 
     `is_constant` says that all rows get the same value, so that nothing is put in order;
     `is_stump` that the ranker is 1 above a threshold of one feature and 0 below, and has
-    `feature`, `threshold` and `missing` (the value where the feature is missing).
+    `feature`, `threshold` and `missing` (the value where the feature is missing). A ranker that
+    reads one feature has a field `feature`; others define `importances` and `check_features`.
     """
 
     name: ClassVar[str] = ""
@@ -80,6 +81,21 @@ class Ranker:
     def on(self, table: Table) -> Array:
         """Value of each row of a table; uint8 tells the loop that values are 0 and 1."""
         return self(table.rows())
+
+    @property
+    def only_feature(self) -> int | None:
+        """The one feature that it reads, its field `feature`; None if it has no such field."""
+        return getattr(self, "feature", None)
+
+    def importances(self) -> dict[int, float]:
+        """How far each feature moves the scores of a ranker of weight 1; 1 for its only one."""
+        return {} if self.only_feature is None else {self.only_feature: 1.0}
+
+    def check_features(self, n_features: int) -> None:
+        """Raise ValueError if it reads a feature that is not one of so many."""
+        feature = 0 if self.only_feature is None else self.only_feature
+        if not isinstance(feature, int) or not 0 <= feature < n_features:
+            raise ValueError(f"a ranker uses feature {shown(feature)}, but there are {n_features}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, with the name under ``"kind"``."""

@@ -77,7 +77,7 @@ class Candidates:
 
     def number(self, ranker: Ranker) -> int:
         """Number of a ranker that `ranker` gave; -1 for another one."""
-        feature, first = getattr(ranker, "feature", -1), 1
+        feature, first = -1 if ranker.only_feature is None else ranker.only_feature, 1
         if isinstance(ranker, Stump) and not self._columns:
             cuts = self._table.bins.cuts[feature]
             first = int(np.searchsorted(cuts, ranker.threshold, side="right"))

@@ -131,6 +131,17 @@ class Term(Ranker):
         parts = zip(self.values, self.counts, strict=True)
         return math.fsum(abs(value) * (count / rows) for value, count in parts)
 
+    def check_features(self, n_features: int) -> None:
+        """Raise ValueError if it reads a feature that is not one of so many."""
+        if max(self.features, default=0) >= n_features:
+            raise ValueError(
+                f"a {self.name} uses feature {max(self.features)}, but there are {n_features}"
+            )
+
+    def importances(self) -> dict[int, float]:
+        """`importance`, the same part of it for each feature."""
+        return dict.fromkeys(self.features, self.importance / len(self.features))
+
     def with_values(self, values: Array) -> Term:
         """The same cells with other values, whose errors are not known."""
         return replace(self, values=tuple(np.ravel(values).tolist()), errors=())

@@ -243,6 +243,13 @@ class Tree(Ranker):
             bits,
         )
 
+    def check_features(self, n_features: int) -> None:
+        """Raise ValueError if it reads a feature that is not one of so many."""
+        if max(self.features, default=0) >= n_features:
+            raise ValueError(
+                f"a {self.name} uses feature {max(self.features)}, but there are {n_features}"
+            )
+
     def importances(self) -> dict[int, float]:
         """How far the tree moves scores apart, shared among its features by gain."""
         weight = np.array(self.count, float)

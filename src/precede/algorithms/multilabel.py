@@ -172,8 +172,6 @@ class MultilabelBoost(BaseRanker):
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
         """One row for each item and label; which of them are compared, and with what weight."""
         items, labels = matrix.shape
-        if weight.shape != (items,):
-            raise ValueError(f"sample_weight has {weight.size} numbers for {items} items")
         if not weight.any():
             raise ValueError("there is nothing to learn from: every sample weight is zero")
         grade = matrix.ravel()

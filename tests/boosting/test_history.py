@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -28,6 +29,8 @@ def test_history_of_a_fit_is_plain_json():
     rounds = [json.loads(line) for line in model.history_.to_lines().splitlines()]
     assert len(rounds) == 4
     assert set(rounds[0]) >= {"risk", "log_risk", "edge", "step", "smoothed", "seconds"}
+    lines = History([{"log_risk": -np.inf, "edge": np.float64(0.5)}]).to_lines()
+    assert lines == '{"log_risk": "-inf", "edge": 0.5}\n'
 
 
 def told(*risks, name="log_risk"):

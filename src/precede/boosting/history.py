@@ -12,7 +12,7 @@ import numpy as np
 from precede.engine.arrays import Array, Floats
 from precede.engine.table import Table
 from precede.judgments import Judgments
-from precede.model import Ensemble
+from precede.model import Ensemble, plain
 from precede.rankers.base import Ranker
 
 __all__ = [
@@ -65,8 +65,8 @@ class History(Sequence[dict[str, Any]]):
         return list(self._rounds[-1]) if self._rounds else []
 
     def to_lines(self) -> str:
-        """JSON lines, one for each round."""
-        return "".join(json.dumps(values) + "\n" for values in self._rounds)
+        """JSON lines, one for each round; NaN and infinities are text, as in saved models."""
+        return "".join(json.dumps(plain(values), allow_nan=False) + "\n" for values in self._rounds)
 
     def __repr__(self) -> str:
         return f"History({len(self)} rounds of {self.columns})"

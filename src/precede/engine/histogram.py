@@ -117,25 +117,19 @@ assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
 
 @njit(cache=True, nogil=True)
 def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integers) -> None:
-    """Histograms of the integers over the bins of up to four features."""
-    for j in range(features.size):
-        for code in range(256):
-            histogram[j, code] = 0
+    """Add the integers to the histograms over the bins of up to four features."""
     if features.size == 4:
-        one, two, three, four = histogram[0], histogram[1], histogram[2], histogram[3]
-        first, second = codes[features[0]], codes[features[1]]
-        third, fourth = codes[features[2]], codes[features[3]]
+        first, second, third, fourth = features[0], features[1], features[2], features[3]
         for row in range(integers.size):
             number = integers[row]
-            one[first[row]] += number
-            two[second[row]] += number
-            three[third[row]] += number
-            four[fourth[row]] += number
-    else:
-        for j in range(features.size):
-            sums, column = histogram[j], codes[features[j]]
-            for row in range(integers.size):
-                sums[column[row]] += integers[row]
+            histogram[0, codes[first, row]] += number
+            histogram[1, codes[second, row]] += number
+            histogram[2, codes[third, row]] += number
+            histogram[3, codes[fourth, row]] += number
+        return
+    for j in range(features.size):
+        for row in range(integers.size):
+            histogram[j, codes[features[j], row]] += integers[row]
 
 
 @njit(cache=True, nogil=True)
@@ -235,6 +229,9 @@ def search_in_turn(
     most, count = np.int64(0), 0
     while count < order.size and bound[order[count]] >= _least_tied(most):
         batch = order[count : count + 4]
+        for j in range(batch.size):
+            for code in range(256):
+                histogram[j, code] = 0
         _fill(codes, batch, integers, histogram)
         for j in range(batch.size):
             feature = batch[j]

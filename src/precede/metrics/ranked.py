@@ -182,15 +182,46 @@ def right_shares(
         scores = scores * np.repeat(factor, np.diff(starts))
         high, low = high * factor, low * factor
     pairs = np.add.reduceat(pairs, groups[:-1])
-    wanted, ends = share_of(percent, pairs), np.zeros(3)
-    shares = np.maximum.reduceat(high - low, groups[:-1])
-    counts, ones = np.empty(ranks.size, np.intp), np.ones(ranks.size)
-    tree, mass = np.empty((2, ranks.size + 1))
-    _share_of_groups(
-        scores, ranks, starts, groups, pairs, wanted, ties, counts, ones, tree, mass, ends,
-        ends.view(np.int64), shares,
-    )  # fmt: skip
-    return shares
+    wanted = share_of(percent, pairs)
+    known = scores, ranks, starts, groups
+    gaps, (most, least) = _cut_gaps(
+        known, np.maximum.reduceat(high - low, groups[:-1]), pairs, wanted
+    )
+    right = _count_right(known, gaps[0])
+    if ties == 1 and (gaps[0] == 0).any():
+        apart = np.zeros(pairs.size, np.int64)
+        _apart_in_groups(*known, _LEAST, np.empty(ranks.size, np.intp), apart)
+        right += np.where(gaps[0] == 0, 0.5 * (pairs - apart), 0.0)
+    part = most > wanted
+    if part.any():
+        # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
+        sure, between = _count_right(known, gaps[1]), np.maximum(most - least, 1)
+        if ties == 0:
+            cut = sure + np.maximum(0.0, wanted - least - (most - least - (right - sure)))
+        else:
+            cut = sure + (wanted - least) * (right - sure) / between
+        right = np.where(part, cut, right)
+    return right / wanted
+
+
+def _cut_gaps(
+    known: tuple[Floats, Integers, Integers, Integers], widest: Floats, pairs: Integers,
+    wanted: Integers,
+) -> tuple[Floats, Integers]:  # fmt: skip
+    """Two gaps between which the wanted pairs of every group are cut off, and their counts."""
+    ends, counts = np.zeros(3), np.empty(known[1].size, np.intp)
+    gaps, found = np.zeros((2, pairs.size)), np.zeros((2, pairs.size), np.int64)
+    gaps[1], found[0] = widest, pairs
+    _bracket_groups(*known, wanted, counts, ends, ends.view(np.int64), gaps, found)
+    return gaps, found
+
+
+def _count_right(known: tuple[Floats, Integers, Integers, Integers], gaps: Floats) -> Floats:
+    """Count the pairs of every group in the right order whose scores differ by at least a gap."""
+    right, ones = np.empty(gaps.size), np.ones(known[1].size)
+    tree, mass = np.empty((2, known[1].size + 1))
+    _right_in_groups(*known, gaps, tree, ones, mass, right)
+    return right
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -447,36 +478,46 @@ def _count_apart(
     return total
 
 
-@njit(**INNER)
-def _count_right(
-    scores: Floats, ranks: Integers, starts: Integers, group: Integers, gap: float, tree: Floats,
-    ones: Floats, mass: Floats,
-) -> float:  # fmt: skip
-    """Count the pairs in the right order whose scores differ by at least gap."""
-    right = 0.0
-    for query in range(group[0], group[1]):
-        right += _split_query(
-            scores, ranks, ones, starts[query], starts[query + 1], gap, tree, mass
-        )[0]
-    return right
+@njit(cache=True, nogil=True)
+def _apart_in_groups(
+    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, gap: float,
+    counts: Integers, apart: Integers,
+) -> None:  # fmt: skip
+    """Count the pairs of `_count_apart` of every group."""
+    for g in range(groups.size - 1):
+        apart[g] = _count_apart(scores, ranks, starts, groups[g : g + 2], gap, counts)
+
+
+@njit(cache=True, nogil=True)
+def _right_in_groups(
+    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, gaps: Floats,
+    tree: Floats, ones: Floats, mass: Floats, rights: Floats,
+) -> None:  # fmt: skip
+    """Count the pairs in the right order whose scores differ by at least a gap."""
+    for g in range(groups.size - 1):
+        right = 0.0
+        for query in range(groups[g], groups[g + 1]):
+            right += _split_query(
+                scores, ranks, ones, starts[query], starts[query + 1], gaps[g], tree, mass
+            )[0]
+        rights[g] = right
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _share_of_groups(
-    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, all_pairs: Integers,
-    all_wanted: Integers, ties: int, counts: Integers, ones: Floats, tree: Floats, mass: Floats,
-    ends: Floats, bits: Integers, shares: Floats,
+def _bracket_groups(
+    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, all_wanted: Integers,
+    counts: Integers, ends: Floats, bits: Integers, gaps: Floats, found: Integers,
 ) -> None:  # fmt: skip
-    """Write the share in the right order of the wanted widest of all pairs of each group.
+    """Bracket the gap that cuts off the wanted pairs of each group: low < high.
 
-    The widest gaps come in `shares`. Bracket the gap that cuts off the wanted pairs: low < high,
     count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
-    is monotone, and non-negative floats are ordered like their `bits`.
+    is monotone, and non-negative floats are ordered like their `bits`. `gaps` and `found` come with
+    the widest gap and with the number of all pairs.
     """
     for g in range(groups.size - 1):
         group = groups[g : g + 2]
-        most, wanted, least, turn = all_pairs[g], all_wanted[g], 0, 0
-        ends[0], ends[1] = 0.0, shares[g]  # low, high, middle
+        most, wanted, least, turn = found[0, g], all_wanted[g], 0, 0
+        ends[0], ends[1] = 0.0, gaps[1, g]  # low, high, middle
         bits[1] += 1
         while most > wanted and bits[1] - bits[0] > 1:
             if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
@@ -492,15 +533,5 @@ def _share_of_groups(
             else:
                 ends[1], least = ends[2], count
             turn += 1
-        right = _count_right(scores, ranks, starts, group, ends[0], tree, ones, mass)
-        if ties == 1 and ends[0] == 0:
-            apart = _count_apart(scores, ranks, starts, group, 5e-324, counts)
-            right += 0.5 * (all_pairs[g] - apart)
-        if most > wanted:
-            # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
-            sure = _count_right(scores, ranks, starts, group, ends[1], tree, ones, mass)
-            if ties == 0:
-                right = sure + max(0.0, wanted - least - (most - least - (right - sure)))
-            else:
-                right = sure + (wanted - least) * (right - sure) / (most - least)
-        shares[g] = right / wanted
+        gaps[0, g], gaps[1, g] = ends[0], ends[1]
+        found[0, g], found[1, g] = most, least

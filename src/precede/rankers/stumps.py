@@ -69,11 +69,12 @@ class Stump(Ranker):
             column = table.column(self.feature)
             above = column > self.threshold
             return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
-        codes = table.codes[self.feature]
-        values = np.empty(codes.size, np.uint8)
-        _stump_values(codes, first, self.missing, values)
+        codes = np.asarray(table.codes[self.feature])
+        above = codes >= first  # true of the missing, whose code is the largest
+        if not self.missing:
+            above &= codes != MISSING
         table.release(np.array([self.feature]))
-        return values
+        return above.view(np.uint8)
 
 
 class Stumps(Family):
@@ -197,8 +198,7 @@ class StumpSearch(Search):
 
     def _bounds(self, drift: int, allowed: Flags | None) -> Integers:
         """Let edges drift: the most that each feature can have now, -1 if it is not allowed."""
-        bound = np.empty_like(self._slack)
-        _bounds(drift if self._lazy else MOST, self._best, self._slack, bound)
+        bound = _bounds(drift if self._lazy else MOST, self._best, self._slack)
         if allowed is not None:
             bound[~allowed] = -1
         return bound
@@ -252,8 +252,7 @@ class StumpSearch(Search):
     def _likely(self, allowed: Flags | None) -> Integers:
         """Features that could win if edges drifted half as much again as in the last round."""
         drift = self._drift + self._drift // 2 if self._lazy else MOST
-        bound = np.empty_like(self._slack)
-        _bounds(drift, self._best, self._slack.copy(), bound)
+        bound = _bounds(drift, self._best, self._slack.copy())
         if allowed is not None:
             bound[~allowed] = -1
         return _by_bound(bound)[: max(APART, int(np.sum(bound >= self._last)))]
@@ -320,6 +319,17 @@ class StumpSearch(Search):
         """Make the stump that is 1 from code `first` up."""
         threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
         return Stump(feature, float(threshold), missing)
+
+
+def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:
+    """Let edges drift; gives the most that the best edge of each feature can be."""
+    # The least is taken before adding: the slack of a feature never looked at is MOST already.
+    np.minimum(slack, MOST - drift, out=slack)
+    slack += drift
+    # What is stored may be the first of those that tie with the best: see `best_cuts`.
+    edge = np.abs(best[:, 0])
+    edge += (edge >> 39) + 512
+    return np.minimum(slack, MOST - edge) + edge
 
 
 def _by_bound(bound: Integers) -> Integers:
@@ -399,13 +409,6 @@ assert MISSING == 255, "the kernels below write the code of missing values as 25
 
 
 @njit(cache=True, nogil=True)
-def _stump_values(codes: Bytes, first: int, missing: int, values: Bytes) -> None:
-    for row in range(codes.size):
-        code = codes[row]
-        values[row] = missing if code == 255 else code >= first
-
-
-@njit(cache=True, nogil=True)
 def _quantise(low: int, high: int, pull: Floats, integers: Integers) -> tuple[int, int]:
     """Pulls as integers; returns how much was added and taken since the last round."""
     up, down = 0, 0
@@ -418,18 +421,6 @@ def _quantise(low: int, high: int, pull: Floats, integers: Integers) -> tuple[in
             down -= change
         integers[row] = now
     return up, down
-
-
-@njit(cache=True, nogil=True)
-def _bounds(drift: int, best: Integers, slack: Integers, bound: Integers) -> None:
-    """Let edges drift; `bound` becomes the most that the best edge of each feature can be."""
-    for feature in range(slack.size):
-        # Compared before it is added: the slack of a feature never looked at is MOST already.
-        slack[feature] = MOST if slack[feature] > MOST - drift else slack[feature] + drift
-        # What is stored may be the first of those that tie with the best: see `best_cuts`.
-        edge = abs(best[feature, 0])
-        edge += (edge >> 39) + 512
-        bound[feature] = MOST if slack[feature] > MOST - edge else slack[feature] + edge
 
 
 @njit(cache=True, nogil=True)

@@ -93,7 +93,7 @@ class CoordinateDescent(Method):
     def advance(self) -> Round | None:
         """Choose a ranker and add it."""
         if self.risk.begin_round(self.scores):
-            self.state = self.risk.state(self.scores)
+            self.state = self.risk.first_state(self.scores, value=self.plan.step.needs_value)
         found = self._choose()
         if found is None:
             sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf
@@ -115,8 +115,8 @@ class CoordinateDescent(Method):
         return self._round(found, weight, step)
 
     def last_state(self) -> State:
-        """The state after the last round, of which a risk may know the value only."""
-        if self.state.pull.size < self.scores.size:
+        """The state after the last round, of which a risk may know a part only."""
+        if self.state.pull.size < self.scores.size or np.isnan(self.state.log_value):
             self.state = self.risk.state(self.scores)
         return self.state
 

@@ -63,6 +63,8 @@ class StepRule:
 
     # Whether the user is told of a step that was smoothed.
     warns: ClassVar[bool] = True
+    # Whether `step` may ask for the value of the risk where the round begins.
+    needs_value: ClassVar[bool] = True
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Called once before the first round, with the rounds of an earlier fit."""
@@ -173,6 +175,8 @@ class NormalizedStep(StepRule):
 
 class QuadraticStep(StepRule):
     """The step 1: the ranker was fitted to a quadratic model of the risk and is the step."""
+
+    needs_value = False
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Take the step as it is."""

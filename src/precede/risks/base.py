@@ -130,6 +130,13 @@ class BoundRisk:
         """
         return False
 
+    def first_state(self, scores: Floats, *, value: bool) -> State:  # noqa: ARG002
+        """State at the scores at which a round begins; nobody asks for `log_value` unless `value`.
+
+        A risk that is dear to evaluate may then leave it out: it is not a number.
+        """
+        return self.state(scores)
+
     def end_round(self, scores: Floats) -> State:
         """State at the scores after a round.
 

@@ -70,19 +70,25 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
+        return self.first_state(scores, value=True)
+
+    def first_state(self, scores: Floats, *, value: bool) -> State:
+        """The same; most of the time goes into the logarithms of the value."""
         arrangement = self.arrangement
         pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
-        weights = self.at(scores)
-        sums = self._sums(weights, scores, arrangement.weight, arrangement.outer, pull, hessian)
-        value, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
+        sums = self._sums(
+            self.at(scores), scores, arrangement.weight, arrangement.outer, pull, hessian,
+            value=value,
+        )  # fmt: skip
+        total, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
-        log_value = float(np.log(value)) if value > 0 else -np.inf
+        log_value = np.nan if not value else float(np.log(total)) if total > 0 else -np.inf
         return State(scores, log_value, float(np.log(mass)), pull / mass, hessian / mass)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
-        pull: Floats, hessian: Floats,
+        pull: Floats, hessian: Floats, *, value: bool = True,
     ) -> Floats:  # fmt: skip
         """Value and mass of every query; pull and curvature are added to the arrays, if any."""
         arrangement, ranked = self.arrangement, self.weights
@@ -95,7 +101,7 @@ class RankedPairsRisk(RankWeightedRisk):
             _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
             self._longest, self._logistic, self._knot, self._sparse, at, weights.scores,
             ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
-            winner, loser, pull, hessian, sums, small=ranked.small,
+            winner, loser, value, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
         return sums
 
@@ -139,7 +145,7 @@ def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
     logistic: bool, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
+    outer: Floats, valued: bool, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted."""
     items, work = np.empty((11, longest)), np.empty((4, longest))
@@ -158,12 +164,13 @@ def _pairs_of_queries(
         share, by_rank = plain[query], factor[query]
         some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
         value, weighed = _meet_all(
-            level_start, bottom, top, some, kind, slopes, share, by_rank, flat, knot, items, work
-        )
-        if kind == _NARROW and value < 1e-6 * weighed:
+            level_start, bottom, top, some, kind, slopes, valued, share, by_rank, flat, knot, items,
+            work,
+        )  # fmt: skip
+        if kind == _NARROW and valued and value < 1e-6 * weighed:
             value, _ = _meet_all(
-                level_start, bottom, top, some, _SMALL, False, share, by_rank, flat, knot, items,
-                work,
+                level_start, bottom, top, some, _SMALL, False, True, share, by_rank, flat, knot,
+                items, work,
             )  # fmt: skip
         sums[query, 0] = value
         if slopes:
@@ -212,7 +219,8 @@ def _settle(first: Integer, last: Integer, items: Floats, pull: Floats, hessian:
 @njit(**INNER)
 def _meet_all(
     level_start: Integers, bottom: Integer, top: Integer, sparse: bool, kind: int, slopes: bool,
-    plain: float, factor: float, flat: float, knot: float, items: Floats, work: Floats,
+    valued: bool, plain: float, factor: float, flat: float, knot: float, items: Floats,
+    work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Value of a query and the weight of its pairs.
 
@@ -229,14 +237,16 @@ def _meet_all(
             own = items[_WIN, i]
             if own > 0.0 and low > 0:
                 loss, weight = _meet(
-                    i, 0, low, 1.0, own, kind, slopes, plain, factor, flat, knot, items, work
-                )
+                    i, 0, low, 1.0, own, kind, slopes, valued, plain, factor, flat, knot, items,
+                    work,
+                )  # fmt: skip
                 value, weighed = value + loss, weighed + weight
             own = items[_LOSE, i]
             if sparse and own > 0.0 and high < size:
                 loss, weight = _meet(
-                    i, high, size, -1.0, own, kind, slopes, plain, factor, flat, knot, items, work
-                )
+                    i, high, size, -1.0, own, kind, slopes, valued, plain, factor, flat, knot,
+                    items, work,
+                )  # fmt: skip
                 value, weighed = value + loss, weighed + weight
     return value, weighed
 
@@ -244,7 +254,8 @@ def _meet_all(
 @njit(**INNER)
 def _meet(
     i: Integer, low: Integer, high: Integer, sign: float, own: float, kind: int, slopes: bool,
-    plain: float, factor: float, flat: float, knot: float, items: Floats, work: Floats,
+    valued: bool, plain: float, factor: float, flat: float, knot: float, items: Floats,
+    work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Meet the rows low..high, which lose against row i (sign 1) or win: loss and weight."""
     count = high - low
@@ -260,7 +271,10 @@ def _meet(
     if kind <= _NARROW:
         base = items[_INVERSE if sign > 0.0 else _AT, i]
         at = items[_AT if sign > 0.0 else _INVERSE, low:high]
-        _narrow_terms(at, base, weight, kind, slopes, slope, curvature, loss)
+        if slopes:
+            _narrow_slopes(at, base, weight, slope, curvature)
+        if valued:
+            _narrow_losses(at, base, weight, kind, loss)
     elif kind == _WIDE:
         _wide_terms(items[_AT, low:high], items[_AT, i], sign, weight, slope, curvature, loss)
     else:
@@ -271,6 +285,8 @@ def _meet(
         _add_each(curvature, items[_CURVE, low:high])
         items[_UP if sign > 0.0 else _DOWN, i] += _total(slope, count)
         items[_CURVE, i] += _total(curvature, count)
+    if not valued:
+        return 0.0, 0.0
     return _total(loss, count), _total(weight, count)
 
 
@@ -301,17 +317,19 @@ def _weigh(
 
 
 @njit(**INNER)
-def _narrow_terms(
-    at: Floats, base: float, weight: Floats, kind: int, slopes: bool, slope: Floats,
-    curvature: Floats, loss: Floats,
-) -> None:  # fmt: skip
-    """Logistic losses; the product of `at` and `base` is the exponential of a margin below 0."""
-    if slopes:
-        for k in range(at.size):
-            wrong = at[k] * base
-            right = np.divide(1.0, 1.0 + wrong)  # chance of the right order
-            slope[k] = weight[k] * (wrong * right)
-            curvature[k] = slope[k] * right
+def _narrow_slopes(
+    at: Floats, base: float, weight: Floats, slope: Floats, curvature: Floats
+) -> None:
+    """Logistic losses; the product of `at` and `base` is exp(-m) for a margin m."""
+    for k in range(at.size):
+        wrong = at[k] * base
+        right = np.divide(1.0, 1.0 + wrong)  # chance of the right order
+        slope[k] = weight[k] * (wrong * right)
+        curvature[k] = slope[k] * right
+
+
+@njit(**INNER)
+def _narrow_losses(at: Floats, base: float, weight: Floats, kind: int, loss: Floats) -> None:
     if kind == _SMALL:
         for k in range(at.size):
             loss[k] = weight[k] * np.log1p(at[k] * base)
@@ -337,10 +355,12 @@ def _logarithm(x: float) -> float:
     n = np.int64(exponent + 4843621399236968448).view(np.float64) - 6755399441055744.0
     s = np.divide(f, 2.0 + f)
     z = s * s
-    series = 1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21)))
-    series = 1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * series)))
-    series = z * (1 / 3 + z * (1 / 5 + z * series))
-    return n * 0.6931471805599453 + 2.0 * (s + s * series)
+    square, fourth = z * z, (z * z) * (z * z)
+    # In pairs of pairs, which do not wait for each other.
+    first = (1 / 3 + z * (1 / 5)) + square * (1 / 7 + z * (1 / 9))
+    second = (1 / 11 + z * (1 / 13)) + square * (1 / 15 + z * (1 / 17))
+    series = first + fourth * (second + fourth * (1 / 19 + z * (1 / 21)))
+    return n * 0.6931471805599453 + 2.0 * (s + s * (z * series))
 
 
 @njit(**INNER)

@@ -13,14 +13,21 @@ from precede import inference
 from precede.boosting.monitors import pairs_in_order
 from precede.engine.arrays import Floats, Integers
 from precede.explain.contributions import explain
-from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, metric
+from precede.metrics import (
+    Evaluation,
+    Interval,
+    default_metrics,
+    defined_metrics,
+    evaluate,
+    list_metrics,
+    metric,
+)
 from precede.report.subject import Subject, plain_value
 
 __all__ = ["IN_ORDER", "Measured", "ends_of", "is_better_high", "measured", "quality_facts",
            "query_facts"]  # fmt: skip
 
 IN_ORDER = "pairs_in_order"  # 1 - pair_error: the share of the pairs of a query, ties half
-_BY_QUERY = ("ndcg@10", "map", "mrr", IN_ORDER)
 _SHOWN = 10
 _MOST_LISTED = 40  # rows of a query that can be opened
 _MOST_EXPLAINED = 4000  # of these rows, in all
@@ -132,7 +139,7 @@ def _of_a_list(
     if not rows.size or np.ptp(subject.grade[rows]) == 0 or (listed and not metrics):
         return []
     y, weight = subject.grade[rows], subject.judgments.weight
-    names = list(metrics or (["auc"] if subject.is_two_classes else [IN_ORDER]))
+    names = list(metrics or _usual_of_a_list(np.unique(y).size))
     facts = []
     for name in names:
         known = "pair_error" if name == IN_ORDER else name
@@ -155,6 +162,14 @@ def _of_a_list(
     return facts
 
 
+def _usual_of_a_list(classes: int) -> list[str]:
+    """Metrics where none is named; of two classes, the AUC is the share of pairs in order."""
+    usual = list_metrics(classes)
+    if "auc" in usual:
+        return [name for name in usual if name != "pair_error"]
+    return [IN_ORDER if name == "pair_error" else name for name in usual]
+
+
 def ends_of(interval: Callable[[], Interval]) -> tuple[float | None, float | None, str | None]:
     """The ends of an interval, or why there is none."""
     try:
@@ -174,7 +189,8 @@ def query_facts(
     first = found[0]
     if first is None:
         return None
-    columns = list(first.names) if named else [m for m in _BY_QUERY if m in first.names]
+    usual = [IN_ORDER if name == "pair_error" else name for name in default_metrics("by_query")]
+    columns = list(first.names) if named else [name for name in usual if name in first.names]
     columns = columns or list(first.names)[:4]
     main = columns[0]
     sign = 1.0 if is_better_high(main) else -1.0

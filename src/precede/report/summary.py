@@ -109,10 +109,13 @@ def _weakest(facts: dict[str, Any], words: Words) -> str:
     if not slices or not slices["worst"]:
         return ""
     row = slices["worst"][0]
-    units = (words.count_queries if slices["unit"] == "query" else words.count_items)(row["units"])
+    if slices["unit"] == "query":
+        here, rest = f"on {words.count_queries(row['units'])}", "elsewhere"
+    else:
+        here, rest = f"among these {words.count_items(row['units'])}", "among the others"
     return (
         f"It is weakest where {row['by']} is {row['label']}: {metric_name(slices['metric'])} "
-        f"{rounded(row['value'])} on {units} against {rounded(row['rest'])} elsewhere "
+        f"{rounded(row['value'])} {here} against {rounded(row['rest'])} {rest} "
         f"({p_value(row['adjusted'])}, adjusted for {slices['tested']} slices)."
     )
 

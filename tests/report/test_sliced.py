@@ -1,9 +1,10 @@
 """Slices: a planted fault is found, none is found in noise, the numbers are those of the slice."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from precede import RankBoost, Report
+from precede import BoostedRanker, RankBoost, Report
 from precede.inference import auc
 from precede.metrics import evaluate
 
@@ -88,6 +89,23 @@ def test_bad_slices_are_refused(planted, slices, message):
     X, y, qid, scores, _ = planted
     with pytest.raises(ValueError, match=message):
         Report(scores={"a": scores}, X=X, y=y, qid=qid, slices=slices)
+
+
+def test_categories_have_their_names_and_a_query_the_usual_one():
+    generator = np.random.default_rng(0)
+    colour = generator.choice(["red", "green"], 400)
+    X = pd.DataFrame({"colour": pd.Categorical(colour), "b": generator.normal(size=400)})
+    y = (X["b"] + (X["colour"] == "red") + generator.normal(size=400) > 0).astype(int)
+    model = BoostedRanker(n_estimators=5).fit(X, y)
+    rows = Report(model, X, y, slices=["colour"]).facts["slices"]["rows"]
+    assert [(row["label"], row["units"]) for row in rows] == [
+        (name, (colour == name).sum()) for name in ("green", "red")
+    ]
+    y, qid = generator.integers(0, 2, 90), np.repeat(np.arange(30), 3)
+    labels = np.where(np.arange(90) % 3 == 0, "rare", np.where(qid < 15, "low", "high"))
+    report = Report(scores={"a": generator.normal(size=90)}, y=y, qid=qid, slices={"l": labels})
+    assert {row["label"] for row in report.facts["slices"]["rows"] if row["by"] == "l"} == {
+        "low", "high"}  # fmt: skip
 
 
 def test_columns_need_features(planted):

@@ -31,6 +31,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 _LEAST_QUERIES = 8
 _LEAST_OF_A_CLASS = 10
 _MOST_COLUMNS = 30
+_MOST_CELLS = 2_000_000  # of the columns of long data; all of them would take minutes
 _MOST_WORST = 6
 
 
@@ -90,20 +91,20 @@ def _columns(
     """Name, code of every unit and names of the codes, for each way to slice.
 
     A unit is a graded row of a single list, or a query, which stands where the median of its rows
-    stands.
+    stands, or has the label that most of its rows have.
     """
-    units = [np.array([row]) for row in subject.graded] if found is None else found.lists
     sliced = []
     if found is not None:
-        sizes = np.array([rows.size for rows in units], np.float64)
+        sizes = np.array([rows.size for rows in found.lists], np.float64)
         sliced.append((f"number of {words.items}", *_binned(sizes)))
     for name, values in _wanted(subject, given).items():
         if values.dtype == object:
-            first = np.array([values[rows[0]] for rows in units], object)
-            known, codes = np.unique(first.astype(str), return_inverse=True)
+            texts = values.astype(str)
+            labels = texts[subject.graded] if found is None else _usual(texts, found.lists)
+            known, codes = np.unique(labels, return_inverse=True)
             sliced.append((name, codes.astype(np.float64), known.tolist()))
         else:
-            at = values[subject.graded] if found is None else _medians(values, units)
+            at = values[subject.graded] if found is None else _medians(values, found.lists)
             sliced.append((name, *_binned(at)))
     return sliced
 
@@ -123,8 +124,20 @@ def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
         model = subject.model
         weight = np.ones(len(subject.names)) if model is None else model.feature_importances_
         order = np.argsort(-weight, kind="stable")
-        columns = [int(j) for j in order[:_MOST_COLUMNS] if weight[j] > 0]
-    return {subject.names[j]: subject.column(j) for j in columns}
+        most = int(np.clip(_MOST_CELLS // subject.scores.size, 4, _MOST_COLUMNS))
+        columns = [int(j) for j in order[:most] if weight[j] > 0]
+    return {subject.names[j]: _named(subject, j) for j in columns}
+
+
+def _named(subject: Subject, feature: int) -> Array:
+    """A column; categories by their names."""
+    column, model = subject.column(feature), subject.model
+    known = {} if model is None else model.categories_
+    names = known.get(subject.names[feature])
+    if names is None:
+        return column
+    codes = np.where(np.isnan(column), len(names), column).astype(np.int64)
+    return np.array([*map(str, names), "missing"], object)[codes]
 
 
 def _labels(name: Any, values: Any, subject: Subject) -> Array:
@@ -132,6 +145,15 @@ def _labels(name: Any, values: Any, subject: Subject) -> Array:
     if array.shape != subject.scores.shape:
         raise ValueError(f"slices[{name!r}] has shape {array.shape}; give one value for each row")
     return array.astype(np.float64) if array.dtype.kind in "biuf" else array.astype(object)
+
+
+def _usual(texts: Array, units: Sequence[Any]) -> Array:
+    """The label that most rows of each unit have, the first of several in order."""
+    usual = []
+    for rows in units:
+        names, counts = np.unique(texts[rows], return_counts=True)
+        usual.append(str(names[np.argmax(counts)]))
+    return np.array(usual)
 
 
 def _medians(values: Floats, units: Sequence[Any]) -> Floats:

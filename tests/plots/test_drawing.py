@@ -10,6 +10,7 @@ from precede import RankBoost, Report
 from precede.plots.drawing import (
     Band,
     Blocks,
+    Cells,
     Chart,
     Dots,
     Foot,
@@ -66,6 +67,10 @@ CHARTS = [
         "ranges", ("difference in a metric; right of 0: the first of the two models leads", ""),
         [Ranges([0, 1], [0.1, 0.2], [0.0, None], [0.2, None]), Rule(0.0)],
         rows=["documents in a query above 24, up to 38", "NumberOfTime60-89DaysPastDueNotWorse"],
+    ),
+    Chart(
+        "cells", ("x", "y"),
+        [Cells(np.array([[1.0, -1.0]]), np.array([[3, 2]]), (["a"], ["b", "c"]))],
     ),
     Chart("dots", ("x", ""), [Dots([1, 2, 3], [0, 0, 0], [0.0, float("nan"), 1.0])], rows=["a"]),
     Chart(

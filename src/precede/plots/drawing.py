@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from precede.engine.arrays import Array
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "Band", "Blocks", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule",
+    "Band", "Blocks", "Cells", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule",
     "tick_labels", "ticks",
 ]  # fmt: skip
 
@@ -354,6 +355,56 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """A function of two features: red cells raise, blue ones lower, those without a row are blank.
+
+    ``values[a][b]`` and the rows ``counts[a][b]`` behind it are those of the bins a and b, whose
+    names are `labels`. Pointing at a cell of a page shows them. On axes of matplotlib the number of
+    rows is written into the cells where there are few; otherwise cells of few rows are paler.
+    """
+
+    values: Array
+    counts: Array
+    labels: Sequence[Sequence[str]]
+    name: str = ""
+    series: int = 0
+    most_written = 10
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return (0, len(self.labels[0])), (0, len(self.labels[1]))
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        most = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        boxes, shades, tips = [], [], []
+        for (a, b), count in np.ndenumerate(self.counts):
+            value = float(self.values[a, b])
+            if count:
+                boxes.append((a, a + 1, b, b + 1))
+                shades.append(value / most)
+                bins = f"{self.labels[0][a]}; {self.labels[1][b]}"
+                tips.append(f"{bins}: {value:+.4g}, {count:,} rows")
+        return Blocks(boxes, shades, tips, "signed").svg(x, y)
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        most = float(np.abs(self.values).max(initial=0.0)) or 1.0
+        few, rows = max(self.values.shape) <= self.most_written, self.counts > 0
+        usual = np.median(self.counts[rows]) if rows.any() else 1.0
+        alpha = np.where(rows, 1.0 if few else np.clip(self.counts / usual, 0.25, 1.0), 0.0)
+        drawn = ax.imshow(
+            self.values.T, cmap="RdBu_r", vmin=-most, vmax=most, origin="lower", aspect="auto",
+            alpha=alpha.T, gid="pair",
+        )  # fmt: skip
+        for (a, b), count in np.ndenumerate(self.counts) if few else ():
+            dark = abs(self.values[a, b]) > 0.6 * most and count > 0
+            style: dict[str, Any] = {"fontsize": 7, "color": "white" if dark else "0.2"}
+            ax.text(a, b, f"{count}", ha="center", va="center", **style)
+        ax.figure.colorbar(drawn, ax=ax, label="added to the score")
+
+
+@dataclass(frozen=True)
 class Cross:
     """One point apart from a line, such as the value for missing ones."""
 
@@ -474,6 +525,9 @@ class Chart:
             ax.set_yticks(range(len(self.rows)), list(self.rows))
             ax.invert_yaxis()
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        for ticked, labelled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
+            if ticked:
+                labelled([at for at, _ in ticked], [text for _, text in ticked])
         if self.log:
             ax.set_yscale("log")
         if any(layer.name for layer in self.layers):

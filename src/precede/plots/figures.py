@@ -22,7 +22,7 @@ from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of
 from precede.metrics import evaluate, metric
 from precede.model import plain
-from precede.plots.drawing import Band, Blocks, Chart, Cross, Foot, Layer, Line, Rule
+from precede.plots.drawing import Band, Blocks, Cells, Chart, Cross, Foot, Layer, Line, Rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,8 +64,7 @@ __all__ = [
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
-# Heat maps with at most this many bins on either axis have numbers in them; most labels of an axis.
-MOST_WRITTEN, MOST_TICKS = 10, 12
+MOST_TICKS = 12  # labels of an axis of a heat map
 
 
 class _Info:
@@ -292,27 +291,13 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     >>> draw_pair(info).get_ylabel()
     'b'
     """
-    ax = new_axes() if ax is None else ax
-    most = float(np.abs(info.values).max(initial=0.0)) or 1.0
-    few = max(info.values.shape) <= MOST_WRITTEN
-    usual = np.median(info.counts[info.counts > 0]) if (info.counts > 0).any() else 1.0
-    alpha = np.where(info.counts > 0, 1.0 if few else np.clip(info.counts / usual, 0.25, 1.0), 0.0)
-    drawn = ax.imshow(
-        info.values.T, cmap="RdBu_r", vmin=-most, vmax=most, origin="lower", aspect="auto",
-        alpha=alpha.T, gid="pair",
-    )  # fmt: skip
-    if few:
-        for (a, b), count in np.ndenumerate(info.counts):
-            dark = abs(info.values[a, b]) > 0.6 * most and count > 0
-            colour = "white" if dark else "0.2"
-            ax.text(a, b, f"{count}", ha="center", va="center", fontsize=7, color=colour)
+    chart = Chart("pair", info.names, [Cells(info.values, info.counts, info.labels)])
+    ax = chart.onto(new_axes() if ax is None else ax)
     for axis, set_ticks in enumerate((ax.set_xticks, ax.set_yticks)):
         every = max(1, -(-len(info.labels[axis]) // MOST_TICKS))
         positions = range(0, len(info.labels[axis]), every)
         set_ticks(list(positions), [info.labels[axis][p] for p in positions], fontsize=7)
     ax.tick_params(axis="x", labelrotation=60)
-    ax.figure.colorbar(drawn, ax=ax, label="added to the score")
-    ax.set(xlabel=info.names[0], ylabel=info.names[1])
     return ax
 
 

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from precede.plots.drawing import Band, Blocks, Chart, Cross, Dots, Foot, Layer, Line, Ranges, Rule
+from precede.plots.drawing import (
+    Band,
+    Blocks,
+    Cells,
+    Chart,
+    Cross,
+    Dots,
+    Foot,
+    Layer,
+    Line,
+    Ranges,
+    Rule,
+)
 from precede.report.inside import log_scale
 from precede.report.wording import metric_name
 
@@ -215,19 +227,11 @@ def _curve(row: dict[str, Any]) -> Markup:
 
 def _pair(pair: dict[str, Any]) -> Markup:
     """A cell for each pair of bins; cells without a row are left out."""
-    values, counts, labels = pair["values"], pair["counts"], pair["labels"]
-    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
-    boxes, shades, tips = [], [], []
-    for a, row in enumerate(values):
-        for b, value in enumerate(row):
-            if counts[a][b]:
-                boxes.append((a, a + 1, b, b + 1))
-                shades.append(value / most)
-                tips.append(f"{labels[0][a]}; {labels[1][b]}: {value:+.4g}, {counts[a][b]:,} rows")
-    one, other = pair["features"]
+    labels, (one, other) = pair["labels"], pair["features"]
+    cells = Cells(np.array(pair["values"]), np.array(pair["counts"]), labels)
     return Chart(
-        f"what {one} and {other} add to the score together", (one, other),
-        [Blocks(boxes, shades, tips, "signed")], (0, len(values)), (0, len(values[0])),
+        f"what {one} and {other} add to the score together", (one, other), [cells],
+        (0, len(labels[0])), (0, len(labels[1])),
         x_ticks=_bin_ticks(labels[0], 3), y_ticks=_bin_ticks(labels[1], 5),
     ).svg()  # fmt: skip
 

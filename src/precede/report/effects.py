@@ -190,7 +190,7 @@ def _together(ensemble: Ensemble) -> set[frozenset[int]]:
     """Pairs of features that stand in one tree."""
     pairs = set()
     for ranker in ensemble.rankers:
-        used = sorted(set(getattr(ranker, "split_feature", ())))
+        used = sorted(ranker.importances())
         pairs |= {frozenset((a, b)) for k, a in enumerate(used) for b in used[k + 1 :]}
     return pairs
 

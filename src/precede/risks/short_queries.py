@@ -144,7 +144,7 @@ class EnumeratedRisk(BoundLossRisk):
 # which it does not dare in one long loop, nor with a division that could raise.
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
     for row in range(low, high):
         pull[row] /= mass

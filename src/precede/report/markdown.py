@@ -104,7 +104,7 @@ def _list(found: dict[str, Any] | None) -> list[str]:
 
 
 def _documents(documents: Sequence[dict[str, Any]], words: dict[str, str]) -> list[str]:
-    rows = [(d["rank"], d["document"], d["grade"], d["score"]) for d in documents]
+    rows = [(d["rank"], str(d["document"]), d["grade"], d["score"]) for d in documents]
     return [_table(["rank", words["item"], "grade", "score"], rows)] if rows else []
 
 
@@ -124,7 +124,7 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
     if queries is None:
         return []
     shown = queries["rows"][:_MOST_QUERIES]
-    rows = [(r["query"], r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown]
+    rows = [(str(r["query"]), r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown]
     main = metric_name(queries["main"])
     text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(main)}."
     head = [words["query"], words["items"], "pairs", *map(metric_name, queries["columns"])]

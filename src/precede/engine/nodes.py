@@ -890,13 +890,38 @@ def _flush_some(
 
 
 @njit(**INNER)
+def _move_some(
+    part: int, parts: int, counting: bool, task: NDArray[Any], column: Bytes, side: Flags,
+    rows: Rows, packed: Integers, out: Rows, packed_out: Integers, counts: Integers,
+) -> None:  # fmt: skip
+    """Move one of several parts of the rows, or count those that go left."""
+    here = task[0]
+    size = here.high - here.low
+    low, high = here.low + size * part // parts, here.low + size * (part + 1) // parts
+    if counting:
+        counts[part] = count_left(low, high, column, here.offset, here.step, side, rows)
+        return
+    left = np.int64(0)
+    for before in range(part):
+        left += counts[before]
+    scatter(low, high, here.low + left, here.middle + low - here.low - left, column, here.offset,
+            here.step, side, rows, packed, out, packed_out)  # fmt: skip
+
+
+@njit(**INNER)
 def _tasks_of(phase: int, tiles: int, task: NDArray[Any], read: Reading) -> int:
-    """How many tasks a phase has: moving rows, filling blocks, flushing them, and the rest."""
-    division = task[0]
-    if phase == 0:
-        return min(division.high - division.low, 1)
+    """How many tasks a phase has.
+
+    -1 counts the rows that go left, where there are many, 0 moves rows, 1 fills blocks, 2 flushes
+    them, and 3 does the rest.
+    """
+    division, parts = task[0], read[4].shape[0]
+    if phase < 1:
+        rows = division.high - division.low
+        several = parts > 1 and rows >= 8192
+        return parts if several else min(rows, phase + 1)
     if phase == 1:
-        return read[4].shape[0] if division.form >= 2 else 0
+        return parts if division.form >= 2 else 0
     searching = division.search_smaller == 1 or division.search_larger == 1
     return tiles if searching or division.form >= 0 else 0
 
@@ -904,6 +929,8 @@ def _tasks_of(phase: int, tiles: int, task: NDArray[Any], read: Reading) -> int:
 @njit(**INNER)
 def _next_phase(phase: int, task: NDArray[Any], filled: Integers, flushed: Integers) -> int:
     """What comes after a phase: blocks are filled and flushed until all rows are in them."""
+    if phase < 0:
+        return 0
     if phase == 0:
         filled[:] = 0
         flushed[0] = 0
@@ -942,7 +969,7 @@ def _work(  # noqa: C901, PLR0912
     layout: tuple[Integers, Integers], features: tuple[Flags, Signs, Flags], answer: Answer,
 ) -> tuple[SplitFound, SplitFound]:  # fmt: skip
     """Divide a node, or help whoever does until it is time to leave; see `Divider`."""
-    here, idle, phase, tasks = task[0], 0, 0, 0
+    here, idle, phase, tasks = task[0], 0, -1, 0
     while phase < 4:
         if not helping:
             tasks = _tasks_of(phase, tiles, task, read)
@@ -959,9 +986,9 @@ def _work(  # noqa: C901, PLR0912
             rows, packed, out, packed_out = lists
             if here.source == 1:  # where rows are moved from
                 rows, packed, out, packed_out = out, packed_out, rows, packed
-            if post[24] == 0:
-                scatter(here.low, here.high, here.low, here.middle, column, here.offset, here.step,
-                        side, rows, packed, out, packed_out)  # fmt: skip
+            if post[24] < 1:
+                _move_some(number, of, post[24] < 0, task, column, side, rows, packed, out,
+                           packed_out, answer[2])  # fmt: skip
             elif post[24] == 1:
                 _fill_block(number, of, task, out, packed_out, read, answer[2])
             elif post[24] == 2:

@@ -124,7 +124,9 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
     if queries is None:
         return []
     shown = queries["rows"][:_MOST_QUERIES]
-    rows = [(str(r["query"]), r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown]
+    rows = [
+        (str(r["query"]), r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown
+    ]
     main = metric_name(queries["main"])
     text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(main)}."
     head = [words["query"], words["items"], "pairs", *map(metric_name, queries["columns"])]

@@ -25,8 +25,8 @@ def test_discounts_are_those_of_a_sorted_list(data, k, discount):
     by_sort.top = None
     expected = by_sort.at(at)
     found = RankWeights(rule, arrangement, balanced=False, workers=Workers(1)).at(at)
-    np.testing.assert_array_equal(found.discount, expected.discount)
-    np.testing.assert_array_equal(found.tied, expected.tied)
+    np.testing.assert_allclose(found.discount, expected.discount, rtol=1e-14)
+    np.testing.assert_allclose(found.tied, expected.tied, rtol=1e-14)
     first = by_sort.first
     for query, (begin, end) in enumerate(pairwise(first)):
         kth = np.sort(at[begin:end])[::-1][: min(k, end - begin)][-1]

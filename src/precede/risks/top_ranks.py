@@ -170,6 +170,7 @@ def _tops_of_queries(
         _insert_best(scores, start, end, best, depth)
         least = best[depth - 1]
         begin, count, at_edge = starts[query], 0, 0
+        first_edge, last_edge = end, end  # where rows at the edge begin and end
         for row in range(start, end):
             if scores[row] > least:
                 group[row] = 2
@@ -178,6 +179,7 @@ def _tops_of_queries(
             elif scores[row] == least:
                 group[row] = 1
                 at_edge += 1
+                first_edge, last_edge = min(first_edge, row), row + 1
         counts[query] = count
         for j in range(begin, begin + count):
             row = above[j]
@@ -187,7 +189,7 @@ def _tops_of_queries(
                 other += best[rank] >= scores[row]
             discount[row], tied[row] = _shared_ranks(by_rank, one, other)
         edge[query, 0], edge[query, 1] = _shared_ranks(by_rank, count, count + at_edge)
-        for row in range(start, end):
+        for row in range(first_edge, last_edge):
             if group[row] == 1:
                 discount[row], tied[row] = edge[query, 0], edge[query, 1]
 

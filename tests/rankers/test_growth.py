@@ -211,6 +211,29 @@ def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, 
             assert_same_tree(problem, wide=wide, workers=workers)
 
 
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"rules": {"min_count": 9}}])
+def test_a_tree_grown_at_once_is_the_one_grown_leaf_by_leaf(wide, options, monkeypatch):
+    problems = [large(seed, num_leaves=leaves, **options) for seed, leaves in ((1, 40), (2, 7))]
+    at_once = [grow(problem, wide=wide)[0] for problem in problems]
+    calls = []
+    monkeypatch.setattr(
+        module.Growth,
+        "_grow_at_once",
+        lambda self, root, leaves: calls.append(root) or self._grow(root, leaves),
+    )
+    for problem, one in zip(problems, at_once, strict=True):
+        other, _ = grow(problem, wide=wide)
+        assert one.splits == other.splits
+        assert np.array_equal(one.sides, other.sides)
+        assert (one.left, one.right) == (other.left, other.right)
+        for a, b in zip(one.leaves, other.leaves, strict=True):
+            assert (a.low, a.high, a.buffer, a.sums, a.depth) == (
+                b.low, b.high, b.buffer, b.sums, b.depth
+            )  # fmt: skip
+    assert len(calls) == len(problems)
+
+
 @pytest.mark.parametrize("rows", [None, np.arange(4400)])
 def test_blocks_of_packed_numbers_end_before_they_overflow(rows):
     """All rows are in one bin and pull the same way; the first ones fill a word by themselves."""

@@ -89,8 +89,24 @@ DIVISION = np.dtype(
 # the size and no direction stands against the simple formula.
 RULES = np.dtype([
     ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("penalty", "f8"),
-    ("alpha", "f8"), ("smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"), ("plain", "i8"),
+    ("alpha", "f8"), ("smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"),
+    ("min_gain", "f8"), ("plain", "i8"),
 ], align=True)  # fmt: skip
+# Of a leaf: its rows in one of the two lists, its sums, and its best split; a feature of -1 if it
+# has none. `histogram` is the number of its histogram, `split` and `side` the split above it.
+LEAF = np.dtype([
+    (name, "i8") for name in (
+        "source", "low", "high", "pull", "weight", "depth", "histogram", "split", "side",
+        "feature", "cut", "way", "left_pull", "left_weight",
+    )
+] + [("gain", "f8")], align=True)  # fmt: skip
+# Of a split: what was found of the leaf that it divided, and its children as in
+# `precede.rankers.trees.Tree`.
+SPLIT = np.dtype([
+    (name, "i8") for name in (
+        "feature", "cut", "way", "pull", "weight", "left_pull", "left_weight", "left", "right",
+    )
+] + [("gain", "f8")], align=True)  # fmt: skip
 
 # Gain, feature, cut, way, and the two words of the sums on the left; a feature of -1 for none.
 SplitFound = tuple[float, int, int, int, int, int]
@@ -100,6 +116,16 @@ NO_SPLIT: SplitFound = (0.0, -1, -1, 0, 0, 0)
 Lists = tuple[Rows, Integers, Rows, Integers]
 Reading = tuple[Bytes, NDArray[np.uint32], Integers, Integers, Integers]
 Answer = tuple[Floats, Integers, Integers, Integers]
+# Leaves, splits, numbers of free histograms, where the column of each feature begins, and: how many
+# leaves, splits and free histograms there are, most leaves, greatest depth, the leaf at hand, and
+# `FEW_ROWS`.
+Growing = tuple[NDArray[Any], NDArray[Any], Integers, Integers, Integers]
+NO_TREE: Growing = (
+    np.zeros(0, LEAF), np.zeros(0, SPLIT), np.zeros(0, np.int64), np.zeros(0, np.int64),
+    np.zeros(7, np.int64),
+)  # fmt: skip
+# What a call of the kernel is for.
+DIVIDE, HELP, GROW = range(3)
 # What the kernel is given where there is nothing to move or to sum.
 NO_ROWS, NO_BYTES, NO_FLAGS = np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.bool_)
 NO_INTEGERS, NO_SIGNS = np.empty(0, np.int64), np.empty(0, np.int8)
@@ -177,6 +203,12 @@ class RowHistograms:
     def take(self) -> int:
         """Number of a histogram of the pool, which `Divider` or `sums` fills; see `release`."""
         return self._free.pop()
+
+    def free(self) -> tuple[Integers, int]:
+        """Numbers of the histograms that nobody has taken, with room for all, and how many."""
+        free = np.zeros(len(self.pool), np.int64)
+        free[: len(self._free)] = self._free
+        return free, len(self._free)
 
     def release(self, number: int) -> None:
         """Take back a histogram that nobody needs any more."""
@@ -273,7 +305,7 @@ class Divider:
     ):
         self._histograms, self._lists, self._workers = histograms, lists, workers
         self._column, offsets, self._step = columns
-        self._offsets = offsets.tolist()
+        self._offsets, self._all_offsets = offsets.tolist(), offsets
         self._directions, self._categorical = directions, categorical
         self._task, self._side = np.zeros(1, DIVISION), np.zeros(256, np.bool_)
         self._allowed = np.zeros(directions.size, np.bool_)
@@ -307,7 +339,7 @@ class Divider:
         if not self._helpers and self._workers.jobs > 1:
             self._post = new_post()  # nobody who is late comes into the work of others
             self._given = self._arguments(self._workers.jobs)
-            self._helpers = self._workers.start(_work, True, *self._given)
+            self._helpers = self._workers.start(_work, HELP, *self._given, NO_TREE)
 
     def leave(self) -> None:
         """Send the other threads away."""
@@ -330,7 +362,26 @@ class Divider:
         self._task[0] = *division[:4], *at, *division[4:]
         self._side[:] = side
         self._allowed[:] = allowed
-        return _work(False, *self._given)
+        given = DIVIDE, *self._given, NO_TREE
+        return _work(*given)
+
+    def grow(self, root: tuple[Any, ...], num_leaves: int, max_depth: int) -> Growing:
+        """Divide leaves, the one with the largest gain first, until there are enough.
+
+        `root` has the entries of `LEAF`. The children may be split on all features, by thresholds
+        and without directions. Gives the leaves and splits, and how many there are.
+        """
+        leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
+        leaves[0] = root
+        free, count = self._histograms.free()
+        counts = np.array([1, 0, count, num_leaves, max_depth, 0, FEW_ROWS])
+        self._task[0] = (0,) * 17 + (-np.inf, np.inf) * 2
+        self._task["step"] = self._step
+        self._allowed[:] = True
+        tree = leaves, splits, free, self._all_offsets, counts
+        given = GROW, *self._given, tree
+        _work(*given)
+        return tree
 
 
 def best_split(
@@ -367,7 +418,7 @@ def _alone(
 ) -> SplitFound:
     """Have one thread sum up rows, or search, without moving any."""
     given = task, rules, NO_BYTES, NO_FLAGS, lists, read, histogram[None], layout, features
-    return _work(False, 1, new_post(), *given, _answer(1, 1))[0]
+    return _work(DIVIDE, 1, new_post(), *given, _answer(1, 1), NO_TREE)[0]
 
 
 def _answer(tiles: int, parts: int) -> Answer:
@@ -382,6 +433,7 @@ def _answer(tiles: int, parts: int) -> Answer:
 
 assert (ABREAST, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
 assert (NONE, WIDE, FEW, DENSE, SCATTERED) == (-1, 0, 1, 2, 3), "and these"
+assert (DIVIDE, HELP, GROW) == (0, 1, 2), "and these"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -938,6 +990,8 @@ def _next_phase(phase: int, task: NDArray[Any], filled: Integers, flushed: Integ
     left = task[0].last - task[0].first
     for count in filled:
         left -= count
+    if phase == 3:
+        return 4
     if task[0].form < 2 or (phase == 1 and left == 0):
         return 3
     flushed[0] += 1 if phase == 2 else 0
@@ -961,51 +1015,163 @@ def _is_over(helping: bool, post: Integers, tasks: int) -> bool:
     return load(post, 16) != 0 if helping else load(post, 8) == tasks
 
 
+@njit(**INNER)
+def _next_leaf(counts: Integers, leaves: NDArray[Any]) -> bool:
+    """Choose the leaf with the largest gain, the first of equals; no if none is to be split."""
+    counts[5] = -1
+    if counts[0] < counts[3]:
+        for k in range(counts[0]):
+            best = counts[5]
+            if leaves[k].feature >= 0 and (best < 0 or leaves[k].gain > leaves[best].gain):
+                counts[5] = k
+    return counts[5] >= 0
+
+
+@njit(**INNER)
+def _set_task(
+    task: NDArray[Any], rules: NDArray[Any], side: Flags, rows: int, packed: bool, tree: Growing
+) -> None:
+    """Describe the division of the leaf at hand."""
+    leaves, _, free, offsets, counts = tree
+    here, leaf, rule = task[0], leaves[counts[5]], rules[0]
+    mask = (np.int64(1) << rule.count_bits) - 1
+    left = leaf.left_weight & mask
+    right = (leaf.weight - leaf.left_weight) & mask
+    for code in range(255):
+        side[code] = code <= leaf.cut
+    side[255] = leaf.way == 0
+    here.source, here.low, here.high, here.middle = (
+        leaf.source,
+        leaf.low,
+        leaf.high,
+        leaf.low + left,
+    )
+    here.offset = offsets[leaf.feature]
+    first = left <= right  # whether the left child is the smaller one
+    fewer, more = min(left, right), max(left, right)
+    further = counts[0] + 1 < counts[3] and (counts[4] <= 0 or leaf.depth + 1 < counts[4])
+    here.search_smaller = 1 if further and fewer >= 2 * max(rule.min_count, 1) else 0
+    here.search_larger = 1 if further and more >= 2 * max(rule.min_count, 1) else 0
+    here.form, here.smaller, here.larger = -1, 0, -1
+    counts[2] -= 1
+    if here.search_smaller == 1 or here.search_larger == 1:
+        here.form = (
+            0 if not packed else (1 if fewer < counts[6] else (2 if 2 * fewer > rows else 3))
+        )
+        here.first = here.low if first else here.middle
+        here.last = here.first + fewer
+        here.smaller, here.larger = free[counts[2]], leaf.histogram
+    pull, weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
+    here.smaller_pull, here.smaller_weight = leaf.left_pull, leaf.left_weight
+    here.larger_pull, here.larger_weight = pull, weight
+    if not first:
+        here.smaller_pull, here.smaller_weight = pull, weight
+        here.larger_pull, here.larger_weight = leaf.left_pull, leaf.left_weight
+
+
+@njit(**INNER)
+def _set_leaf(
+    leaf: Any, task: NDArray[Any], smaller: bool, number: int, best: SplitFound,
+    rules: NDArray[Any], tree: Growing,
+) -> None:  # fmt: skip
+    """Describe a child, the smaller or the larger one; without a split its histogram is free."""
+    here, free, counts = task[0], tree[2], tree[4]
+    leaf.pull = here.smaller_pull if smaller else here.larger_pull
+    leaf.weight = here.smaller_weight if smaller else here.larger_weight
+    gain, feature, cut, way, pull, weight = best
+    leaf.histogram, leaf.feature = number, -1
+    if feature >= 0 and gain > rules[0].min_gain:
+        leaf.gain, leaf.feature, leaf.cut, leaf.way = gain, feature, cut, way
+        leaf.left_pull, leaf.left_weight = pull, weight
+    else:
+        free[counts[2]] = number
+        counts[2] += 1
+
+
+@njit(**INNER)
+def _split_leaf(
+    task: NDArray[Any], rules: NDArray[Any], best: SplitFound, other: SplitFound, tree: Growing
+) -> None:
+    """Put the children of the leaf at hand, whose best splits are known, into its place."""
+    leaves, splits, free, _, counts = tree
+    number, right, at = counts[5], counts[0], counts[1]
+    leaf, new, split, here = leaves[number], leaves[right], splits[at], task[0]
+    split.feature, split.cut, split.way, split.gain = leaf.feature, leaf.cut, leaf.way, leaf.gain
+    split.pull, split.weight = leaf.pull, leaf.weight
+    split.left_pull, split.left_weight = leaf.left_pull, leaf.left_weight
+    split.left, split.right = -1 - number, -1 - right
+    if at > 0:  # the split above leads here
+        if leaf.side == 0:
+            splits[leaf.split].left = at
+        else:
+            splits[leaf.split].right = at
+    smaller, larger = free[counts[2]], leaf.histogram
+    first = leaf.left_pull == here.smaller_pull and leaf.left_weight == here.smaller_weight
+    leaf.low, leaf.high, new.low, new.high = here.low, here.middle, here.middle, here.high
+    leaf.source, new.source = 1 - here.source, 1 - here.source
+    leaf.depth += 1
+    new.depth, leaf.split, new.split, leaf.side, new.side = leaf.depth, at, at, 0, 1
+    if first:
+        _set_leaf(leaf, task, True, smaller, best, rules, tree)
+        _set_leaf(new, task, False, larger, other, rules, tree)
+    else:
+        _set_leaf(new, task, True, smaller, best, rules, tree)
+        _set_leaf(leaf, task, False, larger, other, rules, tree)
+    counts[0] += 1
+    counts[1] += 1
+
+
 # One function rather than two: every level of calls is compiled again with all below it.
 @njit(cache=True, nogil=True, error_model="numpy")
 def _work(  # noqa: C901, PLR0912
-    helping: bool, tiles: int, post: Integers, task: NDArray[Any], rules: NDArray[Any],
+    role: int, tiles: int, post: Integers, task: NDArray[Any], rules: NDArray[Any],
     column: Bytes, side: Flags, lists: Lists, read: Reading, pool: Integers,
     layout: tuple[Integers, Integers], features: tuple[Flags, Signs, Flags], answer: Answer,
+    tree: Growing,
 ) -> tuple[SplitFound, SplitFound]:  # fmt: skip
-    """Divide a node, or help whoever does until it is time to leave; see `Divider`."""
-    here, idle, phase, tasks = task[0], 0, -1, 0
-    while phase < 4:
-        if not helping:
-            tasks = _tasks_of(phase, tiles, task, read)
-            store(post, 8, 0)
-            post[24] = phase
-            store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
-        while not _is_over(helping, post, tasks):
-            number, of = _take_task(post)
-            if number < 0:
-                idle += 1
-                if idle > 1000:
-                    give_way()
-                continue
-            rows, packed, out, packed_out = lists
-            if here.source == 1:  # where rows are moved from
-                rows, packed, out, packed_out = out, packed_out, rows, packed
-            if post[24] < 1:
-                _move_some(number, of, post[24] < 0, task, column, side, rows, packed, out,
-                           packed_out, answer[2])  # fmt: skip
-            elif post[24] == 1:
-                _fill_block(number, of, task, out, packed_out, read, answer[2])
-            elif post[24] == 2:
-                _flush_some(number, of, task, rules, read, pool, layout, answer[3][0])
-            else:
-                _finish(number, of, task, rules, out, packed_out, read, pool, layout, features,
-                        answer)  # fmt: skip
-            idle = 0
-            add(post, 8, 1)
-        if helping:
-            break
-        phase = 4 if phase == 3 else _next_phase(phase, task, answer[2], answer[3])
-    if helping:
-        return NO_SPLIT, NO_SPLIT
+    """Divide a node (role 0), help until it is time to leave (1), or grow a tree (2)."""
+    here, idle, helping = task[0], 0, role == 1
     best = other = NO_SPLIT
-    for child in range(2):  # (two calls would be compiled twice)
-        best, other = (
-            other, _best_of_tiles(child, tiles, task, rules, pool, layout, features[2], answer)
-        )  # fmt: skip
+    dividing = role != 2 or _next_leaf(tree[4], tree[0])
+    while dividing:
+        if role == 2:
+            _set_task(task, rules, side, read[0].shape[0], lists[1].size > 0, tree)
+        phase, tasks = -1, 0
+        while phase < 4:
+            if not helping:
+                tasks = _tasks_of(phase, tiles, task, read)
+                store(post, 8, 0)
+                post[24] = phase
+                store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
+            while not _is_over(helping, post, tasks):
+                number, of = _take_task(post)
+                if number < 0:
+                    idle += 1
+                    if idle > 1000:
+                        give_way()
+                    continue
+                rows, packed, out, packed_out = lists
+                if here.source == 1:  # where rows are moved from
+                    rows, packed, out, packed_out = out, packed_out, rows, packed
+                if post[24] < 1:
+                    _move_some(number, of, post[24] < 0, task, column, side, rows, packed, out,
+                               packed_out, answer[2])  # fmt: skip
+                elif post[24] == 1:
+                    _fill_block(number, of, task, out, packed_out, read, answer[2])
+                elif post[24] == 2:
+                    _flush_some(number, of, task, rules, read, pool, layout, answer[3][0])
+                else:
+                    _finish(number, of, task, rules, out, packed_out, read, pool, layout, features,
+                            answer)  # fmt: skip
+                idle = 0
+                add(post, 8, 1)
+            phase = _next_phase(phase, task, answer[2], answer[3]) if not helping else 4
+        for child in range(0 if helping else 2):  # (two calls would be compiled twice)
+            best, other = (
+                other, _best_of_tiles(child, tiles, task, rules, pool, layout, features[2], answer)
+            )  # fmt: skip
+        dividing = role == 2
+        if role == 2:
+            _split_leaf(task, rules, best, other, tree)
+            dividing = _next_leaf(tree[4], tree[0])
     return best, other

@@ -114,7 +114,11 @@ class Growth:
         self._allowed = allowed
         size = self._start(rows, num_leaves)
         try:
-            return self._grow(self._root(size), num_leaves)
+            root = self._root(size)
+            simple = allowed is None and self._search.ordinary and self._workers.alone
+            if simple and root.split is not None and not self._shared_by_rows(root):
+                return self._grow_at_once(root, num_leaves)
+            return self._grow(root, num_leaves)
         finally:
             self._divider.leave()
 
@@ -140,6 +144,31 @@ class Growth:
             origin.append((at, True))
             self._wait(left_child, number, waiting)
             self._wait(right_child, right, waiting)
+        return grown
+
+    def _grow_at_once(self, root: Node, num_leaves: int) -> Grown:
+        """The same in one call of a kernel, where all nodes may be split alike."""
+        split = root.split
+        assert split is not None
+        leaf = (
+            root.buffer, root.low, root.high, *root.sums, 0, self._kept[root.key], -1, 0,
+            split.feature, split.cut, split.way, *split.left_sums, split.gain,
+        )  # fmt: skip
+        leaves, splits, _, _, counts = self._divider.grow(leaf, num_leaves, self._max_depth)
+        grown = Grown()
+        for made in splits[: counts[1]].tolist():
+            feature, cut, way, pull, weight, left_pull, left_weight, left, right, gain = made
+            left_sums, right_sums = (
+                (left_pull, left_weight),
+                (pull - left_pull, weight - left_weight),
+            )
+            grown.splits.append(Split(gain, feature, cut, way, left_sums, right_sums))
+            grown.sides.append(SIDES[way, cut])
+            grown.left.append(left)
+            grown.right.append(right)
+        for source, low, high, pull, weight, depth, *_ in leaves[: counts[0]].tolist():
+            sums = pull, weight
+            grown.leaves.append(Node(low, high, source, sums, depth, -np.inf, np.inf, None))
         return grown
 
     # -- steps -----------------------------------------------------------------------------

@@ -58,7 +58,8 @@ class Rules:
     def record(self, plain: bool) -> NDArray[Any]:
         """The same for the kernels of `precede.engine.nodes`."""
         penalties = self.reg_lambda, self.reg_alpha, self.cat_smooth
-        return np.array([(*self.units, *penalties, self.min_count, self.min_weight, plain)], RULES)
+        least = self.min_count, self.min_weight, self.min_gain
+        return np.array([(*self.units, *penalties, *least, plain)], RULES)
 
     def count(self, sums: tuple[int, int]) -> int:
         """Number of rows behind the two words of some sums."""
@@ -122,6 +123,10 @@ class SplitSearch:
     start, n_bins : layout of the histograms, see `precede.engine.nodes.RowHistograms`
     monotone : -1, 0 or 1 for each feature
     categorical : whether the codes of a feature are categories
+
+    Attributes
+    ----------
+    ordinary : whether no feature has a direction or categories
     """
 
     def __init__(
@@ -135,6 +140,7 @@ class SplitSearch:
         self.monotone, self.categorical = monotone, categorical
         self.all = np.ones(n_bins.size, np.bool_)
         self._constrained = bool(monotone.any())
+        self.ordinary = not self._constrained and not categorical.any()
 
     def record(self, rules: Rules) -> NDArray[Any]:
         """Rules as the kernels need them."""

@@ -1,6 +1,6 @@
 """Growing trees leaf by leaf, against a twin that looks at every row for every candidate."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -209,12 +209,17 @@ def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, 
         for seed, leaves in ((1, 12), (2, 31), (3, 2)):
             problem = large(seed, n=150, num_leaves=leaves)
             assert_same_tree(problem, wide=wide, workers=workers)
+            ordinary = replace(problem, categorical=frozenset())
+            assert_same_tree(ordinary, wide=wide, workers=workers)
 
 
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"rules": {"min_count": 9}}])
 def test_a_tree_grown_at_once_is_the_one_grown_leaf_by_leaf(wide, options, monkeypatch):
-    problems = [large(seed, num_leaves=leaves, **options) for seed, leaves in ((1, 40), (2, 7))]
+    problems = [
+        replace(large(seed, num_leaves=leaves, **options), categorical=frozenset())
+        for seed, leaves in ((1, 40), (2, 7))
+    ]
     at_once = [grow(problem, wide=wide)[0] for problem in problems]
     calls = []
     monkeypatch.setattr(

@@ -1092,7 +1092,7 @@ def _set_leaf(
 def _split_leaf(
     task: NDArray[Any], rules: NDArray[Any], best: SplitFound, other: SplitFound, tree: Growing
 ) -> None:
-    """Put the children of the leaf at hand, whose best splits are known, into its place."""
+    """Replace the leaf at hand by its children, whose best splits are known."""
     leaves, splits, free, _, counts = tree
     number, right, at = counts[5], counts[0], counts[1]
     leaf, new, split, here = leaves[number], leaves[right], splits[at], task[0]

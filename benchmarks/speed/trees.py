@@ -27,7 +27,7 @@ from problems.synthetic import one_query, web10k
 HERE = Path(__file__).resolve().parents[1]
 THREADS = 2
 RATE = 0.05
-# So many rounds of a library follow each other; between libraries there is a pause, since threads of
+# So many rounds of a library follow each other. Between libraries there is a pause: threads of
 # OpenMP go on spinning for a while after their work, on the processors that the other library is
 # about to use.
 IN_A_ROW, PAUSE = 5, 0.02

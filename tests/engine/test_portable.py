@@ -1,0 +1,134 @@
+"""Exponentials and logarithms that do not depend on the processor."""
+
+import ast
+import hashlib
+import math
+from decimal import Context, Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precede.engine import portable
+
+SOURCE = Path(portable.__file__).parents[1]
+EXACT = Context(prec=60, Emin=-(10**6), Emax=10**6)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def ulps(found, exact):
+    """How far numbers are from exact ones, in units of the last place."""
+    exact = np.asarray(exact, np.longdouble)
+    unit = np.spacing(np.abs(exact).astype(np.float64)).astype(np.longdouble)
+    return float((np.abs(found.astype(np.longdouble) - exact) / unit).max())
+
+
+def ulps_of(found, exact):
+    """The same for one number, of a Decimal."""
+    return abs(Decimal(found) - exact) / Decimal(math.ulp(float(exact)))
+
+
+needs_long_doubles = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 63, reason="long doubles are doubles here"
+)
+
+
+def numbers(name, count=400_000):
+    """Arguments of all sizes, and many where the functions change their course."""
+    rng = np.random.default_rng(7)
+    near = rng.normal(size=count) * 10.0 ** rng.uniform(-18, 0, count)
+    if name == "exp":
+        steps = np.arange(-1075, 1025) * math.log(2) / 2
+        more = [rng.uniform(-745.2, 709.78, count), rng.uniform(-745.2, -708, count), steps]
+        return np.concatenate([near, *more])
+    sizes = np.exp(rng.uniform(-745, 709, count))
+    if name == "log":
+        cuts = np.sqrt(2.0) * 2.0 ** np.arange(-1070, 1020)
+        more = [1 + near, rng.uniform(0.5, 2, count), cuts, np.nextafter(cuts, 0)]
+        found = np.concatenate([sizes, *more])
+        return found[found > 0]
+    more = [near, -np.exp(rng.uniform(-700, -1e-12, count)), rng.uniform(-0.99, 3, count)]
+    found = np.concatenate([sizes, *more, [math.sqrt(2) - 1, math.sqrt(0.5) - 1]])
+    return found[found > -1]
+
+
+@needs_long_doubles
+@pytest.mark.parametrize("name", ["exp", "log", "log1p"])
+def test_errors_are_below_one_unit_in_the_last_place(name):
+    given = numbers(name)
+    assert ulps(getattr(portable, name)(given), getattr(np, name)(given.astype(np.longdouble))) < 1
+
+
+@given(st.floats(-745.1, 709.7))
+def test_exp_beside_decimal_arithmetic(x):
+    assert ulps_of(portable.exp(np.array([x]))[0], EXACT.exp(Decimal(x))) < 1
+
+
+@given(FINITE.filter(lambda x: x > 0))
+def test_log_beside_decimal_arithmetic(x):
+    assert x == 1 or ulps_of(portable.log(np.array([x]))[0], EXACT.ln(Decimal(x))) < 1
+
+
+@given(FINITE.filter(lambda x: x > -1 and abs(x) > 1e-30))
+def test_log1p_beside_decimal_arithmetic(x):
+    exact = EXACT.ln(EXACT.add(Decimal(1), Decimal(x)))
+    assert ulps_of(portable.log1p(np.array([x]))[0], exact) < 1
+
+
+def test_zeros_infinities_and_what_is_no_number():
+    nan, inf = math.nan, math.inf
+    tiny, huge = 5e-324, 1.7976931348623157e308
+    for found, expected in [
+        (portable.exp, {nan: nan, inf: inf, -inf: 0, 0.0: 1, tiny: 1, 709.79: inf,
+                        -745.14: 0, -745.13: tiny, huge: inf, -huge: 0}),
+        (portable.log, {nan: nan, inf: inf, -inf: nan, 0.0: -inf, 1.0: 0, -tiny: nan,
+                        -1.0: nan}),
+        (portable.log1p, {nan: nan, inf: inf, -inf: nan, 0.0: 0, tiny: tiny, -tiny: -tiny,
+                          -1.0: -inf, -1.5: nan, 1e-17: 1e-17}),
+    ]:  # fmt: skip
+        np.testing.assert_array_equal(found(np.array([*expected])), [*expected.values()])
+    zero = np.array([-0.0])
+    assert (portable.exp(zero)[0], portable.log(zero)[0]) == (1, -inf)
+    assert math.copysign(1, portable.log1p(zero)[0]) == -1
+
+
+def test_what_is_stored_in_place_is_the_same():
+    values = np.linspace(-5, 5, 101)
+    other = values.copy()
+    portable.exp_of_rows(3, 90, other, other)
+    np.testing.assert_array_equal(other[3:90], portable.exp(values)[3:90])
+    np.testing.assert_array_equal(other[:3], values[:3])
+    np.testing.assert_array_equal(other[90:], values[90:])
+
+
+# Computed on x86-64; they hold on every processor that follows IEEE 754.
+DIGESTS = {"exp": "e302a5594fc4d7ab", "log": "240b2fb430a3f708", "log1p": "cf9df511dd3355ad"}
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "log1p"])
+def test_bits_are_those_of_other_machines(name):
+    """Arguments are made of integers alone: no function of this machine takes part."""
+    mixed = np.arange(200_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    share = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    sizes = np.ldexp(share, (mixed % np.uint64(64)).astype(np.int32))
+    given = {"exp": 1400 * share - 700, "log": sizes, "log1p": 4 * share - 1}
+    found = getattr(portable, name)(given[name])
+    assert hashlib.sha256(found.astype("<f8").tobytes()).hexdigest()[:16] == DIGESTS[name]
+
+
+def functions(file):
+    """Functions of a file that only kernels call, by name."""
+    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+    found = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    return {each.name: each for each in found if "INNER" in ast.unparse(each).partition("def ")[0]}
+
+
+@pytest.mark.parametrize("file", ["risks/short_queries.py"])
+def test_copies_are_copies(file):
+    ours, theirs = functions("engine/portable.py"), functions(file)
+    assert len(ours) == 4
+    assert ours.keys() <= theirs.keys()
+    for name, function in ours.items():
+        assert ast.dump(function) == ast.dump(theirs[name]), (file, name)

@@ -2,6 +2,7 @@
 # make test   install into .venv and run linters, type checks and the test suite
 # make oldest the suite with the oldest supported versions, in .oldest (PYTHON=python3.10 if there is one)
 # make slow   the long simulations as well
+# make gpu    the tests that need a GPU, with whatever CuPy is installed (precede[cuda12], [cuda13])
 # make bench  the named problems beside the peers, with tables and drawings
 # make docs   the documentation site, into site/ (open site/index.html; its search needs a server)
 
@@ -12,7 +13,7 @@ CODE := src tests benchmarks examples docs/hooks.py docs/gallery
 
 OLDEST := .oldest/bin/python
 
-.PHONY: demo test lint oldest slow bench docs clean
+.PHONY: demo test lint oldest slow gpu bench docs clean
 
 demo: $(VENV)/installed
 	@$(BIN)/python -m precede.cli.demo
@@ -27,6 +28,9 @@ lint: $(VENV)/ready
 
 oldest: .oldest/ready
 	$(OLDEST) -m pytest -n 2 --dist worksteal -m "not slow" -o filterwarnings=default
+
+gpu: $(VENV)/ready
+	$(BIN)/python -m pytest tests/gpu
 
 slow: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -21,9 +21,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.cuda import Device
 from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
+from precede.rankers.device_forest import DeviceForest
 from precede.rankers.stumps import Stump
 from precede.rankers.terms import Term, TermTables
 from precede.rankers.trees import MOST_FEATURES, Forest, Tree
@@ -74,6 +76,8 @@ class Ensemble:
     array([0., 2., 1.])
     """
 
+    _on_device: DeviceForest | None = None  # made when it is needed
+
     def __init__(self, rankers: list[Ranker], weights: list[float], n_features: int):
         self.rankers = list(rankers)
         self.weights = [float(weight) for weight in weights]
@@ -89,7 +93,7 @@ class Ensemble:
         """Add a ranker; what was derived from the others is derived anew when needed."""
         self.rankers.append(ranker)
         self.weights.append(float(weight))
-        for derived in ("_tables", "_forest", "_terms", "_others"):
+        for derived in ("_tables", "_forest", "_terms", "_others", "_on_device"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
@@ -120,6 +124,13 @@ class Ensemble:
         for ranker, weight in self._others:
             scores += weight * ranker(X)
         return scores
+
+    def predict_on_device(self, X: Any, device: Device) -> Any:
+        """Score the rows of an array on a device, where the scores stay; trees only."""
+        self.check_width(X)
+        if self._on_device is None:
+            self._on_device = DeviceForest(device, self.rankers, self.weights)
+        return self._on_device.scores(X)
 
     def check_width(self, X: Any) -> None:
         """Refuse rows of another length, beyond which compiled code would read."""

@@ -298,6 +298,11 @@ min_split_gain
         For `subsample` and `max_features` below 1, for `bags`, and for what "auto" holds out (which
         is the same in every fit if None is given); everything else is deterministic.
 
+    device : {"cpu", "cuda"}
+        Where trees are grown; the model is the same to the bit. "cuda" needs an NVIDIA GPU and the
+        extra ``precede[cuda13]`` or ``precede[cuda12]``. Logistic and squared hinge losses of
+        short queries are computed there too, other pulls on the CPU. Prediction uses the CPU.
+
     Notes
     -----
     A round costs one tree (see `Trees`) and one evaluation of the risk (some three with a line
@@ -357,6 +362,7 @@ min_split_gain
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.loss = loss
@@ -393,6 +399,7 @@ min_split_gain
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:

@@ -134,6 +134,7 @@ random_state, n_jobs, verbose
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.weight = weight
@@ -170,6 +171,7 @@ random_state, n_jobs, verbose
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def check_parameters(self) -> None:

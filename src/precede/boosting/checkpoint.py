@@ -16,6 +16,7 @@ __all__ = ["Checkpoint"]
 # What may differ between the fit that was interrupted and the one that goes on.
 MAY_DIFFER = {
     "callbacks",
+    "device",
     "early_stopping_rounds",
     "n_estimators",
     "n_jobs",

@@ -75,6 +75,7 @@ class CoordinateDescent(Method):
         self.stop, self.workers = plan.stop, training.workers
         self.risk = plan.risk.bind(training.arrangement, training.workers)
         self.search: Search = plan.rankers.start(training.table, training.workers)
+        self._check_device()
         if plan.nonnegative:
             self.search = self.search.rising()
             _check_nonnegative(ensemble)
@@ -134,7 +135,17 @@ class CoordinateDescent(Method):
     def _start(self) -> Floats:
         """Scores before the first round."""
         given = self.training.init_score
-        return np.zeros(self.training.table.n_arranged) if given is None else given.copy()
+        scores = np.zeros(self.training.table.n_arranged) if given is None else given.copy()
+        device = self.workers.device
+        return device.put(scores) if device is not None and self.risk.on_device else scores
+
+    def _check_device(self) -> None:
+        """Refuse a device that would not be used."""
+        if self.workers.device is not None and not self.search.on_device:
+            raise ValueError(
+                f"device='cuda' is for trees, and {self.plan.rankers!r} would be searched on the "
+                "CPU; use device='cpu'"
+            )
 
     def check_history(self, history: History) -> None:
         """Refuse a history that is not the one of these data."""
@@ -190,6 +201,10 @@ class CoordinateDescent(Method):
         return self.search.best_for(self.risk.pull_of(self.state), allowed)
 
     def _move(self, values: Array, weight: float) -> None:
+        device = self.workers.device
+        if device is not None and device.holds(self.scores):
+            device.advance(self.scores, values, weight)
+            return
         self.workers.run(
             advance,
             self.scores.size,

@@ -98,6 +98,8 @@ def exact_sums(
     several scales is cheaper than to ask the others for the scale. `largest` are the results of
     `largest_of`, where they are known.
     """
+    if workers is not None and workers.device is not None and workers.device.holds(arrays[0]):
+        return workers.device.exact_sums(arrays)
     if workers is None or workers.alone:
         tops = [None] * len(arrays) if largest is None else largest
         return [_sum_in_parts(each, workers, top) for each, top in zip(arrays, tops, strict=True)]

@@ -24,6 +24,7 @@ The histograms of both have two words for each bin: the sum of the pulls, and
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.exact import exact_sums, largest_of, sum_of
 from precede.engine.workers import Workers, is_small
 
-__all__ = ["BLOCK", "PackedRows", "factors", "pack_rows"]
+__all__ = ["BLOCK", "PackedRows", "Packing", "factors", "pack_rows", "plan_packing"]
 
 
 # Most rows in a packed sum; kernels here and in `histogram` write the layout out.
@@ -85,37 +86,74 @@ def pack_rows(
     (array([ 0.5 , -0.25]), array([1, 1]))
     """
     count = sum_of(lambda: pull.size, workers)
-    largest, heaviest = largest_of([pull, weight], workers)
-    sizes = [np.abs(pull), weight]
-    total, total_weight = exact_sums(sizes, workers, largest=[largest, heaviest])
+    largest = largest_of([pull, weight], workers)
+    totals = exact_sums([np.abs(pull), weight], workers, largest=largest)
+    plan = plan_packing(count, totals, largest, wide=wide)
+    if plan is None:
+        return None
+    bits = *factors(plan.pull_bits), *factors(plan.weight_bits)
+    first, second = np.empty(pull.size, np.int64), np.empty(pull.size * plan.wide, np.int64)
+    small = is_small("rows", pull.size)
+    if plan.wide:
+        given = pull, weight, *bits, plan.count_bits, first, second
+        workers.run(_widen, pull.size, *given, small=small)
+    else:
+        workers.run(_pack, pull.size, pull, weight, *bits, first, small=small)
+    return plan.rows(first, second)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """By which powers of two pulls and weights are multiplied, and whether they get a word each.
+
+    The other attributes are those of `PackedRows`.
+    """
+
+    wide: bool
+    pull_bits: int
+    weight_bits: int
+    count_bits: int
+    total: float
+    total_weight: float
+    exact_bits: tuple[int, int]
+
+    def rows(self, first: Integers, second: Integers) -> PackedRows:
+        """The integers of all rows: packed words, or pulls and weights with counts."""
+        return PackedRows(
+            packed=None if self.wide else first,
+            pull=first if self.wide else None,
+            weight_count=second if self.wide else None,
+            pull_unit=math.ldexp(1.0, -self.pull_bits),
+            weight_unit=math.ldexp(1.0, -self.weight_bits),
+            count_bits=self.count_bits,
+            total=self.total,
+            total_weight=self.total_weight,
+            exact_bits=self.exact_bits,
+        )
+
+
+def plan_packing(
+    count: int, totals: Sequence[float], largest: Sequence[float], *, wide: bool
+) -> Packing | None:
+    """How to turn rows into integers; None if all pulls or all weights are 0.
+
+    `totals` are the sums of the absolute pulls and of the weights, `largest` the largest of each.
+    """
+    total, total_weight = totals
     if not (total > 0 and total_weight > 0):
         return None
     count_bits = count.bit_length()
     of_mean = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
     pull_bits = MEAN_PULL - of_mean[0]
     weight_bits = min(MEAN_WEIGHT, 62 - 2 * count_bits) - of_mean[1]
-    fits = math.ldexp(largest, pull_bits) < MOST_PULL
-    fits = fits and math.ldexp(heaviest, weight_bits) < MOST_WEIGHT
+    fits = math.ldexp(largest[0], pull_bits) < MOST_PULL
+    fits = fits and math.ldexp(largest[1], weight_bits) < MOST_WEIGHT
     exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
-    small = is_small("rows", pull.size)
-    if fits and not wide:
-        packed = np.empty(pull.size, np.int64)
-        workers.run(
-            _pack, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits), packed,
-            small=small,
-        )  # fmt: skip
-        words: tuple[Integers | None, Integers | None, Integers | None] = (packed, None, None)
-    else:
+    wide = wide or not fits
+    if wide:
         pull_bits = exact_bits[0]
         weight_bits = 62 - count_bits - math.frexp(total_weight)[1]
-        pulls, weights = np.empty(pull.size, np.int64), np.empty(pull.size, np.int64)
-        workers.run(
-            _widen, pull.size, pull, weight, *factors(pull_bits), *factors(weight_bits),
-            count_bits, pulls, weights, small=small,
-        )  # fmt: skip
-        words = (None, pulls, weights)
-    units = math.ldexp(1.0, -pull_bits), math.ldexp(1.0, -weight_bits)
-    return PackedRows(*words, *units, count_bits, total, total_weight, exact_bits)
+    return Packing(wide, pull_bits, weight_bits, count_bits, total, total_weight, exact_bits)
 
 
 def factors(bits: int) -> tuple[float, float]:

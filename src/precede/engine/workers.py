@@ -21,12 +21,15 @@ from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
 from reprlib import repr as shown
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from numba import config
 from threadpoolctl import ThreadpoolController
 
 import precede.engine.compiling  # noqa: F401  (announces the first compilation)
+
+if TYPE_CHECKING:
+    from precede.engine.cuda import Device
 
 __all__ = ["LEAST_SHARED", "Workers", "count_jobs", "is_small", "warn_caller"]
 
@@ -104,6 +107,8 @@ def _openmp(modules: int) -> ThreadpoolController:  # noqa: ARG001  (the key of 
 class Workers:
     """A pool of threads for one fit or one prediction, used as a context manager.
 
+    `device` is the GPU that the fit may use, if any.
+
     >>> with Workers(2) as workers:
     ...     workers.split(10)
     [(0, 5), (5, 10)]
@@ -111,8 +116,9 @@ class Workers:
 
     alone: ClassVar[bool] = True  # whether this machine holds all rows
 
-    def __init__(self, n_jobs: int | None = None):
+    def __init__(self, n_jobs: int | None = None, device: Device | None = None):
         self.jobs = count_jobs(n_jobs)
+        self.device = device
         self._pool: ThreadPoolExecutor | None = None
         self._kept: dict[Any, Any] = {}
 

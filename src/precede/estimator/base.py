@@ -33,6 +33,7 @@ from precede.boosting.resampling import Sample
 from precede.boosting.selection import AUTO, asked, select
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
+from precede.engine.cuda import open_device
 from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
@@ -198,6 +199,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
     random_state: Any = None
+    device: str = "cpu"
     verbose: int = 0
     # Whether a fit can go on from the rankers and the history of its first rounds.
     resumable: bool = True
@@ -292,7 +294,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
-        with Workers(self.n_jobs) as workers:
+        with Workers(self.n_jobs, open_device(self.device)) as workers:
             training = source(
                 balance=self.balance,
                 max_bins=self.max_bins,

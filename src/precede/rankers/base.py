@@ -170,7 +170,13 @@ class Found:
 
 
 class Search:
-    """A search of one family over one table, round after round."""
+    """A search of one family over one table, round after round.
+
+    One that works on the device of the workers says so with ``on_device = True``: it takes pulls
+    and gives values there, and takes and gives them on the CPU as well.
+    """
+
+    on_device: bool = False
 
     def begin(self, rounds: int) -> None:
         """Say how many rounds were done; what is drawn at random depends on it alone."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows
+from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.nodes import RowHistograms
 from precede.engine.packing import PackedRows, factors, pack_rows
@@ -179,6 +179,10 @@ class Trees(Family):
     def start(self, table: Table, workers: Workers | None = None) -> TreeSearch:
         """Copy the codes of the table row by row."""
         check_tree_parameters(self, self.num_leaves)
+        if workers is not None and workers.device is not None:
+            from precede.rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
+
+            return DeviceTreeSearch(self, table, workers)
         return TreeSearch(self, table, workers or Workers(1))
 
     def __or__(self, other: Family) -> Any:
@@ -274,20 +278,18 @@ class TreeSearch(RegressionSearch):
                 "give 0 for it"
             )
         self._groups = _groups(family.interaction_constraints, table.n_features)
-        self._histograms = RowHistograms(table, self._features, workers)
-        self._growth = Growth(
-            self._histograms,
-            self._columns(),
-            SplitSearch(
-                self._histograms.start, self._histograms.n_bins, monotone[self._features],
-                categorical[self._features],
-            ),
-            workers,
-        )  # fmt: skip
+        self._prepare(monotone[self._features], categorical[self._features])
         self._rows = sum_of(lambda: table.n_arranged, workers)
         self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
         self._round = 0
         self._keys: Keys | None = None
+
+    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+        """Copy the codes row by row, and get ready to grow trees on them."""
+        self._histograms = RowHistograms(self._table, self._features, self._workers)
+        bins = self._histograms.start, self._histograms.n_bins
+        search = SplitSearch(*bins, monotone, categorical)
+        self._growth = Growth(self._histograms, self._columns(), search, self._workers)
 
     def begin(self, rounds: int) -> None:
         """Draw as after so many rounds."""
@@ -310,7 +312,7 @@ class TreeSearch(RegressionSearch):
         self._prepare_draws(None)
         numbers = None
         if self._features.size:
-            numbers = pack_rows(pull, weight, self._workers, wide=self._wide)
+            numbers = self._packed(pull, weight)
         if numbers is None:
             return None
         count = rows or self._rows
@@ -329,6 +331,10 @@ class TreeSearch(RegressionSearch):
                 break
         self._round += 1
         return self._found(grown, numbers, rules, mean, pull, weight, inside)
+
+    def _packed(self, pull: Floats, weight: Floats) -> PackedRows | None:
+        """Pulls and weights as integers."""
+        return pack_rows(pull, weight, self._workers, wide=self._wide)
 
     def _rules(self, numbers: PackedRows, mean: float, rows: float) -> Rules:
         family = self._family

@@ -108,6 +108,8 @@ class BoundRisk:
     flattens: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
+    # Whether scores may be on the device of the workers, and pulls are then there as well.
+    on_device: bool = False
     # Share of the first slope below which a line is not followed further; none by default.
     negligible: float = -1.0
 

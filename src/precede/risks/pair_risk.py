@@ -16,6 +16,7 @@ from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
+from precede.risks.device_pairs import DeviceEnumeratedRisk, DeviceLogisticRisk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
@@ -107,10 +108,13 @@ class PairRisk(Risk):
             return RankedPairsRisk(judgments, loss, cost, weights)
         if separable and power_of_sum and not loss.gap:
             return SeparableRisk(judgments, loss, cost, workers)
+        on_device = workers is not None and workers.device is not None
         if loss.pair_kernel == "logistic" and cost.power == 1 and not judgments.shared:
-            return LogisticRisk(judgments, loss, cost, workers)
+            logistic = DeviceLogisticRisk if on_device else LogisticRisk
+            return logistic(judgments, loss, cost, workers)
         if worth_enumerating(judgments, loss, cost, workers):
-            return EnumeratedRisk(judgments, loss, cost, workers)
+            enumerated = DeviceEnumeratedRisk if on_device else EnumeratedRisk
+            return enumerated(judgments, loss, cost, workers)
         return GeneralRisk(judgments, loss, cost, workers)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:

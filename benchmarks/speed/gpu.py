@@ -1,0 +1,278 @@
+"""Fits on a GPU beside the same fits on the CPU: time, set-up, and the digests of both models.
+
+    python benchmarks/speed/gpu.py           # some 4 minutes on an H200 with 16 cores
+    python benchmarks/speed/gpu.py --quick   # small, to see that it runs; nothing is kept
+
+Times of rounds are those of `history_["seconds"]`, which ends when the device has answered. The
+page is `results/gpu.md`.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import cupy
+import numpy as np
+
+from measure import about, middle, spread, write_page
+from precede import BoostedRanker, Judgments, PairRisk
+from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from problems.synthetic import one_query, web10k
+
+ROUNDS, CPU_ROUNDS = 20, 5
+
+
+def even(rows, queries, features=136):
+    """Graded queries of one size, a fifth of the features with eight values, a seventh mostly 0."""
+    rng = np.random.default_rng(0)
+    X = rng.random((rows, features), dtype=np.float32)
+    X[:, ::5] = np.floor(8 * X[:, ::5])
+    X[:, 1::7] = np.where(X[:, 1::7] < 0.7, 0, X[:, 1::7])
+    score = X[:, 0] + 2 * X[:, 2] * X[:, 3] + X[:, 4] - X[:, 6] + 0.5 * rng.standard_normal(rows)
+    y = np.searchsorted(np.quantile(score, [0.52, 0.84, 0.97, 0.99]), score)
+    return X, y, np.arange(rows) * queries // rows
+
+
+def uneven(queries):
+    sample = web10k(queries)
+    return sample.X, sample.y, sample.qid
+
+
+def one_list(rows):
+    return *one_query(rows), None
+
+
+def problems(quick):
+    """Name, target in ms, parameters and data, which are made when they are needed."""
+    part = 100 if quick else 1
+    rows, queries = 1_200_000 // part, 10_000 // part
+    cache = {}
+
+    def data(make, *sizes):
+        def made():
+            if make not in cache:
+                cache.clear()
+                cache[make] = make(*sizes)
+            return cache[make]
+
+        return made
+
+    same = data(even, rows, queries)
+    return [
+        ("1.2 M x 136, 10,000 queries of 120, logistic, 31 leaves", 6, {}, same),
+        ("the same, 255 leaves", 20, {"num_leaves": 255}, same),
+        ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"}, same),
+        ("the same, exponential loss (its pull on the CPU), 31 leaves", None,
+         {"loss": "exponential"}, same),
+        ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
+         data(uneven, queries)),
+        ("one list of two classes, 10 M x 30, logistic (its pull on the CPU), 31 leaves", 40, {},
+         data(one_list, 10_000_000 // part)),
+    ]  # fmt: skip
+
+
+def digest(ensemble):
+    text = json.dumps(ensemble.to_dict(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def fit(data, device, rounds, **given):
+    """Milliseconds of the rounds but the first, seconds of set-up, and the model."""
+    X, y, qid = data
+    model = BoostedRanker(n_estimators=rounds + 1, device=device, **given)
+    begin = time.perf_counter()
+    model.fit(X, y, qid=qid)
+    seconds = model.history_["seconds"]
+    set_up = time.perf_counter() - begin - seconds.sum()
+    return 1000 * seconds[1:], set_up, model.ensemble_
+
+
+def lines_of_fits(quick):
+    for name, target, given, make in problems(quick):
+        data = make()
+        fit(data, "cuda", 2, **given)  # compiles
+        there, set_up, model = fit(data, "cuda", ROUNDS, **given)
+        fit(data, "cpu", 1, **given)
+        here, cpu_set_up, other = fit(data, "cpu", CPU_ROUNDS, **given)
+        digests = digest(model.first(CPU_ROUNDS + 1)), digest(other)
+        print(name, middle(there), middle(here), digests, flush=True)
+        yield {
+            "name": name, "target": target, "gpu": there, "cpu": here, "set_up": set_up,
+            "cpu_set_up": cpu_set_up, "digests": digests,
+        }  # fmt: skip
+
+
+def timed(work, repeats=20):
+    """Median milliseconds of what a function starts on the device."""
+    work()
+    found = []
+    for _ in range(repeats):
+        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        found.append(cupy.cuda.get_elapsed_time(begin, end))
+    return middle(found)
+
+
+def bandwidth():
+    """Bytes per second of a copy on the device, read and written."""
+    one = cupy.zeros(1 << 30, cupy.uint8)
+    other = cupy.empty_like(one)
+    return 2 * one.size / timed(lambda: cupy.copyto(other, one)) * 1000
+
+
+def kernels(quick):
+    """Name, milliseconds, bytes that must be moved, and a count of what is done."""
+    rows, queries = (12_000, 100) if quick else (1_200_000, 10_000)
+    X, y, qid = even(rows, queries)
+    device, features = open_device("cuda"), X.shape[1]
+    with Workers(None, device) as workers:
+        table = Table.build(X, workers=workers)
+        none = np.zeros(features, np.int8)
+        there = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
+        rng = np.random.default_rng(0)
+        pull, weight = device.put(rng.standard_normal(rows)), device.put(rng.random(rows))
+        numbers = there.pack(pull, weight, wide=False)
+        rules = SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
+        for share in (1, 4, 16, 64):
+            chosen = np.sort(rng.permutation(rows)[: rows // share]).astype(np.int32)
+            there.begin(numbers, chosen, rules)
+            there.sums_of(0, chosen.size)
+            node = NodeWork(
+                (0, 0, 0), 1, 0, None, (0, chosen.size), (0, 0), (False, False),
+                ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0)),
+            )  # fmt: skip
+            batch = Batch(device, [node], there.width // 32)
+            cells = chosen.size * features
+            moved = chosen.size * (there.width + 12) + 2 * there.width * 256 * 16
+            name = "histogram of all rows" if share == 1 else f"histogram of 1/{share} of them"
+            yield (
+                name,
+                timed(lambda batch=batch: (there._move(batch), there._fill(batch))),
+                moved,
+                cells,
+                "cells",
+            )
+        arrangement = Judgments(y, qid).arrange("items")
+        risk = PairRisk("logistic", balance="items").bind(arrangement, workers)
+        scores = device.put(rng.standard_normal(rows))
+        room = device.zeros(2, rows)
+        pairs = arrangement.count_graded_pairs()
+        milliseconds = timed(lambda: risk._sum_on_device(scores, *room))
+        yield "logistic pulls of all pairs", milliseconds, 40 * rows, pairs, "pairs"
+
+
+HEADER = """# Trees on a GPU
+
+{device}, driver {driver}, CUDA {cuda}; {processor}, {cores} cores; Python {python}, CuPy
+{cupy}, NumPy {numpy}, numba {numba}; {date}, commit {commit}. Synthetic data. Milliseconds of a
+round: the median of {rounds} rounds, and in brackets the least and the greatest; on the CPU, with
+all cores, of {cpu_rounds}. Set-up in seconds is everything else in `fit`: sorting, binning on the
+CPU, and copying to the device. The digest is of the first {models} trees.
+
+| work | target, ms | GPU, ms | set-up, s | CPU, ms | set-up, s | digest on the GPU | on the CPU |
+|---|---|---|---|---|---|---|---|
+"""
+LIMITS = """
+## How far from the limits
+
+A copy within the memory of the device moves {copy:.2f} TB/s, read and written. The table compares
+kernels with the time in which their input and output could be moved at this speed.
+
+| kernel | ms | least bytes, MB | at full bandwidth, ms | times longer | rate |
+|---|---|---|---|---|---|
+"""
+SCORING = """
+## Scoring
+
+{rows} rows of 136 numbers of single precision, which are on the device already, by 100 trees of 31
+leaves: {gpu:.1f} ms (target 60 ms{missed}); the CPU with all cores, estimated from a hundredth of
+the rows, {cpu:.0f} ms. The scores are {same}. To read the rows once would take {least:.1f} ms.
+"""
+NOTES = """
+Histograms are limited by additions in shared memory, of which every cell needs two, not by
+bandwidth. In small nodes, clearing the {clear:.1f} MB of a histogram and starting the kernels weigh
+most.
+
+Models of the GPU and of the CPU are {equal}.
+"""
+
+
+def page(fits, found, copy, scoring):
+    facts = about("all") | {
+        "device": open_device("cuda").name, "driver": driver(), "cupy": cupy.__version__,
+        "cuda": cupy.cuda.runtime.runtimeGetVersion(), "rounds": ROUNDS,
+        "cpu_rounds": CPU_ROUNDS, "models": CPU_ROUNDS + 1,
+    }  # fmt: skip
+    text = HEADER.format(**facts)
+    for each in fits:
+        met = each["target"] is None or middle(each["gpu"]) <= each["target"]
+        target = "" if each["target"] is None else f"{each['target']}{'' if met else ' (missed)'}"
+        text += (
+            f"| {each['name']} | {target} | {spread(each['gpu'], 2)} | {each['set_up']:.2f} | "
+            f"{spread(each['cpu'], 0)} | {each['cpu_set_up']:.2f} | `{each['digests'][0]}` | "
+            f"`{each['digests'][1]}` |\n"
+        )
+    text += LIMITS.format(copy=copy / 1e12)
+    for name, milliseconds, moved, count, unit in found:
+        least = 1000 * moved / copy
+        text += (
+            f"| {name} | {milliseconds:.3f} | {moved / 1e6:.1f} | {least:.3f} | "
+            f"{milliseconds / least:.1f} | {count / milliseconds / 1e6:.1f} G {unit}/s |\n"
+        )
+    same = all(one == other for one, other in (each["digests"] for each in fits))
+    equal = "equal to the bit in every line" if same else "NOT equal in every line: a fault"
+    rows, gpu, cpu, scores, size = scoring
+    text += NOTES.format(equal=equal, clear=160 * 256 * 16 / 1e6)
+    return text + SCORING.format(
+        rows=f"{rows:,}", gpu=gpu, cpu=cpu, least=1000 * size / copy,
+        missed="" if gpu <= 60 else ", missed",
+        same="equal to the bit" if scores else "NOT equal: a fault",
+    )  # fmt: skip
+
+
+def lines_of_scoring(quick):
+    """Scoring of rows that are on the device already, beside the CPU."""
+    rows = 100_000 if quick else 10_000_000
+    X, y, qid = even(rows // 100, 1000 if not quick else 10)
+    model = BoostedRanker(n_estimators=100, n_jobs=None).fit(X, y, qid=qid)
+    many = cupy.concatenate([cupy.asarray(X)] * 100)
+    there = timed(lambda: model.predict(many), 5)
+    begin = time.perf_counter()
+    here = model.predict(X)
+    cpu = 1000 * (time.perf_counter() - begin) * 100
+    same = bool((model.predict(many[: len(X)]).get() == here).all())
+    return rows, there, cpu, same, many.nbytes
+
+
+def driver():
+    found = subprocess.run(
+        ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    return found.stdout.split("\n")[0].strip()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    fits, found = list(lines_of_fits(quick)), list(kernels(quick))
+    text = page(fits, found, bandwidth(), lines_of_scoring(quick))
+    print(text)
+    if not quick:
+        write_page(__file__, "gpu.md", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,960 @@
+// Kernels of `precede.engine.cuda`. Compiled with -fmad=false: every addition, multiplication and
+// division is rounded as IEEE 754 says, in the order in which the kernels of the CPU do it, and
+// everything that crosses rows of different queries is a sum of integers. So the bits are equal.
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+typedef unsigned char u8;
+
+#define LEFT_OUT __longlong_as_double(0x7FF8000000000000LL)
+#define INFINITE __longlong_as_double(0x7FF0000000000000LL)
+
+// -- exponentials and logarithms: see engine/portable.py ------------------------------------
+
+__device__ __forceinline__ double portable_exp(double x) {
+  double near = x < 710.0 ? x : 710.0;
+  near = near > -746.0 ? near : -746.0;
+  double shifted = near * 1.4426950408889634 + 6755399441055744.0;
+  double k = shifted - 6755399441055744.0;
+  i64 number = __double_as_longlong(shifted) - 0x4338000000000000LL;
+  double high = near - k * 0.6931471803691238, low = k * 1.9082149292705877e-10;
+  double r = high - low;
+  double lost = (high - r) - low;
+  double p = 1.6059043836821613e-10;
+  p = p * r + 2.08767569878681e-09;
+  p = p * r + 2.505210838544172e-08;
+  p = p * r + 2.755731922398589e-07;
+  p = p * r + 2.7557319223985893e-06;
+  p = p * r + 2.48015873015873e-05;
+  p = p * r + 0.0001984126984126984;
+  p = p * r + 0.001388888888888889;
+  p = p * r + 0.008333333333333333;
+  p = p * r + 0.041666666666666664;
+  p = p * r + 0.16666666666666666;
+  p = p * r + 0.5;
+  double value = 1.0 + (r + (lost + r * r * p));
+  i64 half = number >> 1;
+  double one = __longlong_as_double((half + 1023) << 52);
+  double other = __longlong_as_double((number - half + 1023) << 52);
+  return x == x ? value * one * other : x;
+}
+
+__device__ __forceinline__ double log_of_parts(double f, i64 e, double more) {
+  double s = f / (2.0 + f);
+  double z = s * s;
+  double p = 0.09523809523809523;
+  p = p * z + 0.10526315789473684;
+  p = p * z + 0.11764705882352941;
+  p = p * z + 0.13333333333333333;
+  p = p * z + 0.15384615384615385;
+  p = p * z + 0.18181818181818182;
+  p = p * z + 0.2222222222222222;
+  p = p * z + 0.2857142857142857;
+  p = p * z + 0.4;
+  p = p * z + 0.6666666666666666;
+  double square = 0.5 * f * f;
+  double small = s * (square + z * p) + ((double)e * 1.9082149292705877e-10 + more);
+  return (double)e * 0.6931471803691238 - ((square - small) - f);
+}
+
+__device__ __forceinline__ double log_of_bits(i64 bits, i64 shift, double lost) {
+  i64 e = (bits >> 52) - 1023 - shift;
+  double m = __longlong_as_double((bits & 0xFFFFFFFFFFFFFLL) | 0x3FF0000000000000LL);
+  if (m > 1.4142135623730951) { m = 0.5 * m; e += 1; }
+  return log_of_parts(m - 1.0, e, lost);
+}
+
+__device__ __forceinline__ double portable_log(double x) {
+  if (!(0.0 < x && x < INFINITE))
+    return x > 0.0 || x != x ? x : (x == 0.0 ? -INFINITE : LEFT_OUT);
+  i64 shift = 0;
+  if (x < 2.2250738585072014e-308) { x = x * 18014398509481984.0; shift = 54; }
+  return log_of_bits(__double_as_longlong(x), shift, 0.0);
+}
+
+__device__ __forceinline__ double portable_log1p(double x) {
+  if (!(-1.0 < x && x < INFINITE))
+    return x > 0.0 || x != x ? x : (x == -1.0 ? -INFINITE : LEFT_OUT);
+  if (-1.1102230246251565e-16 < x && x < 1.1102230246251565e-16) return x;
+  if (-0.2928932188134524 < x && x < 0.41421356237309503) return log_of_parts(x, 0, 0.0);
+  double whole = 1.0 + x;
+  double lost = x > 1.0 ? 1.0 - (whole - x) : x - (whole - 1.0);
+  return log_of_bits(__double_as_longlong(whole), 0, lost / whole);
+}
+
+extern "C" __global__ void functions(i64 n, int which, const double* x, double* out) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
+    out[i] = which == 0 ? portable_exp(x[i]) : which == 1 ? portable_log(x[i]) : portable_log1p(x[i]);
+}
+
+// -- sums, see engine/exact.py ---------------------------------------------------------------
+
+__device__ __forceinline__ i64 add_up_warp(i64 value) {
+  for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(~0u, value, step);
+  return value;
+}
+
+// Sum over a block, in thread 0. `room` holds 32 numbers.
+__device__ __forceinline__ i64 add_up_block(i64 value, i64* room) {
+  value = add_up_warp(value);
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = value;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    value = threadIdx.x < (blockDim.x + 31) / 32 ? room[threadIdx.x] : 0;
+    value = add_up_warp(value);
+  }
+  __syncthreads();
+  return value;
+}
+
+// Bits of the largest absolute value: as integers they have the order of the numbers.
+extern "C" __global__ void largest(i64 n, const double* values, u64* most) {
+  __shared__ u64 found;
+  if (threadIdx.x == 0) found = 0;
+  __syncthreads();
+  u64 here = 0;
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
+    u64 bits = (u64)__double_as_longlong(fabs(values[i]));
+    here = bits > here ? bits : here;
+  }
+  for (int step = 16; step > 0; step >>= 1) {
+    u64 other = __shfl_xor_sync(~0u, here, step);
+    here = other > here ? other : here;
+  }
+  if ((threadIdx.x & 31) == 0) atomicMax(&found, here);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicMax(most, found);
+}
+
+// High and low words of a sum, relative to the power of two above the largest value.
+extern "C" __global__ void words_of(i64 n, int absolute, const double* values, const u64* most, u64* words) {
+  __shared__ i64 room[32];
+  double top = __longlong_as_double((i64)*most);
+  if (!(top > 0.0 && top < INFINITE)) return;
+  int exponent;
+  frexp(top, &exponent);
+  int half = exponent >> 1;
+  double one = ldexp(1.0, -half), other = ldexp(1.0, half - exponent);
+  i64 high = 0, low = 0;
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
+    double value = absolute ? fabs(values[i]) : values[i];
+    double scaled = value * one * other * 2147483648.0;
+    double whole = floor(scaled);
+    high += (i64)whole;
+    low += (i64)((scaled - whole) * 2147483648.0);
+  }
+  high = add_up_block(high, room);
+  low = add_up_block(low, room);
+  if (threadIdx.x == 0) { atomicAdd(&words[0], (u64)high); atomicAdd(&words[1], (u64)low); }
+}
+
+extern "C" __global__ void advance(i64 n, double* scores, const double* values, double weight) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
+    scores[i] = scores[i] + weight * values[i];
+}
+
+extern "C" __global__ void divide_by(i64 n, double mass, double* one, double* other) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
+    one[i] = one[i] / mass;
+    other[i] = other[i] / mass;
+  }
+}
+
+// -- pulls, see risks/short_queries.py -------------------------------------------------------
+//
+// A block has one run of levels. A loser goes through the winners above it and a winner through
+// the losers below it, each in the order of the CPU; what the CPU adds up row by row is added up by
+// one thread.
+
+struct Run {
+  i64 bottom, top, first;
+  int size;
+  const i64* level_start;
+  const double *weight, *share;
+};
+
+__device__ __forceinline__ void least_and_most(const double* scores, int size, double* room, double& least, double& most) {
+  least = INFINITE;
+  most = -INFINITE;
+  for (int k = threadIdx.x; k < size; k += blockDim.x) {
+    double s = scores[k];
+    least = s < least ? s : least;
+    most = s > most ? s : most;
+  }
+  for (int step = 16; step > 0; step >>= 1) {
+    double a = __shfl_xor_sync(~0u, least, step), b = __shfl_xor_sync(~0u, most, step);
+    least = a < least ? a : least;
+    most = b > most ? b : most;
+  }
+  if ((threadIdx.x & 31) == 0) { room[threadIdx.x >> 5] = least; room[32 + (threadIdx.x >> 5)] = most; }
+  __syncthreads();
+  for (int warp = 0; warp < (blockDim.x + 31) / 32; warp++) {
+    least = room[warp] < least ? room[warp] : least;
+    most = room[32 + warp] > most ? room[32 + warp] : most;
+  }
+  __syncthreads();
+}
+
+struct TwoWinners { double wrong, other_wrong, curvature, other_curvature, both; };
+
+__device__ __forceinline__ TwoWinners two_winners(double at, double one, double other) {
+  double wrong = at * one, other_wrong = at * other;
+  double odds = 1.0 + wrong, other_odds = 1.0 + other_wrong;
+  double both = odds * other_odds;
+  double inverse = 1.0 / both;
+  double right = inverse * other_odds, other_right = inverse * odds;
+  wrong = wrong * right;
+  other_wrong = other_wrong * other_right;
+  return {wrong, other_wrong, wrong * right, other_wrong * other_right, both};
+}
+
+// Sum of share·log(product) over all rows in order, and products of nothing for what comes next.
+__device__ double sum_of_logs(const Run& run, double* product) {
+  __shared__ double result;
+  __syncthreads();
+  for (int k = threadIdx.x; k < run.size; k += blockDim.x)
+    product[k] = product[k] != 1.0 ? run.share[k] * portable_log(product[k]) : 0.0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    double total = 0.0;
+    for (int k = 0; k < run.size; k++) total += product[k];
+    result = total;
+  }
+  __syncthreads();
+  for (int k = threadIdx.x; k < run.size; k += blockDim.x) product[k] = 1.0;
+  return result;
+}
+
+// What losers gather from their winners, two by two; the list of these twos; and the value.
+__device__ double gather(const Run& run, double wide, const double* at, double* down, double* curve, double* product, int* twos, int& count) {
+  int most = (int)(690.0 / (wide + 0.7)) - 1;
+  int waiting = 0;
+  double value = 0.0;
+  count = 0;
+  for (i64 level = run.bottom + 1; level < run.top; level++) {
+    int losers = (int)(run.level_start[level] - run.first);
+    i64 row = run.level_start[level], last = run.level_start[level + 1];
+    while (row < last) {
+      double own = run.weight[row];
+      if (waiting >= most || (waiting > 0 && own != run.weight[row - 1])) {
+        value += run.weight[row - 1] * sum_of_logs(run, product);
+        waiting = 0;
+      }
+      int two = row + 1 < last && run.weight[row + 1] == own;
+      double one = 1.0 / at[row - run.first];
+      double other = 1.0 / (two ? at[row + 1 - run.first] : INFINITE);
+      for (int k = threadIdx.x; k < losers; k += blockDim.x) {
+        TwoWinners t = two_winners(at[k], one, other);
+        product[k] *= t.both;
+        down[k] += own * (t.wrong + t.other_wrong);
+        curve[k] += own * (t.curvature + t.other_curvature);
+      }
+      if (threadIdx.x == 0) twos[count] = 2 * (int)(row - run.first) + two;
+      count++;
+      row += 1 + two;
+      waiting += 1 + two;
+    }
+  }
+  return value + run.weight[run.first + run.size - 1] * sum_of_logs(run, product);
+}
+
+// Pull and curvature of the winners of a run.
+__device__ void raise_winners(const Run& run, const double* at, const int* twos, int count, double* pull, double* hessian) {
+  i64 level = run.bottom + 1;
+  for (int each = threadIdx.x; each < count; each += blockDim.x) {
+    int k0 = twos[each] >> 1, two = twos[each] & 1;
+    i64 row = run.first + k0;
+    while (run.level_start[level + 1] <= row) level++;
+    int losers = (int)(run.level_start[level] - run.first);
+    double one = 1.0 / at[k0], other = 1.0 / (two ? at[k0 + 1] : INFINITE);
+    double up = 0.0, curved = 0.0, other_up = 0.0, other_curved = 0.0;
+    for (int k = 0; k < losers; k++) {
+      TwoWinners t = two_winners(at[k], one, other);
+      double share = run.share[k];
+      up += share * t.wrong;
+      curved += share * t.curvature;
+      other_up += share * t.other_wrong;
+      other_curved += share * t.other_curvature;
+    }
+    double own = run.weight[row];
+    pull[row] += own * up;
+    hessian[row] += own * curved;
+    if (two) { pull[row + 1] += own * other_up; hessian[row + 1] += own * other_curved; }
+  }
+}
+
+// Give losers what they gathered; the mass is the sum in the order of the rows, in thread 0.
+__device__ double settle(const Run& run, double* down, const double* curve, double* pull, double* hessian) {
+  __syncthreads();
+  for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
+    double mass = run.share[k] * down[k];
+    down[k] = mass;
+    pull[run.first + k] -= mass;
+    hessian[run.first + k] += run.share[k] * curve[k];
+  }
+  __syncthreads();
+  double total = 0.0;
+  if (threadIdx.x == 0)
+    for (int k = 0; k < run.size; k++) total += down[k];
+  return total;
+}
+
+// Losses of a run whose pairs are all far in order; `room` has a number for each row.
+__device__ double small_losses(const Run& run, const double* at, double* room) {
+  for (int k0 = threadIdx.x; k0 < run.size; k0 += blockDim.x) {
+    i64 level = run.bottom;
+    while (run.level_start[level + 1] <= run.first + k0) level++;
+    double loss = 0.0;
+    if (level > run.bottom)
+      for (int k = 0; k < (int)(run.level_start[level] - run.first); k++)
+        loss += run.share[k] * portable_log1p(at[k] / at[k0]);
+    room[k0] = loss;
+  }
+  __syncthreads();
+  double value = 0.0;
+  if (threadIdx.x == 0)
+    for (int k = (int)(run.level_start[run.bottom + 1] - run.first); k < run.size; k++)
+      value += run.weight[run.first + k] * room[k];
+  return value;
+}
+
+__device__ __forceinline__ Run run_of(const i64* runs, const i64* level_start, const double* weight, const double* outer) {
+  Run run;
+  run.bottom = runs[2 * blockIdx.x];
+  run.top = runs[2 * blockIdx.x + 1];
+  run.first = level_start[run.bottom];
+  run.size = (int)(level_start[run.top] - run.first);
+  run.level_start = level_start;
+  run.weight = weight;
+  run.share = outer + run.first;
+  return run;
+}
+
+// Total weight of the pairs of every run; a thread for each.
+extern "C" __global__ void pair_weights(int count, const i64* runs, const i64* level_start, const double* weight, const double* outer, double* totals) {
+  int run = blockIdx.x * blockDim.x + threadIdx.x;
+  if (run >= count) return;
+  i64 bottom = runs[2 * run], top = runs[2 * run + 1], done = level_start[bottom];
+  double total = 0.0, losers = 0.0;
+  for (i64 level = bottom + 1; level < top; level++) {
+    for (; done < level_start[level]; done++) losers += outer[done];
+    for (i64 row = level_start[level]; row < level_start[level + 1]; row++)
+      total += weight[row] * losers;
+  }
+  totals[run] = total;
+}
+
+// Value and mass of a run into `sums`, NaN where scores are too far apart; see `_narrow_runs`.
+// Up to `held` rows are kept in shared memory, longer runs in `scratch` (4 numbers and an int each).
+extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, const double* scores, const double* weight, const double* outer, const double* totals, double* pull, double* hessian, double* sums, int held, double* scratch, int* twos_scratch, i64 rows) {
+  extern __shared__ double shared[];
+  __shared__ double room[64];
+  __shared__ int few;
+  Run run = run_of(runs, level_start, weight, outer);
+  double *at, *down, *curve, *product;
+  int* twos;
+  if (run.size <= held) {
+    at = shared; down = at + held; curve = down + held; product = curve + held;
+    twos = (int*)(product + held);
+  } else {
+    at = scratch + run.first; down = at + rows; curve = down + rows; product = curve + rows;
+    twos = twos_scratch + run.first;
+  }
+  double least, most;
+  least_and_most(scores + run.first, run.size, room, least, most);
+  double wide = most - least, middle = 0.5 * (most + least);
+  if (!(wide < 80.0)) {
+    if (threadIdx.x == 0) { sums[blockIdx.x] = LEFT_OUT; sums[gridDim.x + blockIdx.x] = LEFT_OUT; }
+    return;
+  }
+  for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
+    at[k] = portable_exp(scores[run.first + k] - middle);
+    down[k] = 0.0;
+    curve[k] = 0.0;
+    product[k] = 1.0;
+  }
+  __syncthreads();
+  int count;
+  double value = gather(run, wide, at, down, curve, product, twos, count);
+  __syncthreads();
+  raise_winners(run, at, twos, count, pull, hessian);
+  double mass = settle(run, down, curve, pull, hessian);
+  if (threadIdx.x == 0) few = value < 1e-6 * totals[blockIdx.x];
+  __syncthreads();
+  if (few) value = small_losses(run, at, product);
+  if (threadIdx.x == 0) { sums[blockIdx.x] = value; sums[gridDim.x + blockIdx.x] = mass; }
+}
+
+// Sum of share·value in eight strands.
+__device__ double weighted_total(const double* values, const double* share, int count) {
+  double s[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+  int whole = count - count % 8;
+  for (int k = 0; k < whole; k += 8)
+#pragma unroll
+    for (int j = 0; j < 8; j++) s[j] += share[k + j] * values[k + j];
+  for (int k = whole; k < count; k++) s[0] += share[k] * values[k];
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+struct Pair { double slope, curvature, loss; };
+
+__device__ __forceinline__ Pair plain_pair(int logistic, double knot, double own, double own_at, double at) {
+  if (logistic) {
+    double margin = own_at - at;
+    double small = portable_exp(-fabs(margin));
+    double chance = (margin > 0 ? small : 1.0) / (1.0 + small);
+    double curvature = small / ((1.0 + small) * (1.0 + small));
+    double late = -margin > 0.0 ? -margin : 0.0;
+    return {chance, curvature, own * (portable_log1p(small) + late)};
+  }
+  double shortfall = 2.0 * ((knot - own_at) + at);
+  double slope = shortfall > 0.0 ? shortfall : 0.0;
+  return {slope, slope > 0.0 ? 2.0 : 0.0, 0.25 * own * slope * slope};
+}
+
+// Pull and curvature of one winner, in eight strands as `_weighted_total`.
+__device__ void plain_winner(const Run& run, int logistic, double knot, const double* at, i64 row, int losers, double* pull, double* hessian) {
+  double own = run.weight[row], own_at = at[row - run.first];
+  double up[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+  double curved[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+  int whole = losers - losers % 8;
+  for (int k = 0; k < whole; k += 8)
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      Pair pair = plain_pair(logistic, knot, own, own_at, at[k + j]);
+      up[j] += run.share[k + j] * pair.slope;
+      curved[j] += run.share[k + j] * pair.curvature;
+    }
+  for (int k = whole; k < losers; k++) {
+    Pair pair = plain_pair(logistic, knot, own, own_at, at[k]);
+    up[0] += run.share[k] * pair.slope;
+    curved[0] += run.share[k] * pair.curvature;
+  }
+  pull[row] += own * (((up[0] + up[1]) + (up[2] + up[3])) + ((up[4] + up[5]) + (up[6] + up[7])));
+  hessian[row] += own * (((curved[0] + curved[1]) + (curved[2] + curved[3])) + ((curved[4] + curved[5]) + (curved[6] + curved[7])));
+}
+
+// The runs that `narrow_runs` left out, or all runs of hinges; see `_plain_runs`.
+extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int logistic, double knot, const double* scores, const double* weight, const double* outer, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
+  double known = sums[gridDim.x + blockIdx.x];
+  if (known == known) return;
+  Run run = run_of(runs, level_start, weight, outer);
+  const double* at = scores + run.first;
+  double *down = scratch + run.first, *curve = down + rows, *loss = curve + rows;
+  for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
+    double own_down = 0.0, own_curve = 0.0, own_loss = 0.0;
+    i64 level = run.bottom;
+    while (level_start[level + 1] <= run.first + k) level++;
+    if (level > run.bottom)
+      plain_winner(run, logistic, knot, at, run.first + k, (int)(level_start[level] - run.first), pull, hessian);
+    for (i64 row = level_start[level + 1]; row < level_start[run.top]; row++) {
+      double own = weight[row];
+      Pair pair = plain_pair(logistic, knot, own, at[row - run.first], at[k]);
+      own_loss += pair.loss;
+      own_down += own * pair.slope;
+      own_curve += own * pair.curvature;
+    }
+    down[k] = own_down;
+    curve[k] = own_curve;
+    loss[k] = own_loss;
+  }
+  __syncthreads();
+  double mass = settle(run, down, curve, pull, hessian);
+  if (threadIdx.x == 0) {
+    sums[blockIdx.x] = weighted_total(loss, run.share, run.size);
+    sums[gridDim.x + blockIdx.x] = mass;
+  }
+}
+
+// -- rows of trees, see engine/nodes.py and engine/packing.py --------------------------------
+
+// Columns of codes to rows of `width` bytes, 32 by 32.
+extern "C" __global__ void by_rows(i64 n, int features, int width, const u8* columns, u8* rows) {
+  __shared__ u8 tile[32][33];
+  i64 row = blockIdx.x * 32LL + threadIdx.x;
+  int feature = blockIdx.y * 32 + threadIdx.y;
+  tile[threadIdx.y][threadIdx.x] = row < n && feature < features ? columns[feature * n + row] : 0;
+  __syncthreads();
+  i64 to = blockIdx.x * 32LL + threadIdx.y;
+  if (to < n) rows[to * width + blockIdx.y * 32 + threadIdx.x] = tile[threadIdx.x][threadIdx.y];
+}
+
+extern "C" __global__ void count_up(i64 n, int* rows) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
+    rows[i] = (int)i;
+}
+
+// Rows as packed words (wide = 0), or as two words each.
+extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, i64* first, i64* second) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
+    i64 a = (i64)rint(pull[i] * one * other);
+    i64 b = (i64)rint(weight[i] * weight_one * weight_other);
+    if (wide) { first[i] = a; second[i] = (b << count_bits) + 1; }
+    else first[i] = (a << 38) + (b << 12) + 1;
+  }
+}
+
+// What a batch of nodes is described by: 18 words for each, see `NodeWork`.
+struct Work {
+  i64 low, middle, high;     // rows of the node, and where those of the right child begin
+  i64 buffer;                // which of the two lists they are in
+  i64 feature;               // of the split
+  i64 first, last;           // rows of the smaller child, in the other list
+  i64 slot, parent;          // histograms of the smaller child and of the node
+  i64 wanted;                // bit 0: search the smaller child; bit 1: the larger one
+  i64 pull[2], weight[2];    // sums of the two children, the smaller first
+  i64 lefts, rights;         // rows moved so far
+  i64 searched[2];           // features of the two children searched so far
+};
+
+__device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
+  int low = 0, high = nodes - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (start[middle] <= block) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+#define MOVED 2048
+
+// Histograms are (slot, feature, code) pairs of words.
+__device__ void clear(ulonglong2* slot, i64 size, int part, int parts) {
+  for (i64 i = part * (i64)blockDim.x + threadIdx.x; i < size; i += parts * (i64)blockDim.x)
+    slot[i] = make_ulonglong2(0, 0);
+}
+
+// Move the rows of nodes to the other list, left ones first, by `tiles` blocks of 512 threads; and
+// clear the histograms of the smaller children, by 20 blocks for each.
+extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* sides, int* one_list, int* other_list, ulonglong2* histograms) {
+  if ((int)blockIdx.x >= tiles) {
+    int block = blockIdx.x - tiles;
+    clear(histograms + work[block / 20].slot * width * 256, width * 256LL, block % 20, 20);
+    return;
+  }
+  __shared__ int counts[64];
+  __shared__ i64 to_left, to_right;
+  int node = node_of(start, nodes, blockIdx.x);
+  Work* here = work + node;
+  const int* from = here->buffer ? other_list : one_list;
+  int* to = here->buffer ? one_list : other_list;
+  const u8* side = sides + 256 * node;
+  i64 begin = here->low + (i64)(blockIdx.x - start[node]) * MOVED;
+  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  int row[4], left[4], before[4];
+#pragma unroll
+  for (int r = 0; r < 4; r++) {
+    i64 i = begin + r * 512 + threadIdx.x;
+    row[r] = i < here->high ? from[i] : -1;
+    left[r] = row[r] >= 0 && side[codes[(i64)row[r] * width + here->feature]];
+    u32 votes = __ballot_sync(~0u, left[r]);
+    before[r] = __popc(votes & ((1u << lane) - 1));
+    if (lane == 0) counts[r * 16 + warp] = __popc(votes);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int sum = 0;
+    for (int j = 0; j < 64; j++) { int c = counts[j]; counts[j] = sum; sum += c; }
+    i64 size = here->high - begin < MOVED ? here->high - begin : MOVED;
+    to_left = here->low + (i64)atomicAdd((u64*)&here->lefts, (u64)sum);
+    to_right = here->middle + (i64)atomicAdd((u64*)&here->rights, (u64)(size - sum));
+  }
+  __syncthreads();
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+    if (row[r] >= 0) {
+      int lefts = counts[r * 16 + warp] + before[r];
+      if (left[r]) to[to_left + lefts] = row[r];
+      else to[to_right + (r * 512 + threadIdx.x - lefts)] = row[r];
+    }
+}
+
+#define STRIDE 257
+
+// A packed word as two of 32 bits, 64 pull + 1 and 63 weight + 1. Of sums of up to 4031 such words
+// the remainders modulo 64 and 63 tell the count, and the count the rest. Shared memory adds 32
+// bits without a loop, and nothing is carried from one word to the other.
+__device__ __forceinline__ void unpack(u32 first, u32 second, i64& pull, i64& weight, i64& count) {
+  int a = first & 63, b = (int)(second % 63u);
+  count = a + 64 * ((b - a % 63 + 63) % 63);
+  pull = ((i64)(int)first - count) >> 6;
+  weight = ((i64)second - count) / 63;
+}
+
+// Add a 64-bit number as two of 32 bits.
+__device__ __forceinline__ void add_word(u32* low, u32* high, u32 one, u32 other) {
+  u32 old = atomicAdd(low, one);
+  u32 more = other + (old + one < old ? 1u : 0u);
+  if (more) atomicAdd(high, more);
+}
+
+// Sum the smaller children of nodes over the bins of 32 features: blocks of 512 threads, `size` rows
+// (at most 4000). Words are added as above where the sums of a block surely fit; otherwise, and
+// where numbers are wide, all 64 bits of the pulls first and then of the weights and counts.
+extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, int size, int width, int features, int wide, int count_bits, const u8* codes, const i64* one_word, const i64* other_word, const int* one_list, const int* other_list, u64* histograms) {
+  extern __shared__ u32 low[];
+  __shared__ i64 room[32];
+  __shared__ int fits;
+  u32* high = low + 32 * STRIDE;
+  int node = node_of(start, nodes, blockIdx.x);
+  const Work* here = work + node;
+  const int* rows = here->buffer ? one_list : other_list;
+  i64 begin = here->first + (i64)(blockIdx.x - start[node]) * size;
+  i64 end = begin + size < here->last ? begin + size : here->last;
+  if (!wide) {
+    i64 pulls = 0, weights = 0;
+    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+      i64 number = one_word[rows[i]];
+      i64 pull = number >> 38;
+      pulls += pull < 0 ? -pull : pull;
+      weights += (number >> 12) & 0x3FFFFFF;
+    }
+    pulls = add_up_block(pulls, room);
+    weights = add_up_block(weights, room);
+    if (threadIdx.x == 0) fits = pulls < (1 << 25) - 64 && weights < (1 << 26);
+  } else if (threadIdx.x == 0) fits = 0;
+  __syncthreads();
+  int passes = fits ? 1 : 2;
+  int word = threadIdx.x & 7, row0 = threadIdx.x >> 3, step = blockDim.x >> 3;
+  int at = word * 4 * STRIDE;
+  bool used = 32 * (int)blockIdx.y + 4 * word < features;
+  const u8* group = codes + 32 * blockIdx.y + 4 * word;
+  u64* out = histograms + 2 * (here->slot * width + 32 * (i64)blockIdx.y) * 256;
+  for (int pass = 0; pass < passes; pass++) {
+    for (int j = threadIdx.x; j < 2 * 32 * STRIDE; j += blockDim.x) low[j] = 0;
+    __syncthreads();
+    if (passes == 1 && used) {
+#pragma unroll 4
+      for (i64 i = begin + row0; i < end; i += step) {
+        int row = rows[i];
+        i64 number = one_word[row];
+        u32 four = *(const u32*)(group + (i64)row * width);
+        u32 one = (u32)(number >> 38) * 64u + 1u, other = (u32)((number >> 12) & 0x3FFFFFF) * 63u + 1u;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          int bin = at + j * STRIDE + ((four >> (8 * j)) & 255);
+          atomicAdd(low + bin, one);
+          atomicAdd(high + bin, other);
+        }
+      }
+    } else if (used) {
+      for (i64 i = begin + row0; i < end; i += step) {
+        int row = rows[i];
+        i64 number = one_word[row];
+        if (wide) number = pass ? other_word[row] : number;
+        else number = pass ? (((number & 0x3FFFFFFFFFLL) >> 12) << count_bits) + (number & 4095) : number >> 38;
+        u32 four = *(const u32*)(group + (i64)row * width);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          int bin = at + j * STRIDE + ((four >> (8 * j)) & 255);
+          add_word(low + bin, high + bin, (u32)number, (u32)((u64)number >> 32));
+        }
+      }
+    }
+    __syncthreads();
+    for (int j = threadIdx.x; j < 32 * 256; j += blockDim.x) {
+      int bin = (j >> 8) * STRIDE + (j & 255);
+      if (low[bin] == 0 && high[bin] == 0) continue;
+      if (passes == 2) {
+        atomicAdd(&out[2 * j + pass], ((u64)high[bin] << 32) | low[bin]);
+        continue;
+      }
+      i64 pull, weight, count;
+      unpack(low[bin], high[bin], pull, weight, count);
+      atomicAdd(&out[2 * j], (u64)pull);
+      atomicAdd(&out[2 * j + 1], (u64)((weight << count_bits) + count));
+    }
+    __syncthreads();
+  }
+}
+
+// -- the best splits of nodes, see engine/nodes.py -------------------------------------------
+
+struct Rules {
+  double pull_unit, weight_unit, penalty, alpha, smooth, min_weight;
+  i64 count_bits, min_count, plain;
+};
+
+struct Found {
+  double worth;
+  i64 feature, cut, way, pull, weight_count;
+};
+
+__device__ __forceinline__ double value_of(double pull, double curvature, double alpha, double least, double most) {
+  double size = fabs(pull) - alpha;
+  size = size > 0.0 ? size : 0.0;
+  double value = curvature > 0 ? (pull > 0 ? size : -size) / curvature : 0.0;
+  value = value < least ? least : value;
+  return value > most ? most : value;
+}
+
+__device__ __forceinline__ double worth_of(double pull, double curvature, double alpha, double value) {
+  return 2.0 * (pull * value - alpha * fabs(value)) - curvature * value * value;
+}
+
+__device__ __forceinline__ double worth_of_cut(const Rules& rules, double left, double weight, double right, double other, double penalty, const double* bounds, int sign) {
+  if (rules.plain)
+    return left * left / (weight + penalty) + right * right / (other + penalty);
+  double one = value_of(left, weight + penalty, rules.alpha, bounds[0], bounds[1]);
+  double two = value_of(right, other + penalty, rules.alpha, bounds[0], bounds[1]);
+  if ((sign > 0 && one > two) || (sign < 0 && one < two)) return -INFINITE;
+  return worth_of(left, weight + penalty, rules.alpha, one) + worth_of(right, other + penalty, rules.alpha, two);
+}
+
+// Sums up to each thread of a block of 256.
+__device__ __forceinline__ void sums_up_to(i64& pull, i64& weight_count, i64* room) {
+  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  for (int step = 1; step < 32; step <<= 1) {
+    i64 a = __shfl_up_sync(~0u, pull, step), b = __shfl_up_sync(~0u, weight_count, step);
+    if (lane >= step) { pull += a; weight_count += b; }
+  }
+  if (lane == 31) { room[2 * warp] = pull; room[2 * warp + 1] = weight_count; }
+  __syncthreads();
+  for (int j = 0; j < warp; j++) { pull += room[2 * j]; weight_count += room[2 * j + 1]; }
+  __syncthreads();
+}
+
+// Put categories that occur in the order of their smoothed means; others come last, empty.
+__device__ __forceinline__ void in_order(const Rules& rules, int bins, i64* pulls, i64* weights, double* keys, i64& pull, i64& weight_count) {
+  int code = threadIdx.x;
+  bool here = code < bins && weight_count != 0;
+  double weight = (double)(weight_count >> rules.count_bits) * rules.weight_unit + rules.smooth;
+  double key = weight > 0 ? (double)pull * rules.pull_unit / weight : 0.0;
+  keys[code] = key;
+  weights[code] = here ? 1 : 0;
+  __syncthreads();
+  int rank = 0;
+  for (int j = 0; j < bins; j++)
+    rank += weights[j] != 0 && (keys[j] < key || (keys[j] == key && j < code));
+  __syncthreads();
+  pulls[code] = 0;
+  weights[code] = 0;
+  __syncthreads();
+  if (here) { pulls[rank] = pull; weights[rank] = weight_count; }
+  __syncthreads();
+  pull = pulls[code];
+  weight_count = weights[code];
+  __syncthreads();
+}
+
+__device__ __forceinline__ double greatest_of_block(double value, double* room) {
+  for (int step = 16; step > 0; step >>= 1) {
+    double other = __shfl_xor_sync(~0u, value, step);
+    value = other > value ? other : value;
+  }
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = value;
+  __syncthreads();
+  for (int j = 0; j < 8; j++) value = room[j] > value ? room[j] : value;
+  __syncthreads();
+  return value;
+}
+
+// The first best cut of a feature, the block, of a child: see `_best_cut`. `here` is the thread's bin.
+__device__ void best_cut(const Rules& rules, int bins, int sign, int category, i64 pull, i64 weight_count, const i64* missing, i64 total, i64 total_weight, const double* bounds, Found* found) {
+  __shared__ i64 pulls[256], weights[256];
+  __shared__ double keys[256];
+  __shared__ i64 room[16];
+  __shared__ int last, chosen;
+  double penalty = rules.penalty;
+  if (category) {
+    in_order(rules, bins, pulls, weights, keys, pull, weight_count);
+    penalty = rules.penalty + rules.smooth;
+  }
+  bool occurs = threadIdx.x < bins && weight_count != 0;
+  if (threadIdx.x == 0) { last = -1; chosen = 1 << 20; found->worth = -INFINITE; found->feature = -1; }
+  __syncthreads();
+  if (occurs) atomicMax(&last, (int)threadIdx.x);
+  sums_up_to(pull, weight_count, room);
+  i64 mask = (1LL << rules.count_bits) - 1;
+  double P = (double)total * rules.pull_unit;
+  double W = (double)(total_weight >> rules.count_bits) * rules.weight_unit;
+  double N = (double)(total_weight & mask);
+  double p = (double)pull * rules.pull_unit;
+  double w = (double)(weight_count >> rules.count_bits) * rules.weight_unit;
+  i64 count = weight_count & mask;
+  double lightest = penalty > 0.0 ? 0.0 : 4.9406564584124654e-324;
+  lightest = rules.min_weight > lightest ? rules.min_weight : lightest;
+  double shift[2][3] = {{0.0, 0.0, 0.0}, {(double)missing[0] * rules.pull_unit, (double)(missing[1] >> rules.count_bits) * rules.weight_unit, (double)(missing[1] & mask)}};
+  bool lacks = shift[1][2] != 0.0;
+  double scores[2] = {-INFINITE, -INFINITE};
+  bool may[2] = {false, false};
+  if (sign && (int)threadIdx.x == last) sign = 0;
+#pragma unroll
+  for (int side = 0; side < 2; side++) {
+    if (!occurs || (side == 1 && !lacks)) continue;
+    double n = (double)count + shift[side][2], weight = w + shift[side][1];
+    may[side] = !(n < (double)rules.min_count || weight < lightest) && !(N - n < (double)rules.min_count || W - weight < lightest);
+    double left = p + shift[side][0];
+    if (may[side]) scores[side] = worth_of_cut(rules, left, weight, P - left, W - weight, penalty, bounds, sign);
+  }
+  double top = scores[0] > -INFINITE ? scores[0] : -INFINITE;
+  top = scores[1] > top ? scores[1] : top;
+  top = greatest_of_block(top, (double*)room);
+  // Where values are missing, the left side comes first.
+  if (may[1] && scores[1] == top) atomicMin(&chosen, 2 * (int)threadIdx.x);
+  else if (may[0] && scores[0] == top) atomicMin(&chosen, 2 * (int)threadIdx.x + 1);
+  __syncthreads();
+  if (top > -INFINITE && chosen >> 1 == (int)threadIdx.x && chosen < 1 << 20) {
+    int way = chosen & 1;
+    if (!lacks) way = 2.0 * (double)count < N ? 1 : 0;
+    found->worth = top;
+    found->feature = 0;
+    found->cut = (int)threadIdx.x == last && !category ? bins - 1 : (int)threadIdx.x;
+    found->way = way;
+    found->pull = way == 0 ? pull + missing[0] : pull;
+    found->weight_count = way == 0 ? weight_count + missing[1] : weight_count;
+    if (category && way == 0) { found->pull = total - found->pull; found->weight_count = total_weight - found->weight_count; }
+  }
+}
+
+// The best feature of a child, by one warp.
+__device__ void pick(const Work* here, int child, int features, const double* bounds, const Rules& rules, const Found* found, Found* best) {
+  double P = (double)here->pull[child] * rules.pull_unit;
+  double W = (double)(here->weight[child] >> rules.count_bits) * rules.weight_unit + rules.penalty;
+  double own = P * P / W;
+  if (!rules.plain)
+    own = worth_of(P, W, rules.alpha, value_of(P, W, rules.alpha, bounds[0], bounds[1]));
+  double top = own;
+  int chosen = -1;
+  for (int j = threadIdx.x; j < features; j += 32) {
+    double worth = __ldcg(&found[j].worth);
+    if (__ldcg(&found[j].feature) >= 0 && worth > top) { top = worth; chosen = j; }
+  }
+  for (int step = 16; step > 0; step >>= 1) {
+    double other_top = __shfl_xor_sync(~0u, top, step);
+    int other = __shfl_xor_sync(~0u, chosen, step);
+    if (other >= 0 && (chosen < 0 || other_top > top || (other_top == top && other < chosen))) { top = other_top; chosen = other; }
+  }
+  if (threadIdx.x > 0) return;
+  best->feature = -1;
+  if (chosen < 0 || !(top - own > 1.4551915228366852e-11 * fabs(top))) return;
+  best->worth = top - own;
+  best->feature = chosen;
+  best->cut = __ldcg(&found[chosen].cut);
+  best->way = __ldcg(&found[chosen].way);
+  best->pull = __ldcg(&found[chosen].pull);
+  best->weight_count = __ldcg(&found[chosen].weight_count);
+}
+
+// The best split for the children of every node (blockIdx.y), smaller (z = 0) or larger (1); a block
+// of 256 threads has a feature (x), and the last one to end compares them. The histogram of the
+// larger child replaces that of the node.
+extern "C" __global__ void search(Work* work, int width, const i64* n_bins, const u8* allowed, int step, const signed char* monotone, const u8* categorical, const double* bounds, const Rules* given, i64* histograms, Found* found, Found* best) {
+  Work* here = work + blockIdx.y;
+  int child = blockIdx.z, feature = blockIdx.x, which = blockIdx.y * 2 + child;
+  if (!(here->wanted >> child & 1)) {
+    if (feature == 0 && threadIdx.x == 0) best[which].feature = -1;
+    return;
+  }
+  Rules rules = *given;
+  Found* out = found + ((i64)which * gridDim.x + feature);
+  i64 at = 2 * ((here->slot * width + feature) * 256 + threadIdx.x);
+  i64 pull = histograms[at], weight_count = histograms[at + 1];
+  if (child) {
+    i64 above = 2 * ((here->parent * width + feature) * 256 + threadIdx.x);
+    pull = histograms[above] - pull;
+    weight_count = histograms[above + 1] - weight_count;
+    histograms[above] = pull;
+    histograms[above + 1] = weight_count;
+  }
+  __shared__ i64 missing[2];
+  __shared__ int last;
+  if (threadIdx.x == 255) { missing[0] = pull; missing[1] = weight_count; }
+  __syncthreads();
+  if (allowed[blockIdx.y * step + feature])
+    best_cut(rules, (int)n_bins[feature], monotone[feature], categorical[feature], pull, weight_count, missing, here->pull[child], here->weight[child], bounds + 2 * which, out);
+  else if (threadIdx.x == 0) { out->worth = -INFINITE; out->feature = -1; }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd((u64*)&here->searched[child], 1ULL) == gridDim.x - 1;
+  __syncthreads();
+  if (last && threadIdx.x < 32) {
+    __threadfence();
+    pick(here, child, gridDim.x, bounds + 2 * which, rules, out - feature, best + which);
+  }
+}
+
+// -- leaves ------------------------------------------------------------------------------------
+
+// Exact sums of pull and weight over the rows of leaves, LEAF rows to a block of 256.
+#define LEAF 4096
+extern "C" __global__ void leaf_sums(const i64* leaves, const i64* start, int count, const int* one_list, const int* other_list, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, u64* sums) {
+  __shared__ i64 room[32];
+  int leaf = node_of(start, count, blockIdx.x);
+  const int* rows = leaves[3 * leaf + 2] ? other_list : one_list;
+  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
+  end = begin + LEAF < end ? begin + LEAF : end;
+  i64 pulls = 0, weights = 0;
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    int row = rows[i];
+    pulls += (i64)rint(pull[row] * one * other);
+    weights += (i64)rint(weight[row] * weight_one * weight_other);
+  }
+  pulls = add_up_block(pulls, room);
+  weights = add_up_block(weights, room);
+  if (threadIdx.x == 0) { atomicAdd(&sums[2 * leaf], (u64)pulls); atomicAdd(&sums[2 * leaf + 1], (u64)weights); }
+}
+
+extern "C" __global__ void leaf_values(const i64* leaves, const i64* start, int count, const int* one_list, const int* other_list, const double* value, double* values) {
+  int leaf = node_of(start, count, blockIdx.x);
+  const int* rows = leaves[3 * leaf + 2] ? other_list : one_list;
+  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
+  end = begin + LEAF < end ? begin + LEAF : end;
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) values[rows[i]] = value[leaf];
+}
+
+// Values of all rows, each of which walks down the tree.
+extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* feature, const u8* sides, const i64* child, int splits, const double* value, double* values) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    i64 node = 0;
+    while (node >= 0) {
+      int left = sides[256 * node + codes[row * width + feature[node]]];
+      node = child[left ? node : splits + node];
+    }
+    values[row] = value[-1 - node];
+  }
+}
+
+// -- scoring, see rankers/trees.py -----------------------------------------------------------
+
+// A split, or a leaf: then the feature is -1 and the number the value, times the weight of the tree.
+struct Branch {
+  double number;
+  int feature, left, right, missing;  // missing: 1 if missing values go right
+};
+
+// Scores of rows, a thread for each; `size` rows of the features in use are kept in shared memory.
+template <typename Number>
+__device__ void score_rows(i64 n, i64 width, const Number* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
+  extern __shared__ double held_rows[];
+  Number* x = (Number*)held_rows;
+  int size = blockDim.x, stride = used | 1;
+  i64 first = blockIdx.x * (i64)size;
+  int rows = n - first < size ? (int)(n - first) : size;
+  for (int i = threadIdx.x; i < rows * used; i += blockDim.x)
+    x[(i / used) * stride + i % used] = X[(first + i / used) * width + features[i % used]];
+  __syncthreads();
+  if ((int)threadIdx.x >= rows) return;
+  const Number* mine = x + threadIdx.x * stride;
+  double score = 0.0;
+  for (int tree = 0; tree < trees; tree++) {
+    const Branch* here = branches + start[tree];
+    const Branch* at = here;
+    while (at->feature >= 0) {
+      double value = (double)mine[at->feature];
+      int right = value != value ? at->missing : value > at->number;
+      at = here + (right ? at->right : at->left);
+    }
+    score += at->number;
+  }
+  scores[first + threadIdx.x] = score;
+}
+
+extern "C" __global__ void score_singles(i64 n, i64 width, const float* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
+  score_rows(n, width, X, used, features, trees, start, branches, scores);
+}
+
+extern "C" __global__ void score_doubles(i64 n, i64 width, const double* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
+  score_rows(n, width, X, used, features, trees, start, branches, scores);
+}

@@ -1,0 +1,244 @@
+"""Trees grown on a GPU: what is decided is decided here, what is done to rows is done there.
+
+The tree is that of `precede.rankers.growers`, bit for bit. The best leaf is split first, so which
+leaves are split is known only one after another; but what becomes of a leaf does not depend on the
+others. Leaves that are likely to be split are therefore divided together, before their turn, and
+the device is asked a few times for each tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
+from precede.engine.cuda import DeviceRows, NodeWork, SearchRules
+from precede.engine.packing import PackedRows
+from precede.rankers.base import Found
+from precede.rankers.growers import TreeSearch
+from precede.rankers.growth import Allowed, Grown, Growth
+from precede.rankers.splits import Node, Rules, SplitSearch
+
+__all__ = ["DeviceGrowth", "DeviceTreeSearch"]
+
+# Most leaves that are divided together.
+MOST_TOGETHER = 128
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """A histogram on the device, of which bins are fetched when somebody looks at them."""
+
+    rows: DeviceRows
+    number: int
+
+    def __getitem__(self, bins: slice) -> Integers:
+        return self.rows.bins(self.number, int(bins.start), int(bins.stop))
+
+
+class DeviceGrowth(Growth):
+    """Grows trees on the rows of a device.
+
+    Parameters
+    ----------
+    rows : DeviceRows
+    search : SplitSearch, which turns what the device finds into splits
+    plain : whether no feature has a direction
+    """
+
+    def __init__(self, rows: DeviceRows, search: SplitSearch, *, plain: bool):
+        self._device_rows, self._search, self._plain = rows, search, plain
+        # Children of leaves that were divided before their turn, the left one first; and histograms
+        # of leaves that may be split. Both by the key of the leaf.
+        self._children: dict[int, tuple[Node, Node]] = {}
+        self._slot_of: dict[int, int] = {}
+        self._free: list[int] = []
+        self._slots = 0
+
+    def grow(
+        self,
+        numbers: PackedRows,
+        rules: Rules,
+        num_leaves: int,
+        max_depth: int,
+        *,
+        rows: Rows | None = None,
+        allowed: Allowed | None = None,
+    ) -> Grown:
+        """Split the leaf with the largest gain until there are enough leaves or no gain is left."""
+        self._rules, self._max_depth, self._allowed = rules, max_depth, allowed
+        penalties = rules.reg_lambda, rules.reg_alpha, rules.cat_smooth
+        told = SearchRules(
+            rules.units, penalties, rules.min_count, rules.min_weight,
+            self._plain and rules.reg_alpha == 0,
+        )  # fmt: skip
+        root = self._search_root(self._device_rows.begin(numbers, rows, told))
+        grown = Grown(leaves=[root])
+        origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
+        waiting: list[tuple[float, int]] = []
+        self._wait(root, 0, waiting)
+        while waiting and len(grown.leaves) < num_leaves:
+            node = grown.leaves[waiting[0][1]]
+            if node.key not in self._children:
+                self._divide_likely(grown, waiting, num_leaves - len(grown.leaves))
+            _, number = heapq.heappop(waiting)
+            left, right = self._children.pop(node.key)
+            assert node.split is not None
+            at, beyond = len(grown.splits), len(grown.leaves)
+            grown.splits.append(node.split)
+            grown.sides.append(self._search.left_codes(node.split))
+            grown.left.append(-1 - number)
+            grown.right.append(-1 - beyond)
+            self._link(grown, origin[number], at)
+            grown.leaves[number] = left
+            grown.leaves.append(right)
+            origin[number] = (at, False)
+            origin.append((at, True))
+            self._wait(left, number, waiting)
+            self._wait(right, beyond, waiting)
+        return grown
+
+    def _search_root(self, size: int) -> Node:
+        features = None if self._allowed is None else self._allowed(-1, frozenset())
+        node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
+        self._keys = 1
+        self._children.clear()
+        self._free, self._slot_of = [*range(self._slots)], {}
+        slot = self._take()
+        node.sums = self._device_rows.sums_of(slot, size)
+        if self._may_split(node):
+            work = NodeWork(
+                (0, 0, 0), 0, 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
+                ((node.least, node.most),) * 2, features,
+            )  # fmt: skip
+            self._keep(node, self._device_rows.search(work), slot)
+        return node
+
+    def _take(self) -> int:
+        """Number of a histogram that nobody needs."""
+        if not self._free:
+            self._free.append(self._slots)
+            self._slots += 1
+        return self._free.pop()
+
+    def _keep(self, node: Node, found: Any, slot: int) -> None:
+        """Keep the split of a leaf and its histogram, if it has one."""
+        histogram: Any = _Slot(self._device_rows, slot)
+        node.split = self._search.split(found, histogram, node, self._rules)
+        if node.split is None:
+            self._free.append(slot)
+        else:
+            self._slot_of[node.key] = slot
+
+    def _divide_likely(self, grown: Grown, waiting: list[tuple[float, int]], left: int) -> None:
+        """Divide the leaf that is split next, and others that are likely to be split as well.
+
+        `left` is how many splits there may still be: of a leaf that is split last the children
+        need not be searched.
+        """
+        at = len(grown.splits)
+        several = self._allowed is None  # else what a node may be split on depends on its number
+        count = min(left, MOST_TOGETHER) if several else 1
+        nodes, batch = [], []
+        for order, (_, number) in enumerate(heapq.nsmallest(count, waiting)):
+            node = grown.leaves[number]
+            if node.key not in self._children:
+                nodes.append(self._smaller_first(self._children_of(node, at)))
+                batch.append(self._work(node, nodes[-1], left - order > 1))
+        found = self._device_rows.divide(batch)
+        for children, work, splits in zip(nodes, batch, found, strict=True):
+            for child, slot, split in zip(children, work.slots, splits, strict=True):
+                self._keep(child, split, slot)
+
+    def _children_of(self, node: Node, at: int) -> tuple[Node, Node]:
+        split = node.split
+        assert split is not None
+        path, features = node.path, None
+        if self._allowed is not None:
+            path = path | {split.feature}
+            features = self._allowed(at, path)
+        bounds, depth, to = self._bounds(node, split), node.depth + 1, 1 - node.buffer
+        middle = node.low + self._rules.count(split.left_sums)
+        self._children[node.key] = (
+            Node(
+                node.low, middle, to, split.left_sums, depth, *bounds[0], features, path, self._keys
+            ),
+            Node(
+                middle, node.high, to, split.right_sums, depth, *bounds[1], features, path,
+                self._keys + 1,
+            ),
+        )  # fmt: skip
+        self._keys += 2
+        return self._children[node.key]
+
+    def _smaller_first(self, children: tuple[Node, Node]) -> tuple[Node, Node]:
+        """The child with fewer rows first."""
+        left, right = children
+        return (right, left) if right.high - right.low < left.high - left.low else children
+
+    def _work(self, node: Node, by_size: tuple[Node, Node], further: bool) -> NodeWork:
+        """What is to be done to a leaf that is divided."""
+        assert node.split is not None
+        smaller, larger = by_size
+        wanted = further and self._may_split(smaller), further and self._may_split(larger)
+        return NodeWork(
+            (node.low, min(smaller.high, larger.high), node.high), node.buffer, node.split.feature,
+            self._search.left_codes(node.split),
+            (smaller.low, smaller.high) if any(wanted) else (0, 0),
+            (self._take(), self._slot_of.pop(node.key)), wanted, (smaller.sums, larger.sums),
+            ((smaller.least, smaller.most), (larger.least, larger.most)), smaller.features,
+        )  # fmt: skip
+
+
+class DeviceTreeSearch(TreeSearch):
+    """Grows a tree for every pull, on the rows of one table on a device.
+
+    Pulls may come from the CPU; then the values of the tree go back there.
+    """
+
+    on_device = True
+
+    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+        assert self._workers.device is not None
+        self._device = self._workers.device
+        self._on_device = DeviceRows(
+            self._device, self._table, self._features, monotone, categorical
+        )
+        start = 256 * np.arange(self._features.size)
+        search = SplitSearch(start, self._on_device.n_bins, monotone, categorical)
+        self._growth = DeviceGrowth(self._on_device, search, plain=not monotone.any())
+
+    def fit(
+        self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None
+    ) -> Found | None:
+        """Grow a tree for ``pull / weight``; None where no split helps."""
+        given = self._device.put(pull), self._device.put(weight)
+        found = super().fit(*given, allowed, rows=rows)
+        if found is None or self._device.holds(pull):
+            return found
+        return replace(found, values=self._device.get(found.values))
+
+    def _packed(self, pull: Floats, weight: Any) -> PackedRows | None:
+        return self._on_device.pack(pull, weight, wide=self._wide)
+
+    def _sums_of_leaves(
+        self, grown: Grown, numbers: PackedRows, pull: Floats, weight: Floats
+    ) -> tuple[Floats, Floats]:
+        bits = numbers.exact_bits
+        sums = self._on_device.leaf_sums(_ranges(grown), pull, weight, bits)
+        return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
+
+    def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:
+        if not sampled:
+            return self._on_device.leaf_values(_ranges(grown), value)
+        feature = np.array([split.feature for split in grown.splits], np.int64)
+        child = np.array([grown.left, grown.right], np.int64)
+        return self._on_device.walk(feature, np.array(grown.sides), child, value)
+
+
+def _ranges(grown: Grown) -> Integers:
+    """Where the rows of each leaf begin and end, and in which list."""
+    return np.array([(each.low, each.high, each.buffer) for each in grown.leaves], np.int64)

@@ -1,0 +1,67 @@
+"""Pulls on a device beside those of the CPU: the same bits."""
+
+import numpy as np
+import pytest
+
+from precede import Judgments, PairRisk
+from precede.engine.workers import Workers
+
+
+def problem(seed, queries=40, *, longest=60, weighted=False, grades=5):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, min(longest, 130), queries)
+    sizes[:3] = longest  # beyond some hundred rows by cells, if the loss is logistic
+    qid = np.repeat(np.arange(queries), sizes)
+    y = rng.integers(0, grades, qid.size)
+    weight = rng.choice([0.5, 1.0, 3.0, 0.1], qid.size) if weighted else None
+    return Judgments(y, qid, weight=weight), rng
+
+
+def states(judgments, loss, scores, device, balance="pairs"):
+    arrangement = judgments.arrange(balance)
+    at = scores[arrangement.order]
+    risk = PairRisk(loss, balance=balance)
+    here = risk.bind(arrangement).state(at)
+    bound = risk.bind(arrangement, Workers(1, device))
+    assert bound.on_device
+    return here, bound.state(device.put(at))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 10.0, 60.0, 500.0])
+@pytest.mark.parametrize("longest", [8, 130, 700])
+def test_states_are_equal_to_the_bit(device, loss, weighted, spread, longest):
+    judgments, rng = problem(3, 60, longest=longest, weighted=weighted)
+    scores = spread * rng.normal(size=len(judgments))
+    here, there = states(judgments, loss, scores, device)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+
+
+def test_pairs_far_in_order(device):
+    """Their losses are sums of logarithms of numbers close to 1."""
+    judgments, rng = problem(5)
+    scores = 25.0 * np.asarray(judgments.grade) + rng.normal(size=len(judgments))
+    scores *= 70 / np.ptp(scores)
+    here, there = states(judgments, "logistic", scores, device)
+    assert here.log_value == there.log_value
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+
+
+def test_a_list_with_many_losers_and_few_winners(device):
+    rng = np.random.default_rng(0)
+    y = np.zeros(6000)
+    y[:2] = 1
+    here, there = states(Judgments(y), "logistic", rng.normal(size=6000), device)
+    assert here.log_value == there.log_value
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+
+
+@pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
+def test_balances(device, balance):
+    judgments, rng = problem(7, weighted=True)
+    here, there = states(judgments, "logistic", rng.normal(size=len(judgments)), device, balance)
+    assert here.log_value == there.log_value
+    np.testing.assert_array_equal(device.get(there.parts), here.parts)

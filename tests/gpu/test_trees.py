@@ -1,0 +1,132 @@
+"""Models fitted on a device beside those of the CPU: the same bits."""
+
+import numpy as np
+import pytest
+
+from precede import BoostedRanker, QBRank
+
+
+def problem(seed, rows=3000, features=7, *, queries=60, missing=True):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, features))
+    X[:, 1] = rng.integers(0, 4, rows)
+    X[:, 2] = rng.choice([0.0, 0.0, 0.0, 1.5], rows)
+    X[:, 3] = rng.integers(0, 9, rows)
+    y = np.digitize(
+        X[:, 0] + (X[:, 1] == 2) + 0.3 * (X[:, 3] % 3) + rng.normal(size=rows), [0, 1, 2]
+    )
+    if missing:
+        X[rng.random((rows, features)) < 0.1] = np.nan
+        X[:, 3] = rng.integers(0, 9, rows)
+    return X, y, rng.integers(0, queries, rows)
+
+
+def both(X, y, qid, estimator=BoostedRanker, sample_weight=None, **given):
+    given = {"n_estimators": 8, "num_leaves": 15, **given}
+    return [
+        estimator(**given, device=device).fit(X, y, qid=qid, sample_weight=sample_weight)
+        for device in ("cpu", "cuda")
+    ]
+
+
+def assert_equal(one, other):
+    assert one.ensemble_.to_dict() == other.ensemble_.to_dict()
+    for column in ("risk", "log_risk", "edge", "step"):
+        np.testing.assert_array_equal(one.history_[column], other.history_[column])
+    assert len(one.ensemble_) > 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"num_leaves": 2},
+        {"num_leaves": 255, "min_child_samples": 1},
+        {"max_depth": 3},
+        {"reg_alpha": 0.3},
+        {"reg_lambda": 0.0, "min_child_weight": 0.0, "min_child_samples": 1},
+        {"monotone_constraints": {0: 1, 4: -1}},
+        {"interaction_constraints": [[0, 1], [2, 3, 4]]},
+        {"categorical_features": [3]},
+        {"categorical_features": [1, 3], "reg_alpha": 0.1, "cat_smooth": 0.0},
+        {"subsample": 0.5, "random_state": 3},
+        {"subsample": 0.5, "subsample_by": "query", "random_state": 3},
+        {"max_features": 0.5, "max_features_by_split": 0.7, "random_state": 1},
+        {"hessian": "bound"},
+        {"hessian": "uniform"},
+        {"hessian": "terms", "targets": "average"},
+        {"line_search": True},
+        {"step_length": 0.1},
+        {"min_split_gain": 1e-3},
+        {"loss": "squared_hinge"},
+        {"loss": "exponential"},
+        {"loss": "softmax"},
+        {"loss": "hinge"},
+        {"price": 2},
+        {"rank_weight": "ndcg"},
+        {"balance": "queries"},
+        {"bags": 2, "random_state": 0},
+        {"max_bins": 16},
+    ],
+    ids=str,
+)
+def test_models_are_equal_to_the_bit(given):
+    X, y, qid = problem(1)
+    assert_equal(*both(X, y, qid, **given))
+
+
+def test_packed_numbers():
+    """Tables of more than half a million cells; heavy rows do not fit into packed sums."""
+    X, y, qid = problem(2, 120_000, 9, queries=2000)
+    rng = np.random.default_rng(0)
+    for weight in (None, rng.exponential(size=y.size), 10.0 ** rng.uniform(-6, 0, y.size)):
+        assert_equal(*both(X, y, qid, sample_weight=weight, n_estimators=4, num_leaves=31))
+
+
+def test_blocks_whose_packed_sums_would_overflow():
+    """Rows with the largest numbers stand together."""
+    X, y, qid = problem(4, 100_000, 8, queries=400)
+    weight = np.where(qid < 10, 100.0, 1.0)
+    assert_equal(*both(X, y, qid, sample_weight=weight, n_estimators=4, balance="pairs"))
+
+
+def test_one_list_is_pulled_by_the_cpu():
+    X, y, _ = problem(5, 40_000)
+    assert_equal(*both(X, y > 1, None, n_estimators=4))
+
+
+def test_offsets_warm_starts_and_many_features():
+    X, y, qid = problem(6, 4000, 70)
+    start = np.random.default_rng(0).normal(size=y.size)
+    models = []
+    for device in ("cpu", "cuda"):
+        model = BoostedRanker(n_estimators=3, warm_start=True, device=device)
+        model.fit(X, y, qid=qid, init_score=start)
+        models.append(model.set_params(n_estimators=6).fit(X, y, qid=qid, init_score=start))
+    assert_equal(*models)
+
+
+def test_qbrank_and_labels():
+    X, y, qid = problem(7)
+    assert_equal(*both(X, y, qid, QBRank, n_estimators=4))
+
+
+def test_automatic_choice():
+    X, y, qid = problem(8, 1500)
+    one, other = both(X, y, qid, n_estimators="auto", num_leaves=4, learning_rate=0.3)
+    assert one.n_estimators_ == other.n_estimators_
+    assert_equal(one, other)
+
+
+def test_what_does_not_fit_is_refused_before_it_starts(device, monkeypatch):
+    nothing = -(10**13)  # whatever CuPy keeps for later is less
+    monkeypatch.setattr(device.arrays.cuda.runtime, "memGetInfo", lambda: (nothing, 0))
+    X, y, qid = problem(9)
+    with pytest.raises(ValueError, match="GB"):
+        BoostedRanker(device="cuda").fit(X, y, qid=qid)
+
+
+def test_other_families_are_refused():
+    X, y, qid = problem(10, missing=False)
+    with pytest.raises(ValueError, match="device='cuda' is for trees"):
+        BoostedRanker(rankers="stumps", device="cuda").fit(X, y, qid=qid)

@@ -107,12 +107,15 @@ def pack(_, n, wide, count_bits, pull, weight, one, other, weight_one, weight_ot
         second[:] = (b << count_bits) + 1
 
 
-FIELDS = ("low", "middle", "high", "buffer", "feature", "first", "last", "slot", "parent", "wanted")
+FIELDS = (
+    "low", "middle", "high", "source", "target", "feature", "first", "last", "slot", "parent",
+    "wanted",
+)  # fmt: skip
 
 
 def fields(work):
     return SimpleNamespace(
-        **dict(zip(FIELDS, work.tolist(), strict=False)), pull=work[10:12], weight=work[12:14]
+        **dict(zip(FIELDS, work.tolist(), strict=False)), pull=work[11:13], weight=work[13:15]
     )
 
 
@@ -126,7 +129,7 @@ def words(work):
 
 
 def move(
-    order, work, start, nodes, tiles, width, codes, sides, one_list, other_list, histograms
+    order, work, start, nodes, tiles, width, codes, sides, lists, n, histograms
 ):  # fmt: skip
     work, sides = words(work), sides.view(np.uint8).reshape(-1, 256)
     for block in order:
@@ -139,15 +142,15 @@ def move(
             continue
         node = node_of(start, block)
         here = fields(work[node])
-        source, target = (other_list, one_list) if here.buffer else (one_list, other_list)
+        source, target = lists[here.source], lists[here.target]
         begin = here.low + (block - start[node]) * cuda.MOVED
         rows = source[begin : min(begin + cuda.MOVED, here.high)]
         left = sides[node][codes[rows, here.feature]] != 0
-        to_left, to_right = here.low + work[node, 14], here.middle + work[node, 15]
+        to_left, to_right = here.low + work[node, 15], here.middle + work[node, 16]
         target[to_left : to_left + left.sum()] = rows[left]
         target[to_right : to_right + (~left).sum()] = rows[~left]
-        work[node, 14] += left.sum()
-        work[node, 15] += (~left).sum()
+        work[node, 15] += left.sum()
+        work[node, 16] += (~left).sum()
 
 
 def unpack(first, second):
@@ -159,7 +162,7 @@ def unpack(first, second):
 
 def fill(
     order, work, start, nodes, size, width, features, wide, count_bits, codes, one_word, other_word,
-    one_list, other_list, histograms,
+    lists, n, histograms,
 ):  # fmt: skip
     work = words(work)
     for block in order:
@@ -167,7 +170,7 @@ def fill(
         here = fields(work[node])
         assert size <= cuda.FILLED
         begin = here.first + (block - start[node]) * size
-        rows = (one_list if here.buffer else other_list)[begin : min(begin + size, here.last)]
+        rows = lists[here.target][begin : min(begin + size, here.last)]
         numbers, sums = one_word[rows], histograms[here.slot]
         if wide:
             both = numbers, other_word[rows]
@@ -232,27 +235,27 @@ def search(
                 )  # fmt: skip
 
 
-def leaves_of(order, leaves, start, one_list, other_list):
+def leaves_of(order, leaves, start, lists):
     for block in order:
         leaf = node_of(start, block)
-        low, high, buffer = leaves[leaf].tolist()
+        low, high, number = leaves[leaf].tolist()
         begin = low + (block - start[leaf]) * cuda.OF_LEAF
-        rows = other_list if buffer else one_list
+        rows = lists[number]
         yield leaf, rows[begin : min(begin + cuda.OF_LEAF, high)]
 
 
 def leaf_sums(
-    order, leaves, start, count, one_list, other_list, pull, weight, one, other, weight_one,
+    order, leaves, start, count, lists, n, pull, weight, one, other, weight_one,
     weight_other, sums,
 ):  # fmt: skip
-    for leaf, rows in leaves_of(order, leaves, start, one_list, other_list):
+    for leaf, rows in leaves_of(order, leaves, start, lists):
         sums[leaf, 0] += np.rint(pull[rows] * one * other).astype(np.int64).sum()
         sums[leaf, 1] += np.rint(weight[rows] * weight_one * weight_other).astype(np.int64).sum()
 
 
-def leaf_values(order, leaves, start, count, one_list, other_list, value, values):
+def leaf_values(order, leaves, start, count, lists, n, value, values):
     values[:] = np.nan
-    for leaf, rows in leaves_of(order, leaves, start, one_list, other_list):
+    for leaf, rows in leaves_of(order, leaves, start, lists):
         values[rows] = value[leaf]
 
 

@@ -149,7 +149,7 @@ def kernels(quick):
             there.begin(numbers, chosen, rules)
             there.sums_of(0, chosen.size)
             node = NodeWork(
-                (0, 0, 0), 1, 0, None, (0, chosen.size), (0, 0), (False, False),
+                (0, 0, 0), (0, 0), 0, None, (0, chosen.size), (0, 0), (False, False),
                 ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0)),
             )  # fmt: skip
             batch = Batch(device, [node], there.width // 32)

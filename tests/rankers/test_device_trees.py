@@ -7,6 +7,7 @@ import precede.estimator
 from naive_device import NaiveDevice
 from precede import BoostedRanker, QBRank
 from precede.engine import cuda
+from precede.rankers import device_trees
 
 
 @pytest.fixture
@@ -72,6 +73,21 @@ def test_tiles_of_few_rows(device, monkeypatch, tile):
     for name in ("MOVED", "FILLED", "OF_LEAF"):
         monkeypatch.setattr(cuda, name, tile)
     assert_equal({}, *problem(2, 200))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("lists", [2, 3, 4, 5])
+def test_trees_deeper_than_there_are_lists(monkeypatch, lists):
+    for module in (cuda, device_trees):
+        monkeypatch.setattr(module, "LISTS", lists)
+    assert_equal({"num_leaves": 60, "min_child_samples": 1}, *problem(8))
+
+
+def test_few_questions_for_each_tree(device):
+    """Nodes are divided together, so that the device is not asked for every split."""
+    X, y, qid = problem(9, 2000)
+    BoostedRanker(n_estimators=5, num_leaves=31, device="cuda").fit(X, y, qid=qid)
+    assert device.launched.count("search") <= 5 * 10
 
 
 def test_pulls_of_logistic_losses_stay_on_the_device(device):

@@ -66,7 +66,7 @@ min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
 categorical_features, cat_smooth, monotone_constraints, interaction_constraints
         The shape of a tree; see `Trees` and `BoostedRanker`.
     n_estimators, bags, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
-random_state, n_jobs, verbose
+random_state, n_jobs, device, verbose
         As for `BoostedRanker`.
 
     Notes

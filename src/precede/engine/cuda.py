@@ -28,7 +28,17 @@ from precede.engine.packing import PackedRows, factors, plan_packing
 if TYPE_CHECKING:
     from precede.engine.table import Table
 
-__all__ = ["DEVICES", "Device", "DeviceRows", "NodeWork", "SearchRules", "open_device"]
+__all__ = [
+    "DEVICES",
+    "LISTS",
+    "Batch",
+    "Device",
+    "DeviceRows",
+    "NodeWork",
+    "SearchRules",
+    "open_device",
+    "tiles",
+]
 
 DEVICES = ("cpu", "cuda")
 # Rows that one block of threads moves, sums into histograms (at most), and sums up in leaves;
@@ -39,6 +49,9 @@ GROUP = 32
 FILL_MEMORY = 2 * GROUP * 257 * 4
 # A run of so many rows is kept in shared memory while its pairs are summed.
 HELD = 1024
+# Lists of rows: a node moves its rows to the list of the next depth, so that those of all nodes
+# above stay as they are. Below a depth of LISTS - 2 the last two take turns.
+LISTS = 18
 # Blocks that clear the histogram of a node, as in `kernels.cu`.
 CLEARING = 20
 # What a search answers where there is no split; see `precede.engine.nodes.SplitFound`.
@@ -218,7 +231,7 @@ class NodeWork:
     Attributes
     ----------
     rows : where its rows begin, where those of the right child will, and where they end
-    buffer : which of the two lists of rows they are in; they are moved to the other one
+    lists : numbers of the lists that they are in and are moved to
     feature, side : of the split, and which of the 256 codes go left; None to move nothing
     smaller : where the rows of the smaller child begin and end
     slots : numbers of the histograms of the smaller child and of the node, which becomes that of
@@ -230,7 +243,7 @@ class NodeWork:
     """
 
     rows: tuple[int, int, int]
-    buffer: int
+    lists: tuple[int, int]
     feature: int
     side: Flags | None
     smaller: tuple[int, int]
@@ -245,12 +258,12 @@ class NodeWork:
         (one, one_weight), (other, other_weight) = self.sums
         wanted = self.wanted[0] + 2 * self.wanted[1]
         return [
-            *self.rows, self.buffer, self.feature, *self.smaller, *self.slots, wanted,
-            one, other, one_weight, other_weight, 0, 0, 0, 0,
+            *self.rows, *self.lists, self.feature, *self.smaller, *self.slots, wanted,
+            one, other, one_weight, other_weight, 0, 0, 0, 0, 0,
         ]  # fmt: skip
 
 
-WORDS = 18
+WORDS = 20
 
 
 def tiles(sizes: Sequence[int], size: int) -> tuple[list[int], int]:
@@ -320,7 +333,7 @@ class DeviceRows:
     Attributes
     ----------
     n_bins : number of bins of each feature
-    lists : the two lists of row numbers, in which nodes are ranges
+    lists : array (`LISTS`, rows) of row numbers, in which nodes are ranges
     histograms : array (slots, features, 256, 2); grows when a slot beyond its end is asked for
     """
 
@@ -331,11 +344,11 @@ class DeviceRows:
         self.n_bins = table.bins.n_bins[features]
         self._groups = max(1, -(-features.size // GROUP))
         self.width = GROUP * self._groups
-        device.check_room(self.n_rows * (3 * self.width + 48), "the rows of the table")
+        device.check_room(self.n_rows * (2 * self.width + 4 * LISTS + 64), "the rows of the table")
         self.codes = device.zeros(self.n_rows, self.width, dtype=np.uint8)
         for first in range(0, features.size, GROUP):
             self._copy(table, features[first : first + GROUP], first)
-        self.lists = [device.zeros(self.n_rows, dtype=np.int32) for _ in range(2)]
+        self.lists = device.zeros(LISTS, self.n_rows, dtype=np.int32)
         self.histograms = device.zeros(0, self.width, 256, 2, dtype=np.int64)
         # What the search reads of the features.
         self._known = [
@@ -388,7 +401,7 @@ class DeviceRows:
         """Sum up the first rows of the first list; the sums of all of them."""
         nothing = ((0, 0), (0, 0))
         work = NodeWork(
-            (0, 0, 0), 1, 0, None, (0, size), (slot, slot), (False, False), nothing,
+            (0, 0, 0), (0, 0), 0, None, (0, size), (slot, slot), (False, False), nothing,
             ((0.0, 0.0), (0.0, 0.0)),
         )  # fmt: skip
         self._make_room(slot)
@@ -433,7 +446,7 @@ class DeviceRows:
         self._device.launch(
             "move", batch.tiles_to_move + CLEARING * batch.count, 512, batch.work,
             batch.first_to_move, batch.count, batch.tiles_to_move, self.width, self.codes,
-            batch.sides, *self.lists, self.histograms,
+            batch.sides, self.lists, np.int64(self.n_rows), self.histograms,
         )  # fmt: skip
 
     def _fill(self, batch: Batch) -> None:
@@ -441,8 +454,8 @@ class DeviceRows:
             self._device.launch(
                 "fill", (batch.tiles_to_fill, self._groups), 512, batch.work, batch.first_to_fill,
                 batch.count, batch.filled, self.width, self.n_bins.size, self._wide,
-                self._count_bits, self.codes, *self._words, *self.lists, self.histograms,
-                shared=FILL_MEMORY,
+                self._count_bits, self.codes, *self._words, self.lists, np.int64(self.n_rows),
+                self.histograms, shared=FILL_MEMORY,
             )  # fmt: skip
 
     def _search(self, batch: Batch) -> list[Any]:
@@ -472,9 +485,9 @@ class DeviceRows:
         start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), OF_LEAF)
         sums = self._device.zeros(len(leaves), 2, dtype=np.int64)
         self._device.launch(
-            "leaf_sums", count, 256, self._device.put(leaves),
-            self._device.put(np.array(start)), len(leaves), *self.lists, pull, weight,
-            *factors(bits[0]), *factors(bits[1]), sums,
+            "leaf_sums", count, 256, self._device.put(leaves), self._device.put(np.array(start)),
+            len(leaves), self.lists, np.int64(self.n_rows), pull, weight, *factors(bits[0]),
+            *factors(bits[1]), sums,
         )  # fmt: skip
         return self._device.get(sums)
 
@@ -484,8 +497,8 @@ class DeviceRows:
         values = self._device.arrays.empty(self.n_rows, np.float64)
         self._device.launch(
             "leaf_values", count, 256, self._device.put(leaves),
-            self._device.put(np.array(start)), len(leaves), *self.lists,
-            self._device.put(value), values,
+            self._device.put(np.array(start)), len(leaves), self.lists,
+            np.int64(self.n_rows), self._device.put(value), values,
         )  # fmt: skip
         return values
 

@@ -495,17 +495,18 @@ extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* p
   }
 }
 
-// What a batch of nodes is described by: 18 words for each, see `NodeWork`.
+// What a batch of nodes is described by: 20 words for each, see `NodeWork`.
 struct Work {
   i64 low, middle, high;     // rows of the node, and where those of the right child begin
-  i64 buffer;                // which of the two lists they are in
+  i64 from, to;              // lists that they are in and are moved to
   i64 feature;               // of the split
-  i64 first, last;           // rows of the smaller child, in the other list
+  i64 first, last;           // rows of the smaller child, in the list they are moved to
   i64 slot, parent;          // histograms of the smaller child and of the node
   i64 wanted;                // bit 0: search the smaller child; bit 1: the larger one
   i64 pull[2], weight[2];    // sums of the two children, the smaller first
   i64 lefts, rights;         // rows moved so far
   i64 searched[2];           // features of the two children searched so far
+  i64 unused;
 };
 
 __device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
@@ -525,9 +526,9 @@ __device__ void clear(ulonglong2* slot, i64 size, int part, int parts) {
     slot[i] = make_ulonglong2(0, 0);
 }
 
-// Move the rows of nodes to the other list, left ones first, by `tiles` blocks of 512 threads; and
+// Move the rows of nodes to another list, left ones first, by `tiles` blocks of 512 threads; and
 // clear the histograms of the smaller children, by 20 blocks for each.
-extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* sides, int* one_list, int* other_list, ulonglong2* histograms) {
+extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* sides, int* lists, i64 n, ulonglong2* histograms) {
   if ((int)blockIdx.x >= tiles) {
     int block = blockIdx.x - tiles;
     clear(histograms + work[block / 20].slot * width * 256, width * 256LL, block % 20, 20);
@@ -537,8 +538,8 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
   __shared__ i64 to_left, to_right;
   int node = node_of(start, nodes, blockIdx.x);
   Work* here = work + node;
-  const int* from = here->buffer ? other_list : one_list;
-  int* to = here->buffer ? one_list : other_list;
+  const int* from = lists + here->from * n;
+  int* to = lists + here->to * n;
   const u8* side = sides + 256 * node;
   i64 begin = here->low + (i64)(blockIdx.x - start[node]) * MOVED;
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -592,14 +593,14 @@ __device__ __forceinline__ void add_word(u32* low, u32* high, u32 one, u32 other
 // Sum the smaller children of nodes over the bins of 32 features: blocks of 512 threads, `size` rows
 // (at most 4000). Words are added as above where the sums of a block surely fit; otherwise, and
 // where numbers are wide, all 64 bits of the pulls first and then of the weights and counts.
-extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, int size, int width, int features, int wide, int count_bits, const u8* codes, const i64* one_word, const i64* other_word, const int* one_list, const int* other_list, u64* histograms) {
+extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, int size, int width, int features, int wide, int count_bits, const u8* codes, const i64* one_word, const i64* other_word, const int* lists, i64 n, u64* histograms) {
   extern __shared__ u32 low[];
   __shared__ i64 room[32];
   __shared__ int fits;
   u32* high = low + 32 * STRIDE;
   int node = node_of(start, nodes, blockIdx.x);
   const Work* here = work + node;
-  const int* rows = here->buffer ? one_list : other_list;
+  const int* rows = lists + here->to * n;
   i64 begin = here->first + (i64)(blockIdx.x - start[node]) * size;
   i64 end = begin + size < here->last ? begin + size : here->last;
   if (!wide) {
@@ -879,10 +880,10 @@ extern "C" __global__ void search(Work* work, int width, const i64* n_bins, cons
 
 // Exact sums of pull and weight over the rows of leaves, LEAF rows to a block of 256.
 #define LEAF 4096
-extern "C" __global__ void leaf_sums(const i64* leaves, const i64* start, int count, const int* one_list, const int* other_list, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, u64* sums) {
+extern "C" __global__ void leaf_sums(const i64* leaves, const i64* start, int count, const int* lists, i64 n, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, u64* sums) {
   __shared__ i64 room[32];
   int leaf = node_of(start, count, blockIdx.x);
-  const int* rows = leaves[3 * leaf + 2] ? other_list : one_list;
+  const int* rows = lists + leaves[3 * leaf + 2] * n;
   i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
   end = begin + LEAF < end ? begin + LEAF : end;
   i64 pulls = 0, weights = 0;
@@ -896,9 +897,9 @@ extern "C" __global__ void leaf_sums(const i64* leaves, const i64* start, int co
   if (threadIdx.x == 0) { atomicAdd(&sums[2 * leaf], (u64)pulls); atomicAdd(&sums[2 * leaf + 1], (u64)weights); }
 }
 
-extern "C" __global__ void leaf_values(const i64* leaves, const i64* start, int count, const int* one_list, const int* other_list, const double* value, double* values) {
+extern "C" __global__ void leaf_values(const i64* leaves, const i64* start, int count, const int* lists, i64 n, const double* value, double* values) {
   int leaf = node_of(start, count, blockIdx.x);
-  const int* rows = leaves[3 * leaf + 2] ? other_list : one_list;
+  const int* rows = lists + leaves[3 * leaf + 2] * n;
   i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
   end = begin + LEAF < end ? begin + LEAF : end;
   for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) values[rows[i]] = value[leaf];

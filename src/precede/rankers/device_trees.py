@@ -2,7 +2,7 @@
 
 The tree is that of `precede.rankers.growers`, bit for bit. The best leaf is split first, so which
 leaves are split is known only one after another; but what becomes of a leaf does not depend on the
-others. Leaves that are likely to be split are therefore divided together, before their turn, and
+others. Nodes that are likely to be split are therefore divided together, before their turn, and
 the device is asked a few times for each tree.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
-from precede.engine.cuda import DeviceRows, NodeWork, SearchRules
+from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
 from precede.engine.packing import PackedRows
 from precede.rankers.base import Found
 from precede.rankers.growers import TreeSearch
@@ -24,8 +24,8 @@ from precede.rankers.splits import Node, Rules, SplitSearch
 
 __all__ = ["DeviceGrowth", "DeviceTreeSearch"]
 
-# Most leaves that are divided together.
-MOST_TOGETHER = 128
+# Nodes that are divided together: most, and fewest unless there is only one split left.
+MOST_TOGETHER, FEWEST_TOGETHER = 128, 8
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DeviceGrowth(Growth):
         node.sums = self._device_rows.sums_of(slot, size)
         if self._may_split(node):
             work = NodeWork(
-                (0, 0, 0), 0, 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
+                (0, 0, 0), (0, 0), 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
                 ((node.least, node.most),) * 2, features,
             )  # fmt: skip
             self._keep(node, self._device_rows.search(work), slot)
@@ -134,20 +134,24 @@ class DeviceGrowth(Growth):
             self._slot_of[node.key] = slot
 
     def _divide_likely(self, grown: Grown, waiting: list[tuple[float, int]], left: int) -> None:
-        """Divide the leaf that is split next, and others that are likely to be split as well.
+        """Divide the leaf that is split next, and nodes that are likely to be split as well.
 
-        `left` is how many splits there may still be: of a leaf that is split last the children
-        need not be searched.
+        These are other leaves, and children of leaves that were divided before their turn: those
+        of the largest gains, so many as there may still be splits (`left`).
         """
         at = len(grown.splits)
-        several = self._allowed is None  # else what a node may be split on depends on its number
-        count = min(left, MOST_TOGETHER) if several else 1
-        nodes, batch = [], []
-        for order, (_, number) in enumerate(heapq.nsmallest(count, waiting)):
-            node = grown.leaves[number]
-            if node.key not in self._children:
-                nodes.append(self._smaller_first(self._children_of(node, at)))
-                batch.append(self._work(node, nodes[-1], left - order > 1))
+        chosen = [grown.leaves[waiting[0][1]]]
+        if self._allowed is None:  # else what a node may be split on depends on its number
+            open_ = [grown.leaves[number] for _, number in waiting[1:]]
+            open_ += [
+                child for children in self._children.values() for child in children
+                if child.split is not None and child.depth + 3 < LISTS
+            ]  # fmt: skip
+            likely = [node for node in open_ if node.key not in self._children]
+            count = min(max(left - len(self._children), FEWEST_TOGETHER), MOST_TOGETHER)
+            chosen += heapq.nsmallest(count - 1 if left > 1 else 0, likely, key=_by_gain)
+        nodes = [self._smaller_first(self._children_of(node, at)) for node in chosen]
+        batch = [self._work(*each, left > 1) for each in zip(chosen, nodes, strict=True)]
         found = self._device_rows.divide(batch)
         for children, work, splits in zip(nodes, batch, found, strict=True):
             for child, slot, split in zip(children, work.slots, splits, strict=True):
@@ -160,18 +164,15 @@ class DeviceGrowth(Growth):
         if self._allowed is not None:
             path = path | {split.feature}
             features = self._allowed(at, path)
-        bounds, depth, to = self._bounds(node, split), node.depth + 1, 1 - node.buffer
+        bounds, depth = self._bounds(node, split), node.depth + 1
         middle = node.low + self._rules.count(split.left_sums)
+        to = depth if depth < LISTS - 2 else LISTS - 2 + depth % 2
+        key, self._keys = self._keys, self._keys + 2
+        left, right = split.left_sums, split.right_sums
         self._children[node.key] = (
-            Node(
-                node.low, middle, to, split.left_sums, depth, *bounds[0], features, path, self._keys
-            ),
-            Node(
-                middle, node.high, to, split.right_sums, depth, *bounds[1], features, path,
-                self._keys + 1,
-            ),
-        )  # fmt: skip
-        self._keys += 2
+            Node(node.low, middle, to, left, depth, *bounds[0], features, path, key),
+            Node(middle, node.high, to, right, depth, *bounds[1], features, path, key + 1),
+        )
         return self._children[node.key]
 
     def _smaller_first(self, children: tuple[Node, Node]) -> tuple[Node, Node]:
@@ -185,12 +186,18 @@ class DeviceGrowth(Growth):
         smaller, larger = by_size
         wanted = further and self._may_split(smaller), further and self._may_split(larger)
         return NodeWork(
-            (node.low, min(smaller.high, larger.high), node.high), node.buffer, node.split.feature,
-            self._search.left_codes(node.split),
+            (node.low, min(smaller.high, larger.high), node.high), (node.buffer, smaller.buffer),
+            node.split.feature, self._search.left_codes(node.split),
             (smaller.low, smaller.high) if any(wanted) else (0, 0),
             (self._take(), self._slot_of.pop(node.key)), wanted, (smaller.sums, larger.sums),
             ((smaller.least, smaller.most), (larger.least, larger.most)), smaller.features,
         )  # fmt: skip
+
+
+def _by_gain(node: Node) -> float:
+    """The largest gain first."""
+    assert node.split is not None
+    return -node.split.gain
 
 
 class DeviceTreeSearch(TreeSearch):

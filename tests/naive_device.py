@@ -57,21 +57,24 @@ class NaiveDevice(cuda.Device):
             )
 
 
-def largest(_, n, values, most):
-    most[:1] = np.maximum(most[:1], np.abs(values).view(np.uint64).max())
+def largest(_, n, one, other, found):
+    for values, words in zip((one, other), found, strict=False):
+        words[0] = np.abs(values).view(np.uint64).max()
 
 
-def words_of(_, n, absolute, values, most, words):
-    top = float(most[:1].view(np.float64)[0])
-    if not 0 < top < math.inf:
-        return
-    exponent = math.frexp(top)[1]
-    half = exponent // 2
-    given = np.abs(values) if absolute else values
-    scaled = given * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent) * 2147483648.0
-    whole = np.floor(scaled)
-    sums = [whole.astype(np.int64).sum(), ((scaled - whole) * 2147483648.0).astype(np.int64).sum()]
-    words[:2] += np.array(sums).view(np.uint64)
+def words_of(_, n, absolute, one, other, found):
+    for number, (values, words) in enumerate(zip((one, other), found, strict=False)):
+        top = float(words[:1].view(np.float64)[0])
+        if not 0 < top < math.inf:
+            continue
+        exponent = math.frexp(top)[1]
+        half = exponent // 2
+        given = np.abs(values) if absolute and number == 0 else values
+        scaled = given * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent) * 2147483648.0
+        whole = np.floor(scaled)
+        low = (scaled - whole) * 2147483648.0
+        sums = [whole.astype(np.int64).sum(), low.astype(np.int64).sum()]
+        words[1:] = np.array(sums).view(np.uint64)
 
 
 def functions(_, n, which, values, out):

@@ -67,7 +67,11 @@ def test_sums(values):
     device, array = NaiveDevice(), np.array(values, np.float64)
     there = device.put(array)
     assert exact_sums([there], Workers(1, device)) == [exact_sum(array)]
-    assert device.sums_and_largest([there], [True])[0][1] == np.abs(array).max(initial=0.0)
+    negative = device.put(-array)
+    both = device.sums_and_largest([negative, there], absolute=True)
+    largest = np.abs(array).max(initial=0.0)
+    assert both == [(exact_sum(np.abs(array)), largest), (exact_sum(array), largest)]
+    assert device.exact_sums([there, device.put(array[1:])]) == exact_sums([array, array[1:]])
 
 
 def test_sums_of_numbers_that_are_here_are_taken_here():

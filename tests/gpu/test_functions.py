@@ -33,8 +33,9 @@ def test_exact_sums(device, size, scale):
     rng = np.random.default_rng(size)
     values = rng.normal(size=size) * scale
     assert device.exact_sums([device.put(values)]) == [exact_sum(values)]
-    sums = device.sums_and_largest([device.put(values)], [True])
-    assert sums == [(exact_sum(np.abs(values)), np.abs(values).max(initial=0.0))]
+    largest = np.abs(values).max(initial=0.0)
+    both = device.sums_and_largest([device.put(-values), device.put(values)], absolute=True)
+    assert both == [(exact_sum(np.abs(values)), largest), (exact_sum(values), largest)]
 
 
 def test_advance(device):

@@ -168,18 +168,25 @@ class Device:
 
     def exact_sums(self, arrays: Sequence[Any]) -> list[float]:
         """Several sums, as `precede.engine.exact.exact_sums` takes them."""
-        return [total for total, _ in self.sums_and_largest(arrays, [False] * len(arrays))]
+        if len(arrays) == 2 and arrays[0].size == arrays[1].size:
+            return [total for total, _ in self.sums_and_largest(arrays)]
+        return [self.sums_and_largest([each])[0][0] for each in arrays]
 
     def sums_and_largest(
-        self, arrays: Sequence[Any], absolute: Sequence[bool]
+        self, arrays: Sequence[Any], *, absolute: bool = False
     ) -> list[tuple[float, float]]:
-        """The exact sum of every array, or of its absolute values, and the largest of these."""
-        found = self.zeros(len(arrays), 3, dtype=np.uint64)
-        for array, of_sizes, words in zip(arrays, absolute, found, strict=True):
-            self.over_rows("largest", array.size, array, words)
-            self.over_rows("words_of", array.size, int(of_sizes), array, words, words[1:])
+        """The exact sums of one or two arrays of the same size, and their largest sizes.
+
+        With `absolute`, the sizes of the first one are summed.
+        """
+        found, count = self.zeros(len(arrays), 3, dtype=np.uint64), arrays[0].size
+        if count:
+            grid = min(-(-count // 256), MOST_BLOCKS), len(arrays)
+            given = arrays[0], arrays[-1], found
+            self.launch("largest", grid, 256, np.int64(count), *given)
+            self.launch("words_of", grid, 256, np.int64(count), int(absolute), *given)
         answer = []
-        for words in found.get():
+        for words in self.get(found):
             largest = float(words[:1].view(np.float64)[0])
             total = largest
             if 0 < largest < math.inf:
@@ -372,7 +379,7 @@ class DeviceRows:
 
     def pack(self, pull: Floats, weight: Floats, *, wide: bool) -> PackedRows | None:
         """Turn pulls and weights into integers, as `precede.engine.packing.pack_rows`."""
-        sums = self._device.sums_and_largest([pull, weight], [True, False])
+        sums = self._device.sums_and_largest([pull, weight], absolute=True)
         (total, largest), (total_weight, heaviest) = sums
         plan = plan_packing(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
         if plan is None:

@@ -108,10 +108,12 @@ __device__ __forceinline__ i64 add_up_block(i64 value, i64* room) {
   return value;
 }
 
-// Bits of the largest absolute value: as integers they have the order of the numbers.
-extern "C" __global__ void largest(i64 n, const double* values, u64* most) {
-  __shared__ u64 found;
-  if (threadIdx.x == 0) found = 0;
+// Of one array (blockIdx.y = 0) and another (1), `found` has three words each. The first: bits of the
+// largest absolute value, which as integers have the order of the numbers.
+extern "C" __global__ void largest(i64 n, const double* one, const double* other, u64* found) {
+  __shared__ u64 most;
+  const double* values = blockIdx.y ? other : one;
+  if (threadIdx.x == 0) most = 0;
   __syncthreads();
   u64 here = 0;
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
@@ -119,34 +121,38 @@ extern "C" __global__ void largest(i64 n, const double* values, u64* most) {
     here = bits > here ? bits : here;
   }
   for (int step = 16; step > 0; step >>= 1) {
-    u64 other = __shfl_xor_sync(~0u, here, step);
-    here = other > here ? other : here;
+    u64 there = __shfl_xor_sync(~0u, here, step);
+    here = there > here ? there : here;
   }
-  if ((threadIdx.x & 31) == 0) atomicMax(&found, here);
+  if ((threadIdx.x & 31) == 0) atomicMax(&most, here);
   __syncthreads();
-  if (threadIdx.x == 0) atomicMax(most, found);
+  if (threadIdx.x == 0) atomicMax(found + 3 * blockIdx.y, most);
 }
 
-// High and low words of a sum, relative to the power of two above the largest value.
-extern "C" __global__ void words_of(i64 n, int absolute, const double* values, const u64* most, u64* words) {
+// The others: high and low words of the sum, relative to the power of two above the largest value.
+// Of the first array absolute values are summed if `absolute` says so.
+extern "C" __global__ void words_of(i64 n, int absolute, const double* one, const double* other, u64* found) {
   __shared__ i64 room[32];
-  double top = __longlong_as_double((i64)*most);
+  const double* values = blockIdx.y ? other : one;
+  bool sizes = absolute && blockIdx.y == 0;
+  u64* words = found + 3 * blockIdx.y;
+  double top = __longlong_as_double((i64)words[0]);
   if (!(top > 0.0 && top < INFINITE)) return;
   int exponent;
   frexp(top, &exponent);
   int half = exponent >> 1;
-  double one = ldexp(1.0, -half), other = ldexp(1.0, half - exponent);
+  double first = ldexp(1.0, -half), second = ldexp(1.0, half - exponent);
   i64 high = 0, low = 0;
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
-    double value = absolute ? fabs(values[i]) : values[i];
-    double scaled = value * one * other * 2147483648.0;
+    double value = sizes ? fabs(values[i]) : values[i];
+    double scaled = value * first * second * 2147483648.0;
     double whole = floor(scaled);
     high += (i64)whole;
     low += (i64)((scaled - whole) * 2147483648.0);
   }
   high = add_up_block(high, room);
   low = add_up_block(low, room);
-  if (threadIdx.x == 0) { atomicAdd(&words[0], (u64)high); atomicAdd(&words[1], (u64)low); }
+  if (threadIdx.x == 0) { atomicAdd(&words[1], (u64)high); atomicAdd(&words[2], (u64)low); }
 }
 
 extern "C" __global__ void advance(i64 n, double* scores, const double* values, double weight) {

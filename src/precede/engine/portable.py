@@ -12,7 +12,7 @@ in the last place (measured in `tests/engine/test_portable.py`).
     log1p(x)  the same, with what rounding took from 1 + x added to the result
 
 A kernel calls no kernel of another file, so files that need one of these inside a loop have a
-copy of the functions `_exp`, `_log`, `_log1p` and `_log_of_parts`; a test compares the copies.
+copy of the functions `_portable_exp`, `_portable_log`, `_portable_log1p` and `_log_of_parts`; a test compares the copies.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def log1p(values: Floats) -> Floats:
 
     >>> import numpy as np
     >>> log1p(np.array([0.0, 1e-300, -1.0]))
-    array([ 0.e+000,  1.e-300,    -inf])
+    array([0.e+000, 1.e-300,    -inf])
     """
     out = np.empty(values.shape)
     _log1p_of_rows(values.reshape(-1), out.reshape(-1))
@@ -70,23 +70,23 @@ def exp_of_rows(low: int, high: int, values: Floats, out: Floats) -> None:
     """Exponentials of values low..high; `out` may be the same array."""
     part, result = values[low:high], out[low:high]
     for row in range(part.size):  # several at a time: no row can count from the end
-        result[row] = _exp(part[row])
+        result[row] = _portable_exp(part[row])
 
 
 @njit(cache=True, nogil=True)
 def _log_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        out[row] = _log(values[row])
+        out[row] = _portable_log(values[row])
 
 
 @njit(cache=True, nogil=True)
 def _log1p_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        out[row] = _log1p(values[row])
+        out[row] = _portable_log1p(values[row])
 
 
 @njit(**INNER)
-def _exp(x: float) -> float:
+def _portable_exp(x: float) -> float:
     """Exponential; see `precede.engine.portable`."""
     near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
     near = near if near > -746.0 else -746.0
@@ -118,7 +118,7 @@ def _exp(x: float) -> float:
 
 
 @njit(**INNER, error_model="numpy")
-def _log(x: float) -> float:
+def _portable_log(x: float) -> float:
     """Natural logarithm; see `precede.engine.portable`."""
     if not 0.0 < x < np.inf:
         return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
@@ -134,7 +134,7 @@ def _log(x: float) -> float:
 
 
 @njit(**INNER, error_model="numpy")
-def _log1p(x: float) -> float:
+def _portable_log1p(x: float) -> float:
     """``log(1 + x)``; see `precede.engine.portable`."""
     if not -1.0 < x < np.inf:
         return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)

@@ -71,11 +71,11 @@ class DeviceGrowth(Growth):
         """Split the leaf with the largest gain until there are enough leaves or no gain is left."""
         self._rules, self._max_depth, self._allowed = rules, max_depth, allowed
         penalties = rules.reg_lambda, rules.reg_alpha, rules.cat_smooth
-        told = SearchRules(
+        limits = SearchRules(
             rules.units, penalties, rules.min_count, rules.min_weight,
             self._plain and rules.reg_alpha == 0,
         )  # fmt: skip
-        root = self._search_root(self._device_rows.begin(numbers, rows, told))
+        root = self._search_root(self._device_rows.begin(numbers, rows, limits))
         grown = Grown(leaves=[root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
         waiting: list[tuple[float, int]] = []

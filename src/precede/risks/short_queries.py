@@ -176,7 +176,7 @@ def _narrow_runs(
         if not wide < 80.0:
             continue
         for k in range(size):
-            at[k] = _exp(scores[first + k] - middle)
+            at[k] = _portable_exp(scores[first + k] - middle)
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
             gathered[2, k] = 1.0
@@ -235,13 +235,13 @@ def _small_losses(
         for row in range(first, last):
             least, most = min(least, scores[row]), max(most, scores[row])
         for row in range(first, last):
-            at[row - first] = _exp(scores[row] - 0.5 * (most + least))
+            at[row - first] = _portable_exp(scores[row] - 0.5 * (most + least))
         value = 0.0
         for level in range(bottom + 1, top):
             for row in range(level_start[level], level_start[level + 1]):
                 loss = 0.0
                 for k in range(level_start[level] - first):
-                    loss += outer[first + k] * _log1p(at[k] / at[row - first])
+                    loss += outer[first + k] * _portable_log1p(at[k] / at[row - first])
                 value += weight[row] * loss
         losses[run] = value
 
@@ -296,7 +296,7 @@ def _logs(product: Floats, share: Floats, count: int) -> float:
     total = 0.0
     for k in range(count):
         if product[k] != 1.0:
-            total += share[k] * _log(product[k])
+            total += share[k] * _portable_log(product[k])
             product[k] = 1.0
     return total
 
@@ -375,10 +375,10 @@ def _wide_pairs(
 ) -> None:  # fmt: skip
     for k in range(losers):
         margin = own_at - at[k]
-        small = _exp(-abs(margin))
+        small = _portable_exp(-abs(margin))
         chance = (small if margin > 0 else 1.0) / (1.0 + small)
         curvature = small / ((1.0 + small) * (1.0 + small))
-        loss[k] += own * (_log1p(small) + max(-margin, 0.0))
+        loss[k] += own * (_portable_log1p(small) + max(-margin, 0.0))
         down[k] += own * chance
         curve[k] += own * curvature
         terms[0, k], terms[1, k] = chance, curvature
@@ -407,7 +407,7 @@ def _weighted_total(values: Floats, share: Floats, count: int) -> float:
 
 
 @njit(**INNER)
-def _exp(x: float) -> float:
+def _portable_exp(x: float) -> float:
     """Exponential; see `precede.engine.portable`."""
     near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
     near = near if near > -746.0 else -746.0
@@ -439,7 +439,7 @@ def _exp(x: float) -> float:
 
 
 @njit(**INNER, error_model="numpy")
-def _log(x: float) -> float:
+def _portable_log(x: float) -> float:
     """Natural logarithm; see `precede.engine.portable`."""
     if not 0.0 < x < np.inf:
         return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
@@ -455,7 +455,7 @@ def _log(x: float) -> float:
 
 
 @njit(**INNER, error_model="numpy")
-def _log1p(x: float) -> float:
+def _portable_log1p(x: float) -> float:
     """``log(1 + x)``; see `precede.engine.portable`."""
     if not -1.0 < x < np.inf:
         return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)

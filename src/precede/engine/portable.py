@@ -12,7 +12,7 @@ in the last place (measured in `tests/engine/test_portable.py`).
     log1p(x)  the same, with what rounding took from 1 + x added to the result
 
 A kernel calls no kernel of another file, so files that need one of these inside a loop have a
-copy of the functions `_portable_exp`, `_portable_log`, `_portable_log1p` and `_log_of_parts`; a test compares the copies.
+copy of the functions at the foot of this one; a test compares the copies.
 """
 
 from __future__ import annotations

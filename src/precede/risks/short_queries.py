@@ -175,8 +175,10 @@ def _narrow_runs(
         wide, middle = most - least, 0.5 * (most + least)
         if not wide < 80.0:
             continue
+        here = scores[first:last]
+        for k in range(size):  # alone, so that the processor takes several at a time
+            at[k] = _portable_exp(here[k] - middle)
         for k in range(size):
-            at[k] = _portable_exp(scores[first + k] - middle)
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
             gathered[2, k] = 1.0
@@ -294,10 +296,11 @@ def _narrow_query(
 def _logs(product: Floats, share: Floats, count: int) -> float:
     """Sum of share·log(product), and products of nothing for what comes next."""
     total = 0.0
+    for k in range(count):  # alone, so that the processor takes several at a time
+        product[k] = _portable_log(product[k])
     for k in range(count):
-        if product[k] != 1.0:
-            total += share[k] * _portable_log(product[k])
-            product[k] = 1.0
+        total += share[k] * product[k]
+        product[k] = 1.0
     return total
 
 

@@ -298,6 +298,11 @@ def narrow_runs(
     found = np.full((len(runs), 2), np.nan)
     given = runs, level_start, scores.size, scores, weight, outer, pull, hessian, found
     short_queries._narrow_runs(0, len(runs), *given)
+    far = np.flatnonzero(found[:, 0] < 0)
+    losses = np.empty(far.size)
+    given = runs[far], level_start, scores.size, scores, weight, outer, losses
+    short_queries._small_losses(0, far.size, *given)
+    found[far, 0] = losses
     sums[:] = found.T
 
 

@@ -3,20 +3,18 @@
 import numpy as np
 import pytest
 
-import precede.estimator
 from naive_device import NaiveDevice
 from precede import BoostedRanker, QBRank
 from precede.engine import cuda
+from precede.estimator import base
 from precede.rankers import device_trees
 
 
 @pytest.fixture
 def device(monkeypatch):
     device = NaiveDevice()
-    known = precede.estimator.open_device
-    monkeypatch.setattr(
-        precede.estimator, "open_device", lambda name: device if name == "cuda" else known(name)
-    )
+    known = base.open_device
+    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
     return device
 
 

@@ -4,31 +4,38 @@
     python benchmarks/experiments/quality.py run        # ours and the peers, with test sets
     python benchmarks/experiments/quality.py report     # tables from what has been run
 
-Every model has the same folds, number of leaves, rounds, learning rates and shares of rows and
-features for a tree; the learning rate and the number of rounds are chosen on the validation
-set by NDCG@10. Runs are kept as JSON lines and not repeated; scores of the test sets stay in
-a folder of their own that is not part of the repository.
+Tuned models have the same folds, number of leaves, rounds, learning rates and shares of rows and
+features for a tree; the learning rate and the number of rounds are chosen on the validation set by
+NDCG@10. Models at their defaults are fitted to the same training parts. Everything is fitted with
+several seeds, the slow ones with fewer. Runs are kept as JSON lines, with the metrics of every test
+query, and not repeated: `run` and `search` may be stopped and started again, and `report` needs
+neither the data nor the libraries.
 """
 
 import argparse
+import base64
 import json
+import re
 import sys
 import time
+import zlib
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtr, stdtrit
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from measure import write_page  # noqa: E402
-from precede import BoostedRanker, Judgments, QBRank, SquaredHinge  # noqa: E402
-from precede.inference import compare  # noqa: E402
+from measure import about, write_page  # noqa: E402
+from precede import BoostedRanker, Judgments, QBRank, RankWeight, SquaredHinge  # noqa: E402
+from precede.inference import holm  # noqa: E402
 from precede.metrics import Evaluator  # noqa: E402
 from problems import lightgbm_rank, movielens, mq2008  # noqa: E402
 
 RESULTS = HERE.parent / "results"
-SCORES = HERE / "scores"  # ignored by git
 ROUNDS, EVERY, LEAVES, LEAST = 300, 10, 16, 20
 ROWS, FEATURES = 0.7, 0.5  # shares for a tree
 RATES = (0.05, 0.1)
@@ -46,21 +53,24 @@ SHAPE = {
     "min_child_samples": LEAST,
     "subsample": ROWS,
     "max_features": FEATURES,
-    "random_state": 0,
     "n_jobs": 1,
 }
-# What is tried for the defaults of BoostedRanker: first the penalty, everything else as it is;
-# then, with the penalty chosen, one change at a time. Drawing rows and features alone moves the
-# validation NDCG@10 of MQ2008 by some 0.005, so each is fitted with several seeds and their
-# curves are averaged before the best round is taken.
-SEEDS = 3
+HALF = RankWeight(k=10, blend=0.5)
+# What is tried for the defaults of BoostedRanker: one change at a time. Drawing rows and features
+# alone moves the validation NDCG@10 of MQ2008 by some 0.005, so each is fitted with several seeds
+# and their curves are averaged before the best round is taken.
+SEARCH_SEEDS = 3
 SEARCHED = {"MovieLens": 1}  # its folds differ little; of the other sets all
-PENALTIES = (0.0, 1.0, 5.0, 20.0, 80.0, 320.0)
+BASE = "no change"
 VARIANTS = {
+    BASE: {},
+    **{f"reg_lambda {each:g}": {"reg_lambda": each} for each in (0.0, 1.0, 20.0, 80.0, 320.0)},
+    **{f"{each} leaves": {"num_leaves": each} for each in (4, 8, 31)},
+    **{f"min_child_samples {each}": {"min_child_samples": each} for each in (5, 50)},
+    "all rows and features": {"subsample": 1.0, "max_features": 1.0},
+    "subsample by query": {"subsample_by": "query"},
     "balance queries": {"balance": "queries"},
     "balance pairs": {"balance": "pairs"},
-    "min_child_weight 1": {"min_child_weight": 1.0},
-    "min_child_weight 5": {"min_child_weight": 5.0},
     "line search": {"line_search": True},
     "hessian bound": {"hessian": "bound", "line_search": True},
     "hessian uniform": {"hessian": "uniform", "line_search": True},
@@ -69,6 +79,11 @@ VARIANTS = {
     "squared hinge": {"loss": "squared_hinge"},
     "squared hinge, gap": {"loss": SquaredHinge("gap")},
     "exponential, price 2": {"loss": "exponential", "price": 2},
+    "ndcg@10": {"rank_weight": "ndcg@10"},
+    "half ndcg@10, half plain": {"rank_weight": HALF},
+    "softmax": {"loss": "softmax"},
+    "xendcg": {"loss": "xendcg"},
+    "query_rmse": {"loss": "query_rmse"},
 }
 
 
@@ -82,13 +97,21 @@ def sizes(qid):
     return np.unique(qid, return_counts=True)[1]
 
 
+@cache
+def parts_of(name, part):
+    """Train, validation and test, sorted by query; None where the data are absent."""
+    data = dict(SETS[name])[part]()
+    return data and [by_query(each) for each in data]
+
+
 # -- one function for each library: scores after every tenth round -------------------------------
 
 
 def boosted(**options):
-    def staged(train, others, rate):
+    def staged(train, others, rate, seed):
         X, y, qid = train
-        model = BoostedRanker(learning_rate=rate, **{**SHAPE, **options}).fit(X, y, qid=qid)
+        shape = {**SHAPE, **options, "random_state": seed}
+        model = BoostedRanker(learning_rate=rate, **shape).fit(X, y, qid=qid)
         return [list(model.staged_predict(X))[EVERY - 1 :: EVERY] for X in others]
 
     return staged
@@ -97,24 +120,25 @@ def boosted(**options):
 def qbrank(*, labels=False, **options):
     """The grades as pairs, or as pairs and as values too."""
 
-    def staged(train, others, rate):
+    def staged(train, others, rate, seed):
         X, y, qid = train
         both = Judgments(grade=y.astype(float), qid=qid, label=y.astype(float) if labels else None)
-        model = QBRank(learning_rate=rate, **SHAPE, **options).fit(X, both)
+        shape = {**SHAPE, **options, "random_state": seed}
+        model = QBRank(learning_rate=rate, **shape).fit(X, both)
         return [list(model.staged_predict(X))[EVERY - 1 :: EVERY] for X in others]
 
     return staged
 
 
 def lightgbm(objective):
-    def staged(train, others, rate):
+    def staged(train, others, rate, seed):
         import lightgbm as library
 
         X, y, qid = train
         parameters = {
             "objective": objective, "learning_rate": rate, "num_leaves": LEAVES,
             "min_data_in_leaf": LEAST, "bagging_fraction": ROWS, "bagging_freq": 1,
-            "feature_fraction": FEATURES, "verbosity": -1, "num_threads": 1, "seed": 0,
+            "feature_fraction": FEATURES, "verbosity": -1, "num_threads": 1, "seed": seed,
         }  # fmt: skip
         data = library.Dataset(X, label=y, group=sizes(qid), params={"verbosity": -1})
         model = library.train(parameters, data, ROUNDS)
@@ -128,16 +152,16 @@ def lightgbm(objective):
 
 
 def xgboost(objective):
-    def staged(train, others, rate):
+    def staged(train, others, rate, seed):
         import xgboost as library
 
         X, y, qid = train
         parameters = {
             "objective": objective, "eta": rate, "max_leaves": LEAVES, "max_depth": 0,
             "grow_policy": "lossguide", "tree_method": "hist", "subsample": ROWS,
-            "colsample_bytree": FEATURES, "nthread": 1, "seed": 0,
+            "colsample_bytree": FEATURES, "nthread": 1, "seed": seed,
         }  # fmt: skip
-        data = library.DMatrix(X, label=y, qid=np.unique(qid, return_inverse=True)[1])
+        data = library.DMatrix(X, label=y, qid=ordinals(qid))
         model = library.train(parameters, data, ROUNDS)
 
         def part(X, first):
@@ -149,8 +173,12 @@ def xgboost(objective):
     return staged
 
 
+def ordinals(qid):
+    return np.unique(qid, return_inverse=True)[1]
+
+
 def catboost(loss):
-    def staged(train, others, rate):
+    def staged(train, others, rate, seed):
         import catboost as library
 
         X, y, qid = train
@@ -158,7 +186,7 @@ def catboost(loss):
             "loss_function": loss, "learning_rate": rate, "iterations": ROUNDS,
             "grow_policy": "Lossguide", "max_leaves": LEAVES, "min_data_in_leaf": LEAST,
             "bootstrap_type": "Bernoulli", "subsample": ROWS, "rsm": FEATURES, "verbose": False,
-            "thread_count": 1, "random_seed": 0, "allow_writing_files": False,
+            "thread_count": 1, "random_seed": seed, "allow_writing_files": False,
         })  # fmt: skip
         model.fit(library.Pool(X, label=y, group_id=qid))
         return [list(model.staged_predict(X, eval_period=EVERY)) for X in others]
@@ -175,20 +203,88 @@ def summed(X, part):
     return scores
 
 
-MODELS = {
-    "precede BoostedRanker": boosted(),
-    "precede BoostedRanker, exponential, price 2": boosted(loss="exponential", price=2),
+OURS = "precede BoostedRanker"
+CHOICES = {  # among which "chosen on validation" chooses
+    OURS: boosted(),
+    f"{OURS}, exponential": boosted(loss="exponential"),
+    f"{OURS}, ndcg@10": boosted(rank_weight="ndcg@10"),
+    f"{OURS}, half ndcg@10, half plain": boosted(rank_weight=HALF),
+    f"{OURS}, softmax": boosted(loss="softmax"),
+    f"{OURS}, xendcg": boosted(loss="xendcg"),
+    f"{OURS}, query_rmse": boosted(loss="query_rmse"),
+}
+OTHERS = {
+    f"{OURS}, exponential, price 2": boosted(loss="exponential", price=2),
     "precede QBRank": qbrank(),
     "precede QBRank, targets summed": qbrank(targets="sum"),
     "precede QBRank, labels too": qbrank(labels=True, targets="sum"),
+}
+PEERS = {
     "LightGBM lambdarank": lightgbm("lambdarank"),
     "LightGBM rank_xendcg": lightgbm("rank_xendcg"),
     "XGBoost rank:ndcg": xgboost("rank:ndcg"),
     "XGBoost rank:pairwise": xgboost("rank:pairwise"),
+    "CatBoost QueryRMSE": catboost("QueryRMSE"),
+    "CatBoost QuerySoftMax": catboost("QuerySoftMax"),
     "CatBoost YetiRank": catboost("YetiRank"),
     "CatBoost PairLogit": catboost("PairLogit"),
 }
-OURS = "precede BoostedRanker"
+TUNED = {**CHOICES, **OTHERS, **PEERS}
+
+
+# -- everything at its defaults; threads and messages apart --------------------------------------
+
+
+def plain_boosted(train, seed, **options):
+    X, y, qid = train
+    model = BoostedRanker(**options, random_state=seed, n_jobs=1).fit(X, y, qid=qid)
+    chosen = {"rounds": model.n_estimators_}
+    if model.selection_ is not None:
+        chosen["num_leaves"] = model.selection_.parameters["num_leaves"]
+    return model, chosen
+
+
+def plain_lightgbm(train, seed):
+    from lightgbm import LGBMRanker
+
+    X, y, qid = train
+    model = LGBMRanker(random_state=seed, n_jobs=1, verbose=-1).fit(X, y, group=sizes(qid))
+    return model, {"rounds": model.n_estimators}
+
+
+def plain_xgboost(train, seed):
+    from xgboost import XGBRanker
+
+    X, y, qid = train
+    model = XGBRanker(random_state=seed, n_jobs=1).fit(X, y, qid=ordinals(qid))
+    return model, {"rounds": model.get_booster().num_boosted_rounds()}
+
+
+def plain_catboost(train, seed):
+    from catboost import CatBoostRanker
+
+    X, y, qid = train
+    quiet = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
+    model = CatBoostRanker(random_seed=seed, **quiet).fit(X, y, group_id=qid)
+    return model, {"rounds": model.tree_count_}
+
+
+AUTO = {"n_estimators": "auto", "num_leaves": "auto"}
+PLAIN, BY_AUTO = "precede BoostedRanker()", "precede BoostedRanker, auto"
+DEFAULTS = {
+    PLAIN: plain_boosted,
+    BY_AUTO: lambda train, seed: plain_boosted(train, seed, **AUTO),
+    "LightGBM LGBMRanker()": plain_lightgbm,
+    "XGBoost XGBRanker()": plain_xgboost,
+    "CatBoost CatBoostRanker()": plain_catboost,
+}  # fmt: skip
+# How many seeds: nothing is drawn by some at their defaults, and others are slow on MovieLens.
+SEEDS = 5
+DETERMINISTIC = {PLAIN, "LightGBM LGBMRanker()", "XGBoost XGBRanker()"}
+SLOW = {"CatBoost YetiRank", "CatBoost PairLogit", "CatBoost CatBoostRanker()"}
+LAST = {
+    ("MovieLens", model) for model in (BY_AUTO, "CatBoost CatBoostRanker()", "CatBoost PairLogit")
+}
 
 
 # -- running -------------------------------------------------------------------------------------
@@ -208,90 +304,116 @@ def keep(path, **row):
         file.write(json.dumps(row) + "\n")
 
 
-def best_of(name, staged, parts, rates):
-    """The learning rate and round of the best NDCG@10 on validation, and the test scores."""
+def best_of(name, staged, parts, seed):
+    """The metrics at the best NDCG@10 on validation, what was chosen by it, and test scores."""
     train, valid, test = parts
     judge = evaluator(name, valid)
     best = None
-    for rate in rates:
-        on_valid, on_test = staged(train, [valid[0], test[0]], rate)
+    for rate in RATES:
+        on_valid, on_test = staged(train, [valid[0], test[0]], rate, seed)
         means = [judge.evaluate(scores).mean for scores in on_valid]
         chosen = int(np.argmax([mean["ndcg@10"] for mean in means]))
         if best is None or means[chosen]["ndcg@10"] > best[0]["ndcg@10"]:
-            best = means[chosen], rate, EVERY * (chosen + 1), on_test[chosen]
+            best = means[chosen], {"rate": rate, "rounds": EVERY * (chosen + 1)}, on_test[chosen]
     return best
 
 
+def as_it_is(name, fit, parts, seed):
+    """The same for a model that chooses nothing on the validation set."""
+    train, valid, test = parts
+    model, chosen = fit(train, seed)
+    mean = evaluator(name, valid).evaluate(model.predict(valid[0])).mean
+    return mean, chosen, model.predict(test[0])
+
+
+NEVER = 2**16 - 1  # stands for NaN
+
+
+def packed(values):
+    """Metrics of all queries, from 0 to 1 in steps of 1/65534, as text."""
+    steps = np.where(np.isnan(values), NEVER, np.round(np.nan_to_num(values) * (NEVER - 1)))
+    return base64.b64encode(zlib.compress(steps.astype("<u2").tobytes(), 9)).decode()
+
+
+def unpacked(text):
+    steps = np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u2").astype(float)
+    return np.where(steps == NEVER, np.nan, steps / (NEVER - 1))
+
+
+def seeds_of(model, name):
+    return 1 if model in DETERMINISTIC or (model in SLOW and name == "MovieLens") else SEEDS
+
+
+def jobs():
+    """(seed, set, model, part), the first seed of everything first."""
+    models = [*TUNED, *DEFAULTS]
+    found = [
+        (seed, name, model, part)
+        for seed in range(SEEDS) for name, parts in SETS.items()
+        for model in models if seed < seeds_of(model, name)
+        for part, _ in parts
+    ]  # fmt: skip
+    return sorted(found, key=lambda job: 0.5 if job[1:3] in LAST else job[0])
+
+
+def run(models=("",), sets="", seeds=SEEDS, again=False):
+    """Fit models in whose name one of `models` is found; those fitted before only if asked to."""
+    path = RESULTS / "quality.jsonl"
+    wanted = [
+        job for job in jobs()
+        if any(re.search(each, job[2]) for each in models) and sets in job[1] and job[0] < seeds
+    ]  # fmt: skip
+    if not wanted:
+        raise SystemExit(f"no model matches {models}; there are {[*TUNED, *DEFAULTS]}")
+    if again:
+        fresh = set(wanted)
+        others = [row for row in done(path) if key_of(row) not in fresh]
+        path.unlink(missing_ok=True)
+        for row in others:
+            keep(path, **row)
+    seen = {key_of(row) for row in done(path)}
+    for job in wanted:
+        seed, name, model, part = job
+        parts = parts_of(name, part)
+        if job in seen or parts is None:
+            continue
+        began = time.process_time()
+        if model in TUNED:
+            valid, chosen, scores = best_of(name, TUNED[model], parts, seed)
+        else:
+            valid, chosen, scores = as_it_is(name, DEFAULTS[model], parts, seed)
+        found = evaluator(name, parts[2]).evaluate(scores)
+        seconds = round(time.process_time() - began, 1)
+        keep(path, set=name, part=part, model=model, seed=seed, **chosen, valid=valid,
+             test=found.mean, cpu_seconds=seconds,
+             by_query={metric: packed(found.per_query[metric]) for metric in METRICS})  # fmt: skip
+
+
+def key_of(row):
+    return row["seed"], row["set"], row["model"], row["part"]
+
+
 def search():
-    """Validation scores of every penalty, then of every variant with the penalty chosen."""
+    """Validation scores of every variant."""
     path = RESULTS / "quality_search.jsonl"
-    try_all(path, {penalty_name(each): {"reg_lambda": each} for each in PENALTIES})
-    penalty = chosen_penalty(done(path))
-    for name, options in VARIANTS.items():
-        try_all(path, {name: {"reg_lambda": penalty, **options}})
-
-
-def penalty_name(penalty):
-    return f"reg_lambda {penalty:g}"
-
-
-def try_all(path, variants):
-    seen = {(row["set"], row["part"], row["model"]) for row in done(path)}
     for name, parts in SETS.items():
-        for part, read in parts[: SEARCHED.get(name)]:
-            waiting = {key: each for key, each in variants.items() if (name, part, key) not in seen}
-            data = read() if waiting else None
-            if data is None:
-                continue
-            train, valid, _ = (by_query(each) for each in data)
-            queries = len(sizes(valid[2]))
-            for model, options in waiting.items():
+        for model, options in VARIANTS.items():
+            for part, _ in parts[: SEARCHED.get(name)]:
+                seen = {(row["set"], row["part"], row["model"]) for row in done(path)}
+                if (name, part, model) in seen or parts_of(name, part) is None:
+                    continue
+                train, valid, _ = parts_of(name, part)
                 rounds, mean = averaged(name, options, train, valid)
-                keep(path, set=name, part=part, model=model, reg_lambda=options["reg_lambda"],
-                     queries=queries, rounds=rounds, valid=mean)  # fmt: skip
-
-
-def differences(rows, model, base, metric="ndcg@10"):
-    """Validation queries of each part that has both, and by how much the model is better there."""
-    own, other = ({(r["set"], r["part"]): r for r in rows if r["model"] == m}
-                  for m in (model, base))  # fmt: skip
-    both = [key for key in own if key in other]
-    queries = np.array([own[key]["queries"] for key in both], float)
-    gaps = np.array([own[key]["valid"][metric] - other[key]["valid"][metric] for key in both])
-    return queries, gaps
-
-
-def overall(rows, model, base, metric="ndcg@10"):
-    """Mean difference over all validation queries, and its standard error over the parts."""
-    queries, gaps = differences(rows, model, base, metric)
-    mean = float(np.average(gaps, weights=queries))
-    share = queries / queries.sum()
-    spread = float((share**2 * (gaps - mean) ** 2).sum())
-    return mean, (spread * len(gaps) / max(len(gaps) - 1, 1)) ** 0.5
-
-
-def best_penalty(rows):
-    """The penalty with the best NDCG@10 over all validation queries."""
-    base = penalty_name(PENALTIES[0])
-    return max(PENALTIES, key=lambda each: overall(rows, penalty_name(each), base)[0])
-
-
-def chosen_penalty(rows):
-    """The smallest penalty within one standard error of the best."""
-    best = penalty_name(best_penalty(rows))
-    for penalty in PENALTIES:
-        mean, error = overall(rows, penalty_name(penalty), best)
-        if mean >= -error:
-            break
-    return penalty
+                keep(path, set=name, part=part, model=model, queries=len(sizes(valid[2])),
+                     rounds=rounds, valid=mean)  # fmt: skip
 
 
 def averaged(name, options, train, valid):
     """Best round of the NDCG@10 curve averaged over seeds, and the mean metrics there."""
     judge = evaluator(name, valid)
     curves = []
-    for seed in range(SEEDS):
-        [scores] = boosted(**options, random_state=seed)(train, [valid[0]], RATES[-1])
+    for seed in range(SEARCH_SEEDS):
+        [scores] = boosted(**options)(train, [valid[0]], RATES[-1], seed)
         means = [judge.evaluate(each).mean for each in scores]
         curves.append([[mean[metric] for metric in METRICS] for mean in means])
     curve = np.mean(curves, axis=0)
@@ -299,139 +421,342 @@ def averaged(name, options, train, valid):
     return EVERY * (best + 1), dict(zip(METRICS, curve[best].tolist(), strict=True))
 
 
-def run(models="", again=False):
-    """Fit every model whose name contains `models`; those fitted before only if asked to."""
-    path = RESULTS / "quality.jsonl"
-    SCORES.mkdir(exist_ok=True)
-    wanted = {name: staged for name, staged in MODELS.items() if models in name}
-    if not wanted:
-        raise SystemExit(f"--models {models!r} is part of no name; there are {list(MODELS)}")
-    if again:
-        others = [row for row in done(path) if row["model"] not in wanted]
-        path.unlink(missing_ok=True)
-        for row in others:
-            keep(path, **row)
-    seen = {(row["set"], row["part"], row["model"]) for row in done(path)}
-    for name, parts in SETS.items():
-        for part, read in parts:
-            data = read()
-            if data is None:
-                continue
-            data = [by_query(each) for each in data]
-            for model, staged in wanted.items():
-                if (name, part, model) in seen:
-                    continue
-                began = time.perf_counter()
-                valid, rate, rounds, scores = best_of(name, staged, data, RATES)
-                np.save(SCORES / f"{name} {part} {model}.npy".replace(":", "_"), scores)
-                test = evaluator(name, data[2]).evaluate(scores).mean
-                seconds = round(time.perf_counter() - began, 1)
-                keep(path, set=name, part=part, model=model, rate=rate, rounds=rounds,
-                     valid=valid, test=test, seconds=seconds)  # fmt: skip
+# -- tables: what was measured, differences by query, verdicts ------------------------------------
+
+BEST_OURS, BEST_PEER = "precede, chosen on validation", "best peer, chosen on validation"
+NAMES = {"ndcg@10": "NDCG@10", "map": "MAP", "pair_error": "pair error"}
+COUNTS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
-# -- tables --------------------------------------------------------------------------------------
+class Part(NamedTuple):
+    """A model on one part of a set: means over its seeds."""
+
+    valid: float  # NDCG@10
+    test: dict  # values of the test queries, by metric
+    chosen: str = ""
 
 
-def pooled(name):
-    """Grades and queries of all test sets, and the scores of every model on them."""
-    grades, queries, scores = [], [], {model: [] for model in MODELS}
-    for number, (part, read) in enumerate(SETS[name]):
-        _, y, qid = by_query(read()[2])
-        grades.append(y)
-        queries.append(qid + number * 10**7)
-        for model, found in scores.items():
-            file = SCORES / f"{name} {part} {model}.npy".replace(":", "_")
-            if found is not None and file.exists():
-                found.append(np.load(file))
-            else:
-                scores[model] = None
-    scores = {model: np.concatenate(found) for model, found in scores.items() if found}
-    return np.concatenate(grades), np.concatenate(queries), scores
+class Measured(NamedTuple):
+    """A model on a whole set: how many seeds have every part, CPU seconds of one, its parts."""
+
+    seeds: int | None
+    seconds: float | None
+    parts: dict
+
+    def values(self, metric):
+        return np.concatenate([part.test[metric] for part in self.parts.values()])
 
 
-def together():
-    """All sets as one: every query counts once, whichever set it is of."""
-    parts = {name: pooled(name) for name in SETS}
-    models = [model for model in MODELS if all(model in part[2] for part in parts.values())]
-    qid = np.concatenate([part[1] + j * 10**9 for j, part in enumerate(parts.values())])
-    grades = {
-        "map": np.concatenate([y >= RELEVANT.get(name, 1.0) for name, (y, _, _) in parts.items()]),
-        "others": np.concatenate([y for y, _, _ in parts.values()]),
+def measured(rows, name):
+    """Every model that has run on all parts of a set, and the two choices on validation."""
+    runs = {key_of(row): row for row in rows if row["set"] == name}
+    found = {}
+    for model in [*TUNED, *DEFAULTS]:
+        of_seed = [
+            [runs.get((seed, name, model, part)) for part, _ in SETS[name]]
+            for seed in range(SEEDS)
+        ]  # fmt: skip
+        whole = [each for each in of_seed if all(each)]
+        if whole:
+            seconds = float(np.mean([sum(row["cpu_seconds"] for row in each) for each in whole]))
+            of_part = zip(*whole, strict=True)
+            parts = {each[0]["part"]: part_of(each) for each in of_part}
+            found[model] = Measured(len(whole), seconds, parts)
+    return found | {
+        best: chosen_of(found, pool)
+        for best, pool in ((BEST_OURS, CHOICES), (BEST_PEER, PEERS))
+        if any(model in found for model in pool)
     }
-    scores = {m: np.concatenate([part[2][m] for part in parts.values()]) for m in models}
-    return grades, qid, scores
 
 
-def by_set(name):
-    y, qid, scores = pooled(name)
-    return {"map": y >= RELEVANT.get(name, 1.0), "others": y}, qid, scores
+def part_of(rows):
+    """One part of a set, from its runs with every seed."""
+    test = {m: np.mean([unpacked(row["by_query"][m]) for row in rows], axis=0) for m in METRICS}
+    return Part(float(np.mean([row["valid"]["ndcg@10"] for row in rows])), test)
 
 
-def versus(metric, grades, qid, one, other):
-    y = grades.get(metric, grades["others"]).astype(int)
-    return compare(y, one, other, qid, metric=metric)
+def chosen_of(found, pool):
+    """In every part the model of the pool with the best NDCG@10 on the validation queries."""
+    models = [model for model in pool if model in found]
+    parts = {}
+    for part in found[models[0]].parts:
+        best = max(models, key=lambda model: found[model].parts[part].valid)
+        parts[part] = found[best].parts[part]._replace(chosen=best)
+    return Measured(None, None, parts)
 
 
-def table_of(name, grades, qid, scores):
-    if OURS not in scores:
+class Gap(NamedTuple):
+    """A model's mean, and by how much the base is above it, with standard error."""
+
+    value: float
+    mean: float
+    error: float
+    degrees: float
+
+    def interval(self):
+        half = float(stdtrit(self.degrees, 0.975)) * self.error
+        return self.mean - half, self.mean + half
+
+    @property
+    def p_value(self):
+        return float(2 * stdtr(self.degrees, -abs(self.mean) / self.error)) if self.error else 1.0
+
+    @property
+    def side(self):
+        """1 or -1 where the interval leaves out 0, else 0."""
+        low, high = self.interval()
+        return int(low > 0) - int(high < 0)
+
+
+def gap(sets, base, model, metric):
+    """Over all test queries of the sets, each counted once."""
+    own, other = (
+        np.concatenate([found[each].values(metric) for found in sets]) for each in (base, model)
+    )
+    apart = (own - other)[~np.isnan(own - other)]
+    error = float(apart.std(ddof=1) / np.sqrt(apart.size))
+    return Gap(float(np.nanmean(other)), float(apart.mean()), error, apart.size - 1)
+
+
+def mean_gap(sets, base, model, metric):
+    """Over the sets, each counted once; degrees of freedom by Welch and Satterthwaite."""
+    gaps = [gap([found], base, model, metric) for found in sets]
+    squares = np.array([each.error**2 for each in gaps])
+    parts = (squares**2 / [each.degrees for each in gaps]).sum()
+    degrees = float(squares.sum() ** 2 / parts) if parts else np.inf
+    error = float(np.sqrt(squares.sum()) / len(gaps))
+    means = np.mean([[each.value, each.mean] for each in gaps], axis=0)
+    return Gap(float(means[0]), float(means[1]), error, degrees)
+
+
+def table_of(title, sets, models, base, compare=gap):
+    """Metrics of every model that has run on all the sets, and differences from the base."""
+    models = [model for model in models if all(model in found for found in sets)]
+    if base not in models:
         return []
-    lines = [f"## {name}", "", "| model | NDCG@10 | difference | MAP | difference | pair error | "
-             "difference |", "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for model, own in scores.items():
-        cells = [model]
+    single = len(sets) == 1
+    heads = ["model", "seeds", *(["CPU s"] if single else [])]
+    heads += [word for metric in METRICS for word in (NAMES[metric], "difference")]
+    lines = [f"## {title}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for model in models:
+        runs = [found[model] for found in sets]
+        cells = [model, ", ".join(str(run.seeds or "") for run in runs) if runs[0].seeds else ""]
+        if single:
+            cells.append(f"{runs[0].seconds:.0f}" if runs[0].seconds is not None else "")
         for metric in METRICS:
-            found = versus(metric, grades, qid, scores[OURS], own)
-            cells.append(f"{found.value_b:.4f}")
-            if model == OURS:
-                cells.append("")
-                continue
-            low, high = found.interval(0.95)
-            mark = " *" if low > 0 or high < 0 else ""
-            cells.append(f"{found.difference:+.4f} [{low:+.4f}, {high:+.4f}]{mark}")
+            found = compare(sets, base, model, metric)
+            cells += [f"{found.value:.4f}", "" if model == base else told(found)]
         lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
+def told(found):
+    low, high = found.interval()
+    return f"{found.mean:+.4f} [{low:+.4f}, {high:+.4f}]{' *' if found.side else ''}"
+
+
+def choices(name, found, best):
+    """Which models were chosen on the validation parts of a set."""
+    if best not in found:
+        return []
+    names = [part.chosen for part in found[best].parts.values()]
+    counted = ", ".join(f"{each} ({names.count(each)})" for each in dict.fromkeys(names))
+    return [f"* {name}, {best}: {counted}"]
+
+
+def advantage(metric):
+    return -1 if metric == "pair_error" else 1
+
+
+def verdict(by_name, base, rivals):
+    """Is the base ahead of every rival in the mean over the sets, and behind none on any set?"""
+    sets = list(by_name.values())
+    here = [model for model in rivals if all(model in found for found in sets)]
+    if not here or any(base not in found for found in sets):
+        return []
+    behind = {
+        metric: [m for m in here if advantage(metric) * mean_gap(sets, base, m, metric).mean <= 0]
+        for metric in METRICS
+    }
+    wins, losses, corrected, count = by_set(by_name, base, here)
+    met = not losses and not any(behind.values())
+    absent = [model for model in rivals if model not in here]
+    return [
+        f"`{base}` beside {rivals_in_words(here)}: in the mean over the sets, "
+        f"{'; '.join(standing(metric, here, behind[metric]) for metric in METRICS)}. "
+        f"Of {count} differences by set and metric, {wins} are significant in its favour and "
+        f"{len(losses)} against it{': ' + '; '.join(losses) if losses else ''} (95 % each; after "
+        f"Holm's correction {corrected[0]} and {corrected[1]}). Ahead in every mean and "
+        f"significantly behind nowhere: {'yes' if met else 'no'}."
+        + (f" Not run on every set: {', '.join(absent)}." if absent else ""), "",
+    ]  # fmt: skip
+
+
+def rivals_in_words(rivals):
+    return f"`{rivals[0]}`" if len(rivals) == 1 else f"{COUNTS[len(rivals)]} peers"
+
+
+def standing(metric, rivals, behind):
+    """Of how many rivals the base is ahead in a metric, and of which it is not."""
+    ahead = len(rivals) - len(behind)
+    if len(rivals) == 1:
+        return f"{NAMES[metric]} {'ahead' if ahead else 'not ahead'}"
+    if not behind or not ahead:
+        return f"{NAMES[metric]} ahead of {'all' if ahead else 'none'}"
+    return f"{NAMES[metric]} ahead of {COUNTS[ahead]} (not of {', '.join(behind)})"
+
+
+def by_set(by_name, base, rivals):
+    """Significant differences by set and metric: for the base, against it, and after Holm."""
+    keys = [(name, m, metric) for name in by_name for m in rivals for metric in METRICS]
+    gaps = [gap([by_name[name]], base, m, metric) for name, m, metric in keys]
+    signs = [advantage(metric) * each.side for (*_, metric), each in zip(keys, gaps, strict=True)]
+    losses = [
+        f"{m} in {NAMES[metric]} on {name}"
+        for (name, m, metric), sign in zip(keys, signs, strict=True)
+        if sign < 0
+    ]
+    sure = holm([each.p_value for each in gaps]) <= 0.05
+    corrected = [int(sum(sure[np.array(signs) == side])) for side in (1, -1)]
+    return signs.count(1), losses, corrected, len(keys)
+
+
+def tuned_tables(rows, by_name):
+    sets = list(by_name.values())
+    models = [*CHOICES, BEST_OURS, *OTHERS, *PEERS, BEST_PEER]
+    lines = ["# How well boosted trees rank", "", *about_tuned(rows, by_name), ""]
+    lines += verdict(by_name, OURS, PEERS) + verdict(by_name, BEST_OURS, PEERS)
+    lines += verdict(by_name, BEST_OURS, [BEST_PEER])
+    for name, found in by_name.items():
+        lines += table_of(name, [found], models, OURS)
+    lines += table_of("Mean over the sets", sets, models, OURS, mean_gap)
+    lines += table_of("All test queries, each counted once", sets, models, OURS)
+    lines += ["What was chosen on validation, and in how many parts:", ""]
+    for name, found in by_name.items():
+        lines += choices(name, found, BEST_OURS) + choices(name, found, BEST_PEER)
+    return [*lines, ""]
+
+
+def seeds_in_words(by_name, models):
+    """How many seeds the models have on each set."""
+    sentences = []
+    for name, found in by_name.items():
+        seeds = {model: found[model].seeds for model in models if model in found}
+        counts = []
+        for count in sorted(set(seeds.values()), reverse=True):
+            of = [model for model in seeds if seeds[model] == count]
+            most = len(of) > len(seeds) / 2
+            counts.append(f"{count} ({'the others' if most else ', '.join(of)})")
+        if len(counts) == 1:
+            counts = [f"{max(seeds.values())} (all)"]
+        sentences.append(f"{name} {', '.join(counts)}")
+    return f"Seeds: {'; '.join(sentences)}."
+
+
+def unfinished(rows, by_name, models):
+    """Models without a seed that has all parts of a set, and how far they are."""
+    lines = []
+    for name, found in by_name.items():
+        for model in models:
+            if model not in found:
+                runs = [r["cpu_seconds"] for r in rows if (r["set"], r["model"]) == (name, model)]
+                took = f", {np.mean(runs):.0f} CPU seconds each" if runs else ""
+                lines.append(f"{model} on {name} ({len(runs)} of {len(SETS[name])} parts{took})")
+    return f" Left out, since it did not finish: {'; '.join(lines)}." if lines else ""
+
+
+def about_tuned(rows, by_name):
+    versions = about(1)
+    installed = ", ".join(
+        f"{name} {versions[name]}" for name in ("lightgbm", "xgboost", "catboost")
+    )
+    return [
+        f"{LEAVES} leaves, {ROUNDS} rounds, learning rates {RATES}, {ROWS:.0%} of the rows and "
+        f"{FEATURES:.0%} of the features for a tree, everywhere; rate and rounds chosen on "
+        f"validation NDCG@10. Other parameters are each library's own ({installed}). Differences "
+        "are the first row minus the model, query by query, with paired 95 % intervals; a star "
+        "marks those that leave out 0. NDCG and MAP: positive is better for us; pair error: "
+        "negative is. Items of equal scores count as ordered in the worst way. CPU s: processor "
+        "seconds of one seed with all folds, both learning rates and the choice of the round, one "
+        "thread, on a machine shared with other work.", "",
+        "Metrics of a query are means over seeds; slow models have fewer of them. "
+        + seeds_in_words(by_name, TUNED) + unfinished(rows, by_name, TUNED), "",
+        f"`{BEST_OURS}` takes in every fold the variant of `BoostedRanker` with a linear price "
+        "(the rows above it) that has the best validation NDCG@10; validation queries of one fold "
+        f"are test queries of another, so nothing is chosen for a whole set. `{BEST_PEER}` is the "
+        f"same choice among the {COUNTS[len(PEERS)]} objectives of the peers. Compare the two with "
+        "each other; a single peer has had no such choice.",
+    ]  # fmt: skip
+
+
+def default_tables(rows, by_name):
+    sets = list(by_name.values())
+    lines = [
+        "# Everything at its defaults", "",
+        "Fitted to the same training parts, without the validation parts. "
+        f'`{BY_AUTO}` is `BoostedRanker(n_estimators="auto", num_leaves="auto")`, which holds out '
+        "training queries of its own. Models in which nothing is drawn have one seed. "
+        + seeds_in_words(by_name, DEFAULTS) + unfinished(rows, by_name, DEFAULTS), "",
+    ]  # fmt: skip
+    rivals = [model for model in DEFAULTS if not model.startswith("precede")]
+    for base in (model for model in DEFAULTS if model not in rivals):
+        lines += verdict(by_name, base, rivals)
+    for name, found in by_name.items():
+        lines += table_of(f"Defaults: {name}", [found], DEFAULTS, PLAIN)
+    return lines + table_of("Defaults: mean over the sets", sets, DEFAULTS, PLAIN, mean_gap)
+
+
+# -- tables: the search ---------------------------------------------------------------------------
+
+
+def differences(rows, model, metric="ndcg@10"):
+    """Validation queries of each part that has both, and by how much it is better than the base."""
+    own, other = ({(r["set"], r["part"]): r for r in rows if r["model"] == m}
+                  for m in (model, BASE))  # fmt: skip
+    both = [key for key in own if key in other]
+    queries = np.array([own[key]["queries"] for key in both], float)
+    gaps = np.array([own[key]["valid"][metric] - other[key]["valid"][metric] for key in both])
+    return queries, gaps
+
+
+def overall(rows, model, metric="ndcg@10"):
+    """Mean difference over all validation queries, and its standard error over the parts."""
+    queries, gaps = differences(rows, model, metric)
+    mean = float(np.average(gaps, weights=queries))
+    share = queries / queries.sum()
+    spread = float((share**2 * (gaps - mean) ** 2).sum())
+    return mean, (spread * len(gaps) / max(len(gaps) - 1, 1)) ** 0.5
+
+
 def search_table():
     rows = done(RESULTS / "quality_search.jsonl")
-    chosen, best = penalty_name(chosen_penalty(rows)), penalty_name(best_penalty(rows))
-    mean, error = overall(rows, chosen, best)
-    default = penalty_name(BoostedRanker().reg_lambda)
-    distance = f" ({mean:+.4f} ± {error:.4f})" if chosen != best else ""
-    lines = [
-        "## How the defaults were chosen, on the validation sets", "",
-        f"Means over the folds of each set and {SEEDS} seeds, learning rate {RATES[-1]}, at the "
-        "best round of the averaged curve. `reg_lambda` is in rows of mean weight. In brackets "
-        "the difference of NDCG@10 from the first line and, where there are folds, its standard "
-        "error over them; the last column is the same over all validation queries.", "",
-        *_variant_table(rows, [penalty_name(each) for each in PENALTIES]), "",
-        f"Over all queries {best} has the best NDCG@10; the smallest penalty within one standard "
-        f"error of it is {chosen}{distance}. The default of `BoostedRanker` is "
-        f"{'the same' if default == chosen else default + ', which is another'}.", "",
-        f"One change at a time from {chosen}:", "",
-        *_variant_table(rows, [chosen, *(v for v in VARIANTS if _known(rows, v))]), "",
+    known = [name for name in VARIANTS if any(row["model"] == name for row in rows)]
+    if BASE not in known:
+        return []
+    default = BoostedRanker()
+    return [
+        "# Other values of the parameters, on the validation sets", "",
+        f"One change at a time from the parameters above and the defaults otherwise (`reg_lambda` "
+        f"{default.reg_lambda:g}, in rows of mean weight). Means over the folds of each set and "
+        f"{SEARCH_SEEDS} seeds, learning rate {RATES[-1]}, at the best round of the mean curve. "
+        "In brackets the difference of NDCG@10 from the first line and, where there are folds, its "
+        "standard error over them; the last column is the same over all validation queries.", "",
+        *_variant_table(rows, known), "", _far_variants(rows, known[1:]),
     ]  # fmt: skip
-    return [*lines, _better_variants(rows, chosen)]
 
 
-def _known(rows, model):
-    return any(row["model"] == model for row in rows)
-
-
-def _better_variants(rows, chosen):
-    """Which variants are better than the penalty chosen by more than two standard errors."""
-    found = {name: overall(rows, name, chosen) for name in VARIANTS if _known(rows, name)}
-    if not found:
-        return "No variant has been tried."
-    better = [
-        f"{name} ({mean:+.4f} ± {error:.4f})"
-        for name, (mean, error) in found.items()
-        if mean > 2 * error
-    ]
-    if better:
-        return "Better than it by more than two standard errors: " + ", ".join(better) + "."
-    return "None is better than it by more than two standard errors over all queries."
+def _far_variants(rows, variants):
+    """Which variants differ from the base by more than two standard errors."""
+    lines = []
+    for word, sign in (("better", 1), ("worse", -1)):
+        found = {name: overall(rows, name) for name in variants}
+        far = [f"{name} ({mean:+.4f} ± {error:.4f})" for name, (mean, error) in found.items()
+               if sign * mean > 2 * error]  # fmt: skip
+        lines.append(f"{word}, {', '.join(far) or 'none'}")
+    return (
+        f"By more than two standard errors over all queries, of {len(variants)} variants: "
+        f"{'; '.join(lines)}. Training parts of the folds overlap, so these errors are rough."
+    )
 
 
 def _variant_table(rows, models):
@@ -444,32 +769,24 @@ def _variant_table(rows, models):
             here = [row for row in rows if row["set"] == name]
             of = [row["valid"] for row in here if row["model"] == model]
             means = [np.mean([value[m] for value in of]) for m in METRICS] if of else []
-            text = ", ".join(f"{mean:.4f}" for mean in means) + _difference(here, model, models[0])
+            text = ", ".join(f"{mean:.4f}" for mean in means) + _difference(here, model)
             cells.append(text + (f" [{len(of)} folds]" if 0 < len(of) < len(parts) else ""))
-        lines.append("| " + " | ".join([*cells, _difference(rows, model, models[0])]) + " |")
+        lines.append("| " + " | ".join([*cells, _difference(rows, model)]) + " |")
     return lines
 
 
-def _difference(rows, model, base):
-    queries, _ = differences(rows, model, base)
-    if model == base or not queries.size:
+def _difference(rows, model):
+    queries, _ = differences(rows, model)
+    if model == BASE or not queries.size:
         return ""
-    mean, error = overall(rows, model, base)
+    mean, error = overall(rows, model)
     return f" ({mean:+.4f}{f' ± {error:.4f}' if queries.size > 1 else ''})"
 
 
 def report():
-    head = [
-        "# How well boosted trees rank", "",
-        f"{LEAVES} leaves, {ROUNDS} rounds, learning rates {RATES}, {ROWS:.0%} of the rows and "
-        f"{FEATURES:.0%} of the features for a tree, everywhere; rate and rounds chosen on "
-        "validation NDCG@10. Other parameters are each library's own. Differences are "
-        f"`{OURS}` minus the model, over all test queries, with paired 95 % intervals by "
-        "query; a star marks those that leave out 0. NDCG and MAP: positive is better for us; "
-        "pair error: negative is.", "",
-    ]  # fmt: skip
-    lines = head + [line for name in SETS for line in table_of(name, *by_set(name))]
-    lines += table_of("All three: every test query counts once", *together()) + search_table()
+    rows = done(RESULTS / "quality.jsonl")
+    by_name = {name: measured(rows, name) for name in SETS}
+    lines = tuned_tables(rows, by_name) + default_tables(rows, by_name) + search_table()
     write_page(__file__, "quality.md", "\n".join(lines))
     print("\n".join(lines))
 
@@ -477,10 +794,13 @@ def report():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["search", "run", "report"])
-    parser.add_argument("--models", default="", help="run: only models whose name contains this")
+    parser.add_argument("--models", nargs="+", default=[""],
+                        help="run: only models whose name matches one of these")  # fmt: skip
+    parser.add_argument("--sets", default="", help="run: only sets whose name contains this")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="run: at most so many seeds")
     parser.add_argument("--again", action="store_true", help="run: also those fitted before")
     given = parser.parse_args()
     if given.what == "run":
-        run(given.models, given.again)
+        run(given.models, given.sets, given.seeds, given.again)
     else:
         {"search": search, "report": report}[given.what]()

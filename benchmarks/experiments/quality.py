@@ -578,7 +578,7 @@ def verdict(by_name, base, rivals):
         metric: [m for m in here if advantage(metric) * mean_gap(sets, base, m, metric).mean <= 0]
         for metric in METRICS
     }
-    wins, losses, corrected, count = by_set(by_name, base, here)
+    wins, losses, corrected, count = by_set(by_name, base, rivals)
     met = not losses and not any(behind.values())
     absent = [model for model in rivals if model not in here]
     return [
@@ -588,7 +588,8 @@ def verdict(by_name, base, rivals):
         f"{len(losses)} against it{': ' + '; '.join(losses) if losses else ''} (95 % each; after "
         f"Holm's correction {corrected[0]} and {corrected[1]}). Ahead in every mean and "
         f"significantly behind nowhere: {'yes' if met else 'no'}."
-        + (f" Not run on every set: {', '.join(absent)}." if absent else ""), "",
+        + (f" Not run on every set, and so in no mean: {', '.join(absent)}." if absent else ""),
+        "",
     ]  # fmt: skip
 
 
@@ -608,7 +609,11 @@ def standing(metric, rivals, behind):
 
 def by_set(by_name, base, rivals):
     """Significant differences by set and metric: for the base, against it, and after Holm."""
-    keys = [(name, m, metric) for name in by_name for m in rivals for metric in METRICS]
+    keys = [
+        (name, m, metric)
+        for name, found in by_name.items() for m in rivals if m in found
+        for metric in METRICS
+    ]  # fmt: skip
     gaps = [gap([by_name[name]], base, m, metric) for name, m, metric in keys]
     signs = [advantage(metric) * each.side for (*_, metric), each in zip(keys, gaps, strict=True)]
     losses = [
@@ -662,7 +667,7 @@ def unfinished(rows, by_name, models):
                 runs = [r["cpu_seconds"] for r in rows if (r["set"], r["model"]) == (name, model)]
                 took = f", {np.mean(runs):.0f} CPU seconds each" if runs else ""
                 lines.append(f"{model} on {name} ({len(runs)} of {len(SETS[name])} parts{took})")
-    return f" Left out, since it did not finish: {'; '.join(lines)}." if lines else ""
+    return f" Not in a table, since not all parts have run: {'; '.join(lines)}." if lines else ""
 
 
 def about_tuned(rows, by_name):
@@ -679,12 +684,13 @@ def about_tuned(rows, by_name):
         "negative is. Items of equal scores count as ordered in the worst way. CPU s: processor "
         "seconds of one seed with all folds, both learning rates and the choice of the round, one "
         "thread, on a machine shared with other work.", "",
-        "Metrics of a query are means over seeds; slow models have fewer of them. "
+        "Metrics of a query are means over seeds; slow models have fewer of them. The intervals "
+        "hold the chance of the queries, and that of the seeds as far as queries differ in it. "
         + seeds_in_words(by_name, TUNED) + unfinished(rows, by_name, TUNED), "",
         f"`{BEST_OURS}` takes in every fold the variant of `BoostedRanker` with a linear price "
         "(the rows above it) that has the best validation NDCG@10; validation queries of one fold "
         f"are test queries of another, so nothing is chosen for a whole set. `{BEST_PEER}` is the "
-        f"same choice among the {COUNTS[len(PEERS)]} objectives of the peers. Compare the two with "
+        "same choice among the objectives of the peers that are in the table. Compare the two with "
         "each other; a single peer has had no such choice.",
     ]  # fmt: skip
 

@@ -143,7 +143,7 @@ def test_a_scorecard_of_real_borrowers_means_what_it_says():
     part = np.arange(len(late)) % 3
     model = GlassBoxRanker(interactions=0, n_estimators=60, validation_fraction=0)
     model.fit(frame[part == 0][:10_000], late[part == 0][:10_000])
-    card = Scorecard.of(model, frame[part == 1], late[part == 1], good=0)
+    card = Scorecard.of(model, frame[part == 1], late[part == 1], good=0, unseen="worst")
     rows, loss_sum = frame[part == 2], late[part == 2] == 0
     points = card.points(rows)
     assert evaluate(loss_sum.astype(int), points, metrics="auc").mean["auc"] > 0.84

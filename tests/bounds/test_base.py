@@ -155,7 +155,7 @@ def test_kernels_are_plain_python_too():
     starts, grade, s = np.array([0, 5, 9]), rng.integers(0, 3, 9), rng.normal(size=9)
     s = np.concatenate([np.sort(s[:5]), np.sort(s[5:])])
     cases = [
-        (margin._count_small, (starts, grade, s, 1.5, 0.2)),
+        (margin._count_small, (starts, grade, s, 1.5, 0.2, np.zeros(4, np.int64))),
         (push._count_close, (s[:5], s[5:], 1.0, 0.3)),
     ]
     for kernel, args in cases:

@@ -539,6 +539,37 @@ def test_fitting_loads_neither_matplotlib_nor_dask_nor_lightgbm():
     assert not loaded & {"matplotlib", "dask", "lightgbm", "jinja2", "typer"}
 
 
+def test_only_the_drawing_engine_uses_matplotlib():
+    """Elsewhere it is named in annotations alone, and axes are passed on, never drawn on."""
+    users = set()
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        hints = {
+            id(node)
+            for block in ast.walk(tree)
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+            for node in ast.walk(block)
+        }
+        docs = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and isinstance(node.body[0], ast.Expr)
+        }
+        for node in ast.walk(tree):
+            if id(node) in hints | docs:
+                continue
+            names = [alias.name for alias in getattr(node, "names", []) if hasattr(alias, "name")]
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names = [node.value]  # what `import_module` is given
+            on_axes = isinstance(node, ast.Attribute) and ast.unparse(node.value) in ("ax", "axes")
+            if on_axes or any(re.match(r"(matplotlib|pylab)\b", name) for name in names):
+                users.add(path.relative_to(SOURCE).as_posix())
+    assert users == {"plots/drawing.py"}
+
+
 def test_the_repository_names_no_registry_host():
     pattern = re.compile(
         r"https?://(?!www\.w3\.org)[^\s)\"'>]*(pypi|pythonhosted|npmjs|debian)", re.I

@@ -20,7 +20,7 @@ from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.parameters import upper_tail, whole_number
 from precede.judgments import check_column, grades_of, read_sample
-from precede.plots import new_axes
+from precede.plots.drawing import Chart, Layer, Line, Segments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -256,22 +256,20 @@ def draw_curves(
     >>> ax.get_xlabel()
     'negatives passed'
     """
-    ax = new_axes() if ax is None else ax
     longest = max(curve.positives.size for curve in curves.values())
     shown = longest if negatives is None else min(negatives, longest)
     first = next(iter(curves.values()))
-    for shade, (name, curve) in zip(_shades(len(curves)), curves.items(), strict=True):
+    lines: list[Layer] = []
+    marks: list[Layer] = []
+    for depth, (name, curve) in zip(_depths(len(curves)), curves.items(), strict=True):
         points = curve.positives[:shown]
         at = np.arange(1, points.size + 1)
-        ax.step(at, points, where="post", label=name, color=shade, linewidth=1.6)
+        lines.append(Line(at, points, name, stepped=True, depth=depth))
         where = crossover(curve, first) if crossovers else None
         if where is not None and where <= shown:
-            ax.plot(where, curve.positives[where - 1], "o", color=shade, markersize=5)
-    ax.set_xlabel("negatives passed")
-    ax.set_ylabel("positives above")
-    ax.set_xlim(1, max(shown, 2))
-    ax.legend(frameon=False, fontsize="small")
-    return ax
+            marks.append(Line([where], [points[where - 1]], marked=True, depth=depth))
+    labels = ("negatives passed", "positives above")
+    return Chart("top of the list", labels, [*lines, *marks], (1, max(shown, 2))).onto(ax)
 
 
 def draw_strips(
@@ -298,23 +296,20 @@ def draw_strips(
             "places= is now called ranks=; it will be removed", FutureWarning, stacklevel=2
         )
         ranks = places if ranks is None else ranks
-    ax = new_axes() if ax is None else ax
-    shades = _shades(len(strips))
-    for row, (shade, where) in enumerate(zip(shades, strips.values(), strict=True)):
-        ax.vlines(where, row - 0.4, row + 0.4, color=shade, linewidth=1.0)
-    ax.set_yticks(range(len(strips)), list(strips))
-    ax.invert_yaxis()
-    ax.set_xlabel("rank in the list")
-    if ranks is not None:
-        ax.set_xlim(0.5, ranks + 0.5)
-    return ax
+    layers = [
+        Segments(where, [row - 0.4] * len(where), [row + 0.4] * len(where), depth=depth)
+        for row, (depth, where) in enumerate(
+            zip(_depths(len(strips)), strips.values(), strict=True)
+        )
+    ]
+    limits = None if ranks is None else (0.5, ranks + 0.5)
+    chart = Chart("lists", ("rank in the list", ""), layers, limits, rows=list(strips))
+    return chart.onto(ax)
 
 
-def _shades(count: int) -> list[Any]:
-    """Colours from light to dark: a steeper push is darker."""
-    import matplotlib as mpl  # noqa: PLC0415  (only for those who draw)
-
-    return [mpl.colormaps["viridis_r"](x) for x in np.linspace(0.15, 0.95, max(count, 1))]
+def _depths(count: int) -> list[float]:
+    """From light to dark: a steeper push is darker."""
+    return np.linspace(0.0, 1.0, max(count, 1)).tolist()
 
 
 # -- kernels ---------------------------------------------------------------------------------

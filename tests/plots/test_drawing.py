@@ -15,8 +15,10 @@ from precede.plots.drawing import (
     Dots,
     Foot,
     Line,
+    Note,
     Ranges,
     Rule,
+    Segments,
     tick_labels,
     ticks,
 )  # fmt: skip
@@ -78,6 +80,19 @@ CHARTS = [
         x_ticks=[(0.1, "from 0.12345 to 0.23456"), (0.5, "from 0.23456 to 0.34567"),
                  (0.9, "from 0.34567 to 1000")],
     ),
+    Chart(
+        "steps", ("x", "y"),
+        [Line([1, 2, 3], [1, 3, 3], f"p = {k}", stepped=True, depth=k / 2) for k in range(3)],
+    ),
+    Chart("strips", ("rank", ""), [Segments([1, 5], [-0.4] * 2, [0.4] * 2, depth=0.5)], rows=["a"]),
+    Chart(
+        "bare", ("", ""),
+        [Segments([0.0], [1], [4], upright=False, width=4),
+         *(Note(at, -1.0, "a name that is longer than the room beside it", anchor)
+           for at, anchor in ((0.9, "end"), (4.1, "start"))),
+         Note(2.5, 0.5, "2", "middle", above=True)],
+        (0, 5), (-2, 1), framed=False,
+    ),
 ]  # fmt: skip
 
 
@@ -122,6 +137,39 @@ def test_the_same_layers_go_onto_axes(chart):
     if chart.rows:
         assert [text.get_text() for text in ax.get_yticklabels()] == list(chart.rows)
     plt.close(figure)
+
+
+def test_steps_and_depths_are_the_same_on_paper_and_on_axes():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    lines = [Line([0, 1], [0, 1], f"{k}", stepped=True, depth=k / 2) for k in range(3)]
+    chart = Chart("steps", ("", ""), lines, (0, 1), (0, 1))
+    paths = [
+        path for path in ElementTree.fromstring(chart.svg()).iter("path")
+        if path.get("class") == "line s0" and "H" in path.get("d")
+    ]  # fmt: skip
+    opacity = [float(path.get("stroke-opacity")) for path in paths]
+    assert opacity == sorted(opacity)
+    assert len(set(opacity)) == 3
+    assert all(re.fullmatch(r"M[\d. ]+H[\d.]+V[\d.]+", path.get("d")) for path in paths)
+    ax = chart.onto()
+    assert [line.get_drawstyle() for line in ax.lines] == ["steps-post"] * 3
+    brightness = [sum(line.get_color()[:3]) for line in ax.lines]
+    assert brightness == sorted(brightness, reverse=True)
+    plt.close(ax.figure)
+
+
+def test_a_chart_without_frame_has_its_layers_alone():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    bare = Chart(
+        "bare", ("", ""), [Note(0.5, 0.5, "text", gid="name")], (0, 1), (0, 1), framed=False
+    )
+    texts = [text.text for text in ElementTree.fromstring(bare.svg()).iter("text")]
+    assert texts == ["text"]
+    ax = bare.onto(height=2.0)
+    assert not ax.axison
+    assert ax.figure.get_size_inches().tolist() == [7.0, 2.0]
+    assert [(text.get_text(), text.get_gid()) for text in ax.texts] == [("text", "name")]
+    plt.close(ax.figure)
 
 
 def test_extreme_values_can_be_drawn():

@@ -66,7 +66,7 @@ def test_importing_plots_does_not_import_matplotlib():
 
 
 def test_without_matplotlib_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr("precede.plots.figures.find_spec", lambda _: None)
+    monkeypatch.setattr("precede.plots.drawing.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"pip install 'precede\[plots\]'"):
         draw_critical_difference(friedman(TABLE))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
+    from precede.plots.drawing import new_axes as new_axes
     from precede.plots.figures import CalibrationInfo as CalibrationInfo
     from precede.plots.figures import ImportanceInfo as ImportanceInfo
     from precede.plots.figures import LearningInfo as LearningInfo
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from precede.plots.figures import importance_info as importance_info
     from precede.plots.figures import learning_info as learning_info
     from precede.plots.figures import margin_info as margin_info
-    from precede.plots.figures import new_axes as new_axes
     from precede.plots.figures import pair_info as pair_info
     from precede.plots.figures import precision_info as precision_info
     from precede.plots.figures import shape_info as shape_info
@@ -38,11 +38,12 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
+            "drawing": "new_axes",
             "figures": (
                 "CalibrationInfo ImportanceInfo LearningInfo MarginInfo PairInfo PrecisionInfo "
                 "ShapeInfo calibration_info draw_calibration draw_critical_difference "
                 "draw_importances draw_learning draw_margins draw_pair draw_precision "
-                "draw_shape draw_shapes importance_info learning_info margin_info new_axes "
+                "draw_shape draw_shapes importance_info learning_info margin_info "
                 "pair_info precision_info shape_info"
             ),
         },

@@ -2,7 +2,8 @@
 
 A `Chart` says what is drawn where. `Chart.svg` writes it without any library, coloured by the style
 sheet of the page it stands in, so that one drawing serves light, dark and paper. `Chart.onto` draws
-the same layers onto matplotlib's axes, for the figures of `precede.plots`.
+the same layers onto matplotlib's axes, for the figures of `precede.plots` and `precede.top`. No
+other module uses matplotlib, which comes with ``pip install "precede[plots]"``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,10 +22,11 @@ from precede.engine.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = [
-    "Band", "Blocks", "Cells", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Ranges", "Rule",
-    "tick_labels", "ticks",
+    "Band", "Blocks", "Cells", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Note", "Ranges",
+    "Rule", "Segments", "new_axes", "side_by_side", "tick_labels", "ticks",
 ]  # fmt: skip
 
 _ACROSS, _UP = slice(0, 2), slice(2, 4)  # of a rectangle
@@ -33,7 +37,7 @@ _WIDTH, _HEIGHT = 440.0, 270.0
 _LETTER = 7.6  # width of a letter, in the mean
 _LINE = 17.0  # height of a line of text
 _MOST_LETTERS = 25  # of the name of a row, on one line
-_REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible
+_REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible; -3: an axis
 
 
 # -- ticks -----------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ class Layer(Protocol):
 
     @property
     def series(self) -> int:
-        """Number of the colour; -1 is grey."""
+        """Number of the colour; -1 is grey, -3 the colour of text."""
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Values that lie on the paper, of x and of y."""
@@ -146,7 +150,10 @@ class Layer(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points."""
+    """A line through points; if `stepped`, y keeps its value up to the next x.
+
+    `depth` is for series with an order, from light (0) to dark (1), instead of a colour each.
+    """
 
     x: Numbers
     y: Numbers
@@ -154,6 +161,8 @@ class Line:
     series: int = 0
     marked: bool = False
     gid: str = ""
+    stepped: bool = False
+    depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Values on the paper."""
@@ -161,16 +170,90 @@ class Line:
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Elements of SVG."""
-        points = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.y, strict=True)]
+        at = [(f"{x(a):.1f}", f"{y(b):.1f}") for a, b in zip(self.x, self.y, strict=True)]
+        points = [f"{a} {b}" for a, b in at]
         marks = "".join(f"M{point}h0" for point in points) if self.marked else ""
-        dots = f'<path class="dots {_series(self.series)}" d="{marks}"/>' if marks else ""
-        return f'<path class="line {_series(self.series)}" d="M{"L".join(points)}"/>{dots}'
+        dots = f'<path {_stroke("dots", self)} d="{marks}"/>' if marks else ""
+        path = "L".join(points)
+        if self.stepped:
+            path = "".join([*points[:1], *(f"H{a}V{b}" for a, b in at[1:])])
+        return f'<path {_stroke("line", self)} d="M{path}"/>{dots}'
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        style: dict[str, Any] = {"lw": 1.8, "color": _colour(self.series), "gid": self.gid or None}
-        style |= {"marker": "o", "ms": 3} if self.marked else {}
+        style: dict[str, Any] = {"lw": 1.8, "color": _tint(self), "gid": self.gid or None}
+        style |= {"marker": "o", "ms": 3 if len(self.x) > 1 else 5} if self.marked else {}
+        style |= {"drawstyle": "steps-post"} if self.stepped else {}
         ax.plot(self.x, self.y, label=self.name or None, **style)
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Straight lines from low to high, upright at values of x or level at values of y."""
+
+    at: Numbers
+    low: Numbers
+    high: Numbers
+    upright: bool = True
+    name: str = ""
+    series: int = 0
+    width: float = 1.0
+    depth: float | None = None
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        reach = [*self.low, *self.high]
+        return (self.at, reach) if self.upright else (reach, self.at)
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        parts = []
+        for at, low, high in zip(self.at, self.low, self.high, strict=True):
+            if self.upright:
+                parts.append(f"M{x(at):.1f} {y(low):.1f}V{y(high):.1f}")
+            else:
+                parts.append(f"M{x(low):.1f} {y(at):.1f}H{x(high):.1f}")
+        style = f'{_stroke("stroke", self)} stroke-width="{self.width:g}"'
+        return f'<path {style} d="{"".join(parts)}"/>' if parts else ""
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        draw = ax.vlines if self.upright else ax.hlines
+        style: dict[str, Any] = {"color": _tint(self), "lw": self.width, "label": self.name or None}
+        draw(self.at, self.low, self.high, **style)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A text at a point, which is its "start", "middle" or "end"; half a line up if `above`."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+    above: bool = False
+    gid: str = ""
+    name: str = ""
+    series: int = -3
+
+    def covers(self) -> tuple[Numbers, Numbers]:
+        """Values on the paper."""
+        return (self.x,), (self.y,)
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Elements of SVG."""
+        at = x(self.x)
+        room = {"start": _WIDTH - at, "middle": 2 * min(at, _WIDTH - at), "end": at}[self.anchor]
+        down = -2 if self.above else 4
+        return _text(at, y(self.y) + down, self.text, self.anchor, max(int(room / _LETTER), 1))
+
+    def onto(self, ax: Axes) -> None:
+        """Draw onto axes."""
+        side = {"start": "left", "middle": "center", "end": "right"}[self.anchor]
+        style: dict[str, Any] = {"color": _colour(self.series), "gid": self.gid or None}
+        ax.text(
+            self.x, self.y, self.text, ha=side, va="bottom" if self.above else "center", **style
+        )
 
 
 @dataclass(frozen=True)
@@ -359,8 +442,9 @@ class Cells:
     """A function of two features: red cells raise, blue ones lower, those without a row are blank.
 
     ``values[a][b]`` and the rows ``counts[a][b]`` behind it are those of the bins a and b, whose
-    names are `labels`. Pointing at a cell of a page shows them. On axes of matplotlib the number of
-    rows is written into the cells where there are few; otherwise cells of few rows are paler.
+    names are `labels`. Pointing at a cell of a page shows them. On axes of matplotlib they are the
+    ticks, and the number of rows is written into the cells where there are few; otherwise cells of
+    few rows are paler.
     """
 
     values: Array
@@ -369,6 +453,7 @@ class Cells:
     name: str = ""
     series: int = 0
     most_written = 10
+    most_ticks = 12
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Values on the paper."""
@@ -402,6 +487,10 @@ class Cells:
             style: dict[str, Any] = {"fontsize": 7, "color": "white" if dark else "0.2"}
             ax.text(a, b, f"{count}", ha="center", va="center", **style)
         ax.figure.colorbar(drawn, ax=ax, label="added to the score")
+        for names, set_ticks in zip(self.labels, (ax.set_xticks, ax.set_yticks), strict=True):
+            positions = range(0, len(names), max(1, -(-len(names) // self.most_ticks)))
+            set_ticks(list(positions), [names[p] for p in positions], fontsize=7)
+        ax.tick_params(axis="x", labelrotation=60)
 
 
 @dataclass(frozen=True)
@@ -476,6 +565,8 @@ class Chart:
     log : whether the axis of y is logarithmic
     percent : whether the ticks of x and of y are shares
     x_ticks : values to label, if not round ones
+    heading : above the axes of matplotlib; pages have it in their text
+    framed : whether there are axes; without, the layers are all that is drawn
     """
 
     title: str
@@ -489,6 +580,8 @@ class Chart:
     x_ticks: Sequence[tuple[float, str]] = ()
     y_ticks: Sequence[tuple[float, str]] = ()
     keys: Sequence[tuple[str, str]] = field(default=())  # more for the legend: class and name
+    heading: str = ""
+    framed: bool = True
 
     def svg(self) -> Markup:
         """The chart as one element of SVG; nothing where there is nothing to draw."""
@@ -502,18 +595,19 @@ class Chart:
         y: Scale = Scale(y_low, y_high, foot, head, log=self.log)
         if self.rows:
             y = _Rows(len(self.rows), foot, head)
-        marks = self._y_marks(y)
+        marks = self._y_marks(y) if self.framed else []
         left = min(12.0 + _LETTER * max((len(text) for _, text in marks), default=0), 0.45 * _WIDTH)
         x = Scale(x_low, x_high, left, _WIDTH - 16.0)
-        body = [legend, self._frame(x, y, marks, high)]
+        body = [legend, self._frame(x, y, marks, high) if self.framed else ""]
         body += [layer.svg(x, y) for layer in self.layers]
         return Markup(
             f'<svg viewBox="0 0 {_WIDTH:.0f} {height + high:.0f}" role="img" '
             f'aria-label="{escape(self.title)}">{"".join(body)}</svg>'
         )
 
-    def onto(self, ax: Axes) -> Axes:
-        """Draw onto axes of matplotlib."""
+    def onto(self, ax: Axes | None = None, height: float = 4.0) -> Axes:
+        """Draw onto axes of matplotlib, or onto new ones of this height."""
+        ax = new_axes(height) if ax is None else ax
         ordered = sorted(self.layers, key=lambda layer: isinstance(layer, Foot))
         for layer in ordered:  # the foot last: it makes room below what is drawn
             layer.onto(ax)
@@ -524,15 +618,23 @@ class Chart:
         if self.rows:
             ax.set_yticks(range(len(self.rows)), list(self.rows))
             ax.invert_yaxis()
+        if self.log:
+            ax.set_yscale("log")
+        self._write(ax)
+        if not self.framed:
+            ax.axis("off")
+        return ax
+
+    def _write(self, ax: Axes) -> None:
+        """Labels, ticks, the legend and the heading on axes of matplotlib."""
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         for ticked, labelled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
             if ticked:
                 labelled([at for at, _ in ticked], [text for _, text in ticked])
-        if self.log:
-            ax.set_yscale("log")
         if any(layer.name for layer in self.layers):
             ax.legend(frameon=False)
-        return ax
+        if self.heading:
+            ax.set_title(self.heading, fontsize=10)
 
     def _limits(self) -> tuple[Span, Span]:
         covered = [layer.covers() for layer in self.layers]
@@ -603,7 +705,7 @@ class Chart:
 
     def _legend(self) -> tuple[str, float]:
         """The names of the layers above the chart, on as many lines as they need; their height."""
-        named = [(f"line {_series(layer.series)}", layer.name) for layer in self.layers
+        named = [(_stroke("line", layer), layer.name) for layer in self.layers
                  if layer.name and not isinstance(layer, Rule | Cross)]  # fmt: skip
         entries = list(dict.fromkeys([*named, *self.keys]))
         if len(entries) < 2 and not self.keys:
@@ -615,14 +717,43 @@ class Chart:
             if at > 6.0 and at + wide > _WIDTH:
                 at, line = 6.0, line + 1
             foot = 14.0 + _LINE * line
-            if shape.startswith("line"):
-                parts.append(f'<path class="{shape}" d="M{at:.1f} {foot - 4:.1f}h22"/>')
+            if shape.startswith('class="line'):
+                parts.append(f'<path {shape} d="M{at:.1f} {foot - 4:.1f}h22"/>')
             else:
                 parts.append(f'<rect {shape} x="{at + 6:.1f}" y="{foot - 10:.1f}" width="12" '
                              'height="12"/>')  # fmt: skip
             parts.append(_text(at + 27, foot, shown))
             at += wide + 8.0
         return "".join(parts), _LINE * (line + 1) + 2.0
+
+
+def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
+    """Several charts in one figure, with one scale of y for all of them."""
+    columns = min(columns, len(charts))
+    rows = -(-len(charts) // columns)
+    size = (1 + 3 * columns, 2.6 * rows)
+    figure, grid = _pyplot().subplots(
+        rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
+    )
+    for chart, ax in zip(charts, grid.flat, strict=False):
+        chart.onto(ax).label_outer(remove_inner_ticks=True)
+        ax.xaxis.set_tick_params(labelbottom=True)
+        ax.set_xlabel(chart.labels[0])
+    for ax in grid.flat[len(charts) :]:
+        ax.remove()
+    return figure
+
+
+def new_axes(height: float = 4.0) -> Axes:
+    """Axes of a figure of their own, where the caller gave none."""
+    return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
+
+
+def _pyplot() -> Any:
+    """matplotlib, which only those need who draw."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("figures need matplotlib; pip install 'precede[plots]'")
+    return import_module("matplotlib.pyplot")
 
 
 class _Rows(Scale):
@@ -646,8 +777,22 @@ def _series(series: int) -> str:
     return f"reference r{-series}" if series < 0 else f"s{series % 6}"
 
 
+def _stroke(kind: str, layer: Layer) -> str:
+    """Attributes of SVG that colour a line: its class, and how light it is."""
+    depth = getattr(layer, "depth", None)
+    pale = "" if depth is None else f' stroke-opacity="{0.3 + 0.7 * depth:.2f}"'
+    return f'class="{kind} {_series(layer.series)}"{pale}'
+
+
 def _colour(series: int) -> str:
-    return "0.6" if series < 0 else f"C{series}"
+    return f"C{series}" if series >= 0 else "0.2" if series == -3 else "0.6"
+
+
+def _tint(layer: Line | Segments) -> Any:
+    """The colour in matplotlib: that of the series, or one between light and dark."""
+    if layer.depth is None:
+        return _colour(layer.series)
+    return import_module("matplotlib").colormaps["viridis_r"](0.15 + 0.8 * layer.depth)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 80) -> str:

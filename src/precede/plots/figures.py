@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +20,20 @@ from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of
 from precede.metrics import evaluate, metric
 from precede.model import plain
-from precede.plots.drawing import Band, Blocks, Cells, Chart, Cross, Foot, Layer, Line, Rule
+from precede.plots.drawing import (
+    Band,
+    Blocks,
+    Cells,
+    Chart,
+    Cross,
+    Foot,
+    Layer,
+    Line,
+    Note,
+    Rule,
+    Segments,
+    side_by_side,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +65,6 @@ __all__ = [
     "importance_info",
     "learning_info",
     "margin_info",
-    "new_axes",
     "pair_info",
     "precision_info",
     "shape_info",
@@ -64,7 +74,6 @@ __all__ = [
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
-MOST_TICKS = 12  # labels of an axis of a heat map
 
 
 class _Info:
@@ -205,6 +214,10 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     >>> draw_shape(shape_info(model, 0)).get_xlabel()
     'x0'
     """
+    return _shape_chart(info).onto(ax)
+
+
+def _shape_chart(info: ShapeInfo) -> Chart:
     layers: list[Layer] = [Line(info.x, info.y, gid="shape"), Rule(0.0, upright=False)]
     if info.error is not None:
         layers.append(Band(info.x, info.y - info.error, info.y + info.error, gid="error"))
@@ -214,26 +227,14 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     if info.counts.sum() > 0:
         layers.append(Foot(info.edges, info.counts))
     labels = (info.name, "contribution to the score")
-    return Chart(f"what {info.name} adds", labels, layers).onto(new_axes() if ax is None else ax)
+    return Chart(f"what {info.name} adds", labels, layers)
 
 
 def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
     """Draw several shape functions in one figure, with one scale for all of them."""
     if not infos:
         raise ValueError("there is no shape function to draw: the model uses no feature")
-    columns = min(columns, len(infos))
-    rows = -(-len(infos) // columns)
-    size = (1 + 3 * columns, 2.6 * rows)
-    figure, grid = _pyplot().subplots(
-        rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
-    )
-    for position, info in enumerate(infos):
-        draw_shape(info, grid.flat[position]).label_outer(remove_inner_ticks=True)
-        grid.flat[position].xaxis.set_tick_params(labelbottom=True)
-        grid.flat[position].set_xlabel(info.name)
-    for ax in grid.flat[len(infos) :]:
-        ax.remove()
-    return figure
+    return side_by_side([_shape_chart(info) for info in infos], columns)
 
 
 # -- functions of two features ---------------------------------------------------------------
@@ -292,13 +293,7 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     'b'
     """
     chart = Chart("pair", info.names, [Cells(info.values, info.counts, info.labels)])
-    ax = chart.onto(new_axes() if ax is None else ax)
-    for axis, set_ticks in enumerate((ax.set_xticks, ax.set_yticks)):
-        every = max(1, -(-len(info.labels[axis]) // MOST_TICKS))
-        positions = range(0, len(info.labels[axis]), every)
-        set_ticks(list(positions), [info.labels[axis][p] for p in positions], fontsize=7)
-    ax.tick_params(axis="x", labelrotation=60)
-    return ax
+    return chart.onto(ax)
 
 
 # -- importances -----------------------------------------------------------------------------
@@ -347,8 +342,8 @@ def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
     """Draw one bar for each feature, the most important on top."""
     boxes = [(0.0, value, row - 0.35, row + 0.35) for row, value in enumerate(info.values.tolist())]
     bars = Blocks(boxes, info.values, info.names, "bar")
-    ax = new_axes(1.2 + 0.25 * len(info.names)) if ax is None else ax
-    return Chart("importances", (info.measure, ""), [bars], rows=info.names).onto(ax)
+    chart = Chart("importances", (info.measure, ""), [bars], rows=info.names)
+    return chart.onto(ax, 1.2 + 0.25 * len(info.names))
 
 
 # -- learning curves -------------------------------------------------------------------------
@@ -392,7 +387,7 @@ def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
     if info.best is not None:
         layers.append(Rule(info.best, f"best: {info.best}"))
     labels = ("round", next(iter(info.curves)) if len(info.curves) == 1 else "")
-    return Chart("learning", labels, layers).onto(new_axes() if ax is None else ax)
+    return Chart("learning", labels, layers).onto(ax)
 
 
 # -- margins ---------------------------------------------------------------------------------
@@ -453,7 +448,7 @@ def draw_margins(info: MarginInfo, ax: Axes | None = None) -> Axes:
     ]
     labels = ("margin θ", "share of pairs with margin ≤ θ")
     chart = Chart("margins", labels, [*layers, Rule(0.0)], y_limits=(0, 1.02))
-    return chart.onto(new_axes() if ax is None else ax)
+    return chart.onto(ax)
 
 
 # -- precision at K% -------------------------------------------------------------------------
@@ -508,7 +503,7 @@ def draw_precision(info: PrecisionInfo, ax: Axes | None = None) -> Axes:
         for k, (name, values) in enumerate(info.values.items())
     ]
     labels = (f"K, % of the {unit}", info.measure.replace("_", " "))
-    return Chart("precision", labels, layers).onto(new_axes() if ax is None else ax)
+    return Chart("precision", labels, layers).onto(ax)
 
 
 # -- calibration -----------------------------------------------------------------------------
@@ -582,10 +577,8 @@ def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
         Line(info.predicted, info.share, marked=True),
     ]
     labels = ("predicted probability", "share of positives")
-    chart = Chart("calibration", labels, layers, (0, 1), (0, 1))
-    ax = chart.onto(new_axes() if ax is None else ax)
-    ax.set_title(f"mean difference {info.error:.3f}, Brier score {info.brier:.3f}", fontsize=10)
-    return ax
+    heading = f"mean difference {info.error:.3f}, Brier score {info.brier:.3f}"
+    return Chart("calibration", labels, layers, (0, 1), (0, 1), heading=heading).onto(ax)
 
 
 # -- comparisons -----------------------------------------------------------------------------
@@ -615,41 +608,42 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     >>> [text.get_text().strip() for text in ax.texts if text.get_gid() == "name"]
     ['a  1.33', 'b  1.67', 'c  3.00']
     """
-    ax = new_axes(1.4 + 0.3 * len(comparison.names)) if ax is None else ax
     names, ranks = comparison.names, comparison.average_ranks
-    lowest, highest = 1, len(names)
-    half = (len(names) + 1) // 2
-    depth = 0.6 + 0.45 * len(comparison.groups)
-    ax.hlines(0, lowest, highest, color="black", lw=1)
-    for tick in range(lowest, highest + 1):
-        ax.vlines(tick, 0, 0.15, color="black", lw=1)
-        ax.text(tick, 0.3, str(tick), ha="center", va="bottom", gid="tick")
-    for number, (name, rank) in enumerate(zip(names, ranks, strict=True)):
-        left = number < half
-        line = -depth - 0.7 * (number if left else len(names) - 1 - number)
-        edge = lowest - 0.25 if left else highest + 0.25
-        ax.plot([rank, rank, edge], [0, line, line], color="0.35", lw=1)
-        side = "right" if left else "left"
-        ax.text(edge, line, f" {name}  {rank:.2f} ", va="center", ha=side, gid="name")
+    last, reach = len(names), comparison.critical_difference
+    half, depth = (last + 1) // 2, 0.6 + 0.45 * len(comparison.groups)
+    layers = [*_rank_axis(last), *_rank_names(names, ranks, depth)]
     for row, group in enumerate(comparison.groups):
         inside = [rank for name, rank in zip(names, ranks, strict=True) if name in group]
-        ax.hlines(-0.35 - 0.45 * row, min(inside) - 0.04, max(inside) + 0.04, color="C0", lw=4)
-    reach = comparison.critical_difference
-    ax.plot([lowest, lowest + reach], [1.3, 1.3], color="C3", lw=2, marker="|")
-    ax.text(lowest, 1.5, f"critical difference {reach:.2f}", color="C3", va="bottom", gid="reach")
-    ax.set_xlim(lowest - 1.6, max(highest, lowest + reach) + 1.6)
-    ax.set_ylim(-depth - 0.7 * half, 2.4)
-    ax.axis("off")
-    return ax
+        ends = [min(inside) - 0.04], [max(inside) + 0.04]
+        layers.append(Segments([-0.35 - 0.45 * row], *ends, upright=False, width=4))
+    layers += [
+        Segments([1.3], [1], [1 + reach], upright=False, series=3, width=2),
+        Segments([1, 1 + reach], [1.15, 1.15], [1.45, 1.45], series=3),
+        Note(1, 1.5, f"critical difference {reach:.2f}", above=True, gid="reach", series=3),
+    ]
+    limits = (1 - 1.6, max(last, 1 + reach) + 1.6), (-depth - 0.7 * half, 2.4)
+    chart = Chart("average ranks", ("", ""), layers, *limits, framed=False)
+    return chart.onto(ax, 1.4 + 0.3 * last)
 
 
-def new_axes(height: float = 4.0) -> Axes:
-    """Axes of a figure of their own, where the caller gave none."""
-    return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
+def _rank_axis(last: int) -> list[Layer]:
+    """Ranks from 1 to the last, on a line at the height 0."""
+    at = range(1, last + 1)
+    line = Segments([0], [1], [last], upright=False, series=-3)
+    ticks = Segments(at, [0] * last, [0.15] * last, series=-3)
+    return [line, ticks, *(Note(k, 0.3, f"{k}", "middle", above=True, gid="tick") for k in at)]
 
 
-def _pyplot() -> Any:
-    """matplotlib, which only those need who draw."""
-    if find_spec("matplotlib") is None:
-        raise ImportError("figures need matplotlib; pip install 'precede[plots]'")
-    return import_module("matplotlib.pyplot")
+def _rank_names(names: Sequence[str], ranks: Sequence[float] | Array, depth: float) -> list[Layer]:
+    """Names with their ranks, the better half to the left, and lines from them to the axis."""
+    last, half = len(names), (len(names) + 1) // 2
+    rows = [-depth - 0.7 * (k if k < half else last - 1 - k) for k in range(last)]
+    edges = [1 - 0.25 if k < half else last + 0.25 for k in range(last)]
+    return [
+        Segments(ranks, rows, [0] * last, series=-3, width=0.8),
+        Segments(rows, ranks, edges, upright=False, series=-3, width=0.8),
+        *(
+            Note(edge, row, f" {name}  {rank:.2f} ", "end" if k < half else "start", gid="name")
+            for k, (edge, row, name, rank) in enumerate(zip(edges, rows, names, ranks, strict=True))
+        ),
+    ]

@@ -78,6 +78,24 @@ def test_several_models_and_scores(files):
     assert facts["summary"]["sentences"][0].startswith("On 12 held-out queries")
 
 
+@pytest.mark.parametrize(
+    "order", [("a.json", "scores.txt", "b.json"), ("scores.txt", "b.json", "a.json")]
+)
+def test_the_order_given_is_the_order_shown(files, order):
+    facts = facts_of(files, *order, "test.csv", "--train", "train.csv")
+    assert [each["name"] for each in facts["models"]] == list(order)
+    assert facts["comparison"]["first"] == order[0]
+    assert [row["name"] for row in facts["comparison"]["rows"]] == list(order[1:])
+    models = [name for name in order if name.endswith(".json")]
+    assert facts["features"]["model"] == models[0]
+    if order[0] == "scores.txt":  # which no training row can flatter
+        assert not any("by heart" in each for each in facts["summary"]["warnings"])
+    run = CliRunner().invoke(
+        app, ["report", *(str(files / each) for each in (*order, "test.csv")), "-o", "-"]
+    )
+    assert run.exit_code == 0, run.output
+
+
 def test_scores_alone(files):
     facts = facts_of(files, "scores.txt", "test.csv")
     assert [each["name"] for each in facts["models"]] == ["scores.txt"]

@@ -17,6 +17,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarni
         ({"max_queries": 0}, "max_queries"),
         ({"docid": ["a"]}, "docid has 1 names"),
         ({"metrics": ["nonsense"]}, "nonsense"),
+        ({"order": ["other"]}, "must list every name once"),
+        ({"order": ["RankBoost", "RankBoost"]}, "must list every name once"),
+        ({"order": "RankBoost"}, "must list every name once"),
     ],
 )
 def test_bad_options_are_refused(ranked, search, options, message):

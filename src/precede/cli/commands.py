@@ -401,8 +401,8 @@ def report(
         list[str],
         typer.Argument(
             metavar="MODEL... DATA",
-            help="Models, the one in question first; files of scores or TREC runs to compare with "
-            "them; and the DATA to judge all of them on (or qrels).",
+            help="Models, files of scores or TREC runs, the one in question first; and the DATA to "
+            "judge all of them on (or qrels).",
         ),
     ],
     *,

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from precede.cli.options import Reading
-from precede.cli.sources import features_for, read_candidates
+from precede.cli.sources import features_for, file_names, read_candidates
 from precede.model import write_file
 from precede.report.page import Report
 
@@ -38,7 +38,7 @@ def style_of(output: str, style: str | None) -> str:
 
 def make(sources: list[str], path: str, train: str | None, reading: Reading,
          **options: Any) -> Report:  # fmt: skip
-    """The report of models, scores and runs on some data; the first model is what it is about."""
+    """The report of models, scores and runs on some data; the first is what it is about."""
     models, scores, task = read_candidates(sources, path, reading)
     data = task.data
     first = next(iter(models.values()), None)
@@ -50,7 +50,8 @@ def make(sources: list[str], path: str, train: str | None, reading: Reading,
     if train is not None:
         rows = reading.knowing(first).read(train, beside=False)
         fitted_on = (features_for(first, rows), rows.judgments)
-    return Report(models, features_for(first, data), data.judgments, scores=scores,
+    order = list(dict.fromkeys(file_names(sources)))
+    return Report(models, features_for(first, data), data.judgments, scores=scores, order=order,
                   train=fitted_on, docid=data.docid, **options)  # fmt: skip
 
 

@@ -18,7 +18,15 @@ from precede.files.tables import Data, read_numbers
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 
-__all__ = ["Task", "features_for", "name_features", "read_candidates", "read_for", "read_task"]
+__all__ = [
+    "Task",
+    "features_for",
+    "file_names",
+    "name_features",
+    "read_candidates",
+    "read_for",
+    "read_task",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +61,8 @@ def read_candidates(
     """
     if _is_qrels(path, reading) or not any(_kind(source) == "model" for source in sources):
         task = read_task(sources, path, reading)
-        return {}, dict(zip(_file_names(sources), task.scores, strict=True)), task
-    names = dict(zip(sources, _file_names(sources), strict=True))
+        return {}, dict(zip(file_names(sources), task.scores, strict=True)), task
+    names = dict(zip(sources, file_names(sources), strict=True))
     loaded = {source: load(source) for source in sources if _kind(source) == "model"}
     data = reading.knowing(*loaded.values()).read(path)
     first = next(iter(loaded.values()))
@@ -69,7 +77,7 @@ def _columns(model: BaseRanker) -> list[str]:
     return [str(name) for name in names]
 
 
-def _file_names(sources: list[str]) -> list[str]:
+def file_names(sources: list[str]) -> list[str]:
     """The last parts of the paths, or the paths where these are not different."""
     names = [Path(source).name for source in sources]
     return names if len(set(names)) == len(names) else list(sources)

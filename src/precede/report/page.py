@@ -39,6 +39,8 @@ class Report:
     y : array of grades or of two classes, or Judgments
     scores : scores of the rows from elsewhere by name, ``{"lightgbm": s}``, optional
         They are compared with the model, or are what the report is about if there is none.
+    order : names of the models and of the scores in the order to show them, optional
+        The first is what the report is about. Without, the models come first.
     train : the rows of the fit, ``(X, y)`` or ``(X, y, qid)``, optional
         Shown next to the others; rows or queries found in both are told.
     slices : columns by name or number, or a dictionary of one value for each row; optional
@@ -89,6 +91,7 @@ class Report:
         y: Any = None,
         *,
         scores: Mapping[str, ArrayLike] | ArrayLike | None = None,
+        order: Sequence[str] | None = None,
         train: Any = None,
         slices: Any = None,
         item: str | None = None,
@@ -112,8 +115,8 @@ class Report:
         for name, value in limits.items():
             whole_number(name, value, least=1)
         subject = Subject.of(
-            named_models(model), scores, X, y, documents=docid, qid=qid, pairs=pairs,
-            pair_weight=pair_weight, sample_weight=sample_weight,
+            named_models(model), scores, X, y, documents=docid, order=order, qid=qid,
+            pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight,
         )  # fmt: skip
         words = Words.of(item, good, query, one_list=subject.is_one_list)
         self.facts: dict[str, Any] = collect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -65,6 +65,7 @@ class Subject:
         y: Any,
         *,
         documents: Any = None,
+        order: Sequence[str] | None = None,
         **target: Any,
     ) -> Self:
         """Check everything once."""
@@ -85,6 +86,7 @@ class Subject:
             Candidate(name, check_column(each, f"scores[{name!r}]", rows))
             for name, each in given.items()
         ]
+        candidates = _ordered(candidates, order)
         judgments, classes = judgments_to_fit(rows, y, **target)
         for model in models.values():
             warn_of_lost_queries(model, judgments)
@@ -219,6 +221,16 @@ def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:
     if twice:
         raise ValueError(f"a model and scores are both called {twice[0]!r}; rename one of them")
     return named
+
+
+def _ordered(candidates: list[Candidate], order: Sequence[str] | None) -> list[Candidate]:
+    """The candidates by name, each once."""
+    named = {each.name: each for each in candidates}
+    if order is None:
+        return candidates
+    if isinstance(order, str) or sorted(map(str, order)) != sorted(named):
+        raise ValueError(f"order={order!r} must list every name once: {list(named)}")
+    return [named[str(name)] for name in order]
 
 
 def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:

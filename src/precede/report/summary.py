@@ -167,9 +167,11 @@ def _no_better_than_chance(quality: dict[str, Any], words: Words) -> list[str]:
 def _overfitted(facts: dict[str, Any]) -> list[str]:
     """Training far above held-out: by more than the interval is wide."""
     train, quality = facts["training"], facts["models"][0]["quality"]
-    if not train or not train["models"][0]["metrics"] or not quality["metrics"]:
+    fitted = [] if train is None else train["models"]
+    same = [each for each in fitted if each["name"] == facts["models"][0]["name"]]
+    if not same or not same[0]["metrics"] or not quality["metrics"]:
         return []
-    here, there = quality["metrics"][0], train["models"][0]["metrics"][0]
+    here, there = quality["metrics"][0], same[0]["metrics"][0]
     if here["value"] is None or there["value"] is None or here["low"] is None:
         return []
     sign = 1 if is_better_high(here["metric"]) else -1

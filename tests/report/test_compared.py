@@ -5,7 +5,7 @@ import pytest
 
 from precede import Report
 from precede.inference import compare, holm
-from precede.metrics import evaluate
+from precede.metrics import evaluate, metric
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -29,7 +29,7 @@ def test_differences_are_paired_and_adjusted(three, ranked, search):
     for row in compared["rows"]:
         for each in row["differences"]:
             name = "pair_error" if each["metric"] == "pairs_in_order" else each["metric"]
-            found = compare(y, own, scores[row["name"]], qid, metric=name)
+            found = compare(y, own, scores[row["name"]], qid, metric=metric(name))
             sign = -1 if each["metric"] == "pairs_in_order" else 1
             assert each["difference"] == pytest.approx(sign * found.difference)
             if found.std_error is not None:
@@ -118,3 +118,16 @@ def test_weighted_rows_are_not_compared(ranked, search):
     assert "the rows are weighted" in report.facts["summary"]["sentences"][1]
     with pytest.raises(ValueError, match="both called 'RankBoost'"):
         Report(ranked[0], X, y, qid=qid, scores={"RankBoost": y + 0.0})
+
+
+def test_differences_are_those_of_the_means_shown(search):
+    """Also of pairs in order, whose mean over queries is not their share among all pairs."""
+    X, y, qid = search
+    scores = {"one": np.nan_to_num(X[:, 0]), "other": np.nan_to_num(X[:, 1])}
+    for metrics in (None, ["pair_error"]):
+        facts = Report(scores=scores, y=y, qid=qid, metrics=metrics).facts
+        one, other = (each["quality"]["metrics"] for each in facts["models"])
+        differences = facts["comparison"]["rows"][0]["differences"]
+        for mine, its, each in zip(one, other, differences, strict=True):
+            assert each["metric"] == mine["metric"]
+            assert each["difference"] == pytest.approx(mine["value"] - its["value"], abs=1e-12)

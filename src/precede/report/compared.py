@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from precede import inference
+from precede.metrics import metric
 from precede.report.judged import IN_ORDER, Measured, ends_of, is_better_high
 from precede.report.subject import Subject, plain_value
 
@@ -47,10 +48,13 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
     flipped, rows = name == IN_ORDER, subject.graded
     qid = subject.judgments.qid
     scores = [subject.candidates[k].scores[rows] for k in (0, at)]
+    wanted: Any = "pair_error" if flipped else name
+    if qid is not None:  # by name, errors of pairs are pooled; those of the report are means
+        wanted = metric(wanted)
     try:
         result = inference.compare(
             subject.grade[rows], scores[0], scores[1], None if qid is None else qid[rows],
-            metric="pair_error" if flipped else name, random_state=0,
+            metric=wanted, random_state=0,
         )  # fmt: skip
     except ValueError as error:
         return facts | {"reason": str(error)}

@@ -30,3 +30,8 @@ def test_json_and_markdown_and_the_page_agree(ranked):
         assert f"| {row['name']} | {number(row['weight'])} |" in text
     embedded = re.search(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)
     assert json.loads(embedded[1]) == facts
+
+
+def test_two_shares_of_pairs_are_told_apart(ranked):
+    text = ranked[1].to_markdown()
+    assert "of pairs in order above pools the pairs of all queries" in text

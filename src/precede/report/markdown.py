@@ -59,7 +59,13 @@ def _quality(facts: dict[str, Any]) -> list[str]:
     unit = quality["metrics"][0]["unit"]
     why = sorted({row["no_interval"] for row in quality["metrics"] if row["no_interval"]})
     head.append(facts["words"]["queries" if unit == "query" else "items"])
-    return ["## How good it is", _table(head, rows), *(_safe(f"No interval: {w}.") for w in why)]
+    notes = [f"No interval: {each}." for each in why]
+    if unit == "query" and quality["pairs_in_order"] is not None:
+        queries = facts["words"]["queries"]
+        notes.insert(0, f"Means over {queries}. The {share(quality['pairs_in_order'])} of pairs in "
+                        f"order above pools the pairs of all {queries}, so that long ones count "
+                        "more.")  # fmt: skip
+    return ["## How good it is", _table(head, rows), *map(_safe, notes)]
 
 
 def _comparison(compared: dict[str, Any] | None) -> list[str]:

@@ -123,13 +123,13 @@ class Report:
             subject, words, train=training_subject(train, model), slices=slices, level=level,
             metrics=[metrics] if isinstance(metrics, str) else metrics, limits=limits,
         )  # fmt: skip
-        names = " and ".join(each.name for each in subject.candidates)
+        names = wording.listed([each.name for each in subject.candidates])
         about = f"{names} on {words.count_items(subject.scores.size)}"
         self.facts["title"] = about if title is None else str(title)
         self.facts["date"] = None if date is None else str(date)
 
     def __repr__(self) -> str:
-        names = " and ".join(each["name"] for each in self.facts["models"])
+        names = wording.listed([each["name"] for each in self.facts["models"]])
         share = self.facts["quality"]["pairs_in_order"]
         text = "no pair" if share is None else f"{share:.4g} of the pairs in order"
         return f"Report({names} on {self.facts['data']['rows']} rows: {text})"

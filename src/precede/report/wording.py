@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ __all__ = [
     "Words",
     "feature_value",
     "interval",
+    "listed",
     "metric_name",
     "number",
     "p_value",
@@ -70,6 +72,15 @@ class Words:
         """Plain texts."""
         return {"item": self.item, "items": self.items, "query": self.query,
                 "queries": self.queries, "good": self.good}  # fmt: skip
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def plural(noun: str) -> str:

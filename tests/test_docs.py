@@ -250,10 +250,6 @@ def test_names_that_page_may_use(name):
 # -- pages of results -----------------------------------------------------------------------------
 
 RESULTS = sorted(ROOT.glob("benchmarks/results/*.md"))
-# Pages from before pages were sealed. Run the script and strike the page out.
-NOT_YET_SEALED = {
-    "metrics.md", "push.md", "readers.md", "scale.md",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -295,10 +291,7 @@ def test_a_page_of_results_is_the_output_of_its_script(path, measure):
     ]
     assert len(scripts) == 1
     fault = fault_of_page(path.read_text(encoding="utf-8"), scripts, measure)
-    if path.name in NOT_YET_SEALED:
-        assert fault, f"{path.name} is sealed: strike it from NOT_YET_SEALED"
-    else:
-        assert fault is None, f"{path.name}: {fault}"
+    assert fault is None, f"{path.name}: {fault}"
 
 
 def coverages(title):
@@ -322,10 +315,6 @@ def test_what_pages_say_about_coverage_is_what_was_measured():
     for said in ("in 94 to 98 % of samples", "in 93 to 97 % from 20", "in 86 to 93 % below",
                  "in 93 to 97 % of simulated", "in 86 to 93 % ("):  # fmt: skip
         assert said in sentences
-
-
-def test_pages_not_yet_sealed_exist():
-    assert {path.name for path in RESULTS} >= NOT_YET_SEALED
 
 
 def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):

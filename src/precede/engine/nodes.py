@@ -63,8 +63,6 @@ FEW_ROWS = 200
 # How rows are added up: two words for each, packed ones unpacked, packed ones in blocks, packed
 # ones that lie apart; or there is nothing to add up.
 NONE, WIDE, FEW, DENSE, SCATTERED = range(-1, 4)
-# Parts of the features for each thread: parts do not take equally long.
-TILES = 1
 
 # What the kernel needs to know of a division. Rows low..high of one of the two lists (`source`) go
 # before or after `middle` of the other; their codes are ``column[offset + step * row]``. Rows
@@ -325,7 +323,7 @@ class Divider:
         """All that the kernel is given by a number of threads, but for whether it helps."""
         (one, other), (packed_one, packed_other) = self._lists, self._packed
         assert self._blocks is not None
-        tiles = min(TILES * threads, self._histograms.words.shape[1]) if threads > 1 else 1
+        tiles = min(threads, self._histograms.words.shape[1])
         return (
             tiles, self._post, self._task, self._rules, self._column, self._side,
             (one, packed_one, other, packed_other),
@@ -879,7 +877,7 @@ def _finish(
     for child in range(2):
         found[tile, child, 0] = -1
         worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
-        worth[tiles, child] = worth[tile, child]
+        worth[tiles, child] = worth[tile, child]  # the same of all tiles
     integers = np.empty((2, 256), np.int64)
     for j in range(begin, end):
         if form >= 2:

@@ -85,20 +85,7 @@ class DeviceGrowth(Growth):
             if node.key not in self._children:
                 self._divide_likely(grown, waiting, num_leaves - len(grown.leaves))
             _, number = heapq.heappop(waiting)
-            left, right = self._children.pop(node.key)
-            assert node.split is not None
-            at, beyond = len(grown.splits), len(grown.leaves)
-            grown.splits.append(node.split)
-            grown.sides.append(self._search.left_codes(node.split))
-            grown.left.append(-1 - number)
-            grown.right.append(-1 - beyond)
-            self._link(grown, origin[number], at)
-            grown.leaves[number] = left
-            grown.leaves.append(right)
-            origin[number] = (at, False)
-            origin.append((at, True))
-            self._wait(left, number, waiting)
-            self._wait(right, beyond, waiting)
+            self._replace(grown, origin, number, self._children.pop(node.key), waiting)
         return grown
 
     def _search_root(self, size: int) -> Node:

@@ -129,22 +129,33 @@ class Growth:
         self._wait(root, 0, waiting)
         while waiting and len(grown.leaves) < num_leaves:
             _, number = heapq.heappop(waiting)
-            node = grown.leaves[number]
-            at, right = len(grown.splits), len(grown.leaves)
-            left_child, right_child = self._divide(node, at, right + 1 < num_leaves)
-            assert node.split is not None
-            grown.splits.append(node.split)
-            grown.sides.append(self._search.left_codes(node.split))
-            grown.left.append(-1 - number)
-            grown.right.append(-1 - right)
-            self._link(grown, origin[number], at)
-            grown.leaves[number] = left_child
-            grown.leaves.append(right_child)
-            origin[number] = (at, False)
-            origin.append((at, True))
-            self._wait(left_child, number, waiting)
-            self._wait(right_child, right, waiting)
+            further = len(grown.leaves) + 1 < num_leaves
+            children = self._divide(grown.leaves[number], len(grown.splits), further)
+            self._replace(grown, origin, number, children, waiting)
         return grown
+
+    def _replace(
+        self,
+        grown: Grown,
+        origin: list[tuple[int, bool]],
+        number: int,
+        children: tuple[Node, Node],
+        waiting: list[tuple[float, int]],
+    ) -> None:
+        """Make a leaf a split: its first child gets its number, the second a new one."""
+        split, at, beyond = grown.leaves[number].split, len(grown.splits), len(grown.leaves)
+        assert split is not None
+        grown.splits.append(split)
+        grown.sides.append(self._search.left_codes(split))
+        grown.left.append(-1 - number)
+        grown.right.append(-1 - beyond)
+        self._link(grown, origin[number], at)
+        grown.leaves[number] = children[0]
+        grown.leaves.append(children[1])
+        origin[number] = (at, False)
+        origin.append((at, True))
+        self._wait(children[0], number, waiting)
+        self._wait(children[1], beyond, waiting)
 
     def _grow_at_once(self, root: Node, num_leaves: int) -> Grown:
         """The same in one call of a kernel, where all nodes may be split alike."""
@@ -299,10 +310,7 @@ class Growth:
         found = self._divider.divide(division, split.feature, side, allowed)
         for child, number, best in zip(by_size, numbers, found, strict=True):
             child.split = self._search.split(best, pool.pool[number], child, self._rules)
-            if child.split is None:
-                pool.release(number)
-            else:
-                self._kept[child.key] = number
+            self._keep_histogram(child, number)
 
     def _divide_by_rows(
         self,
@@ -329,10 +337,14 @@ class Growth:
             search = _Searching(self._search, self._rules, by_size, wanted, histograms)
             smaller.split, larger.split = chain(*self._workers.run(search, 2))
         for child, number in zip(by_size, numbers, strict=True):
-            if child.split is None:
-                pool.release(number)
-            else:
-                self._kept[child.key] = number
+            self._keep_histogram(child, number)
+
+    def _keep_histogram(self, leaf: Node, number: int) -> None:
+        """Keep the histogram of a leaf that may be split, and let that of any other go."""
+        if leaf.split is None:
+            self._histograms.release(number)
+        else:
+            self._kept[leaf.key] = number
 
     def _lists(self, node: Node) -> tuple[Rows, Integers, Rows, Integers]:
         """Rows and their packed numbers, where they are and where they are moved to."""

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 settings.register_profile(
     "ci",
@@ -15,11 +16,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("thorough", settings.get_profile("ci"), max_examples=500)
+# For looking further than the same examples again: other ones in every run.
+settings.register_profile(
+    "search", settings.get_profile("ci"), derandomize=False, max_examples=300, database=None
+)
 # For trying the suite on code broken on purpose: a failure need not be made small.
 settings.register_profile(
     "mutants", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(PROFILE)
+
+# Hypothesis also tries the constants of the modules imported so far. Which these are depends on
+# the tests that a process ran before, so equal seeds would not give equal examples.
+if PROFILE != "search" and hasattr(providers, "is_local_module_file"):
+    providers.is_local_module_file = lambda path: False
 
 # A suite that was started in the background is born deaf to Ctrl-C; some tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -13,6 +13,7 @@ import naive
 import naive_plus
 import strategies as some
 from algorithms.test_rankboost_plus import prepared
+from precede import Judgments
 from precede.engine.workers import Workers
 from precede.rankers.candidates import Candidates
 from precede.rankers.stumps import Stumps
@@ -54,6 +55,16 @@ def test_weights_ties_and_pull_are_those_of_all_pairs(data):
     assert value == pytest.approx(naive_plus.f2(columns, eta + 0.4 * direction, mass) / before)
     gradient = naive_plus.f2_gradient(columns, eta + 0.4 * direction, mass)
     assert slope == pytest.approx(gradient @ direction / before, abs=1e-9)
+
+
+def test_a_large_step_does_not_overflow_the_sums_of_listed_pairs():
+    """Both pairs are ordered wrongly: their weights grow by exp(3) before they are shared."""
+    made = Judgments.preferences([0, 0], [1, 2])
+    training = prepared(np.array([[0.0], [1.0], [1.0]]), made)
+    weights = PairWeights(training.arrangement, training.workers)
+    order = training.arrangement.order
+    weights.advance(np.array([0, 1, 1], np.uint8)[order], before=0.0, step=3.0)
+    assert_allclose(weights.pull, np.array([1.0, -0.5, -0.5])[order], atol=1e-15)
 
 
 class EveryMask(DroppedWeights):

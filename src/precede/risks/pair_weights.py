@@ -148,13 +148,14 @@ class PairWeights:
         if self._listed.size:
             above, below = values[arrangement.winner], values[arrangement.loser]
             self._listed *= np.where(above == below, tied, np.where(above > below, right, wrong))
-            integers = np.zeros(row.size, np.int64)
-            _add_listed(arrangement.winner, arrangement.loser, self._listed, integers)
-            listed_pull = integers / SCALE
             mass += exact_sum(self._listed)
             ties += exact_sum(self._listed[above == below])
+            integers = np.zeros(row.size, np.int64)
+            # Shares, not weights: after a large step the weights themselves could overflow.
+            _add_listed(arrangement.winner, arrangement.loser, self._listed / mass, integers)
+            listed_pull = integers / SCALE
         self._mass = mass
-        self.pull = (row - column + listed_pull) / mass
+        self.pull = (row - column) / mass + listed_pull
         self.tied = min(max(ties / mass, 0.0), 1.0)
 
     def ties(self, rankers: Sequence[Bytes]) -> Floats:

@@ -16,8 +16,8 @@ The threads meet in an array of integers:
 
 They are 64 bytes apart, since processors pass memory to each other in lines of 64 bytes.
 
-This module has the operations on such an array that no other thread can come between; kernels
-elsewhere use them. (numba keeps compiled kernels until their own file changes: after a change here,
+This module has the operations on such an array that no other thread can come between, and one that
+is only quick (`add_two`); kernels elsewhere use them. (numba keeps compiled kernels until their own file changes: after a change here,
 touch those files.)
 """
 
@@ -38,7 +38,7 @@ from numba.np import arrayobj
 
 from precede.engine.arrays import Integers
 
-__all__ = ["add", "give_way", "load", "new_post", "store"]
+__all__ = ["add", "add_two", "give_way", "load", "new_post", "store"]
 
 
 def new_post() -> Integers:
@@ -88,6 +88,23 @@ def _store(_: Any, post: Any, at: Any, value: Any) -> Any:
     return types.void(post, types.intp, types.int64), generate
 
 
+def _add_two(_: Any, array: Any, at: Any, one: Any, other: Any) -> Any:
+    """Add to two neighbouring entries in one operation; other threads may come between."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature, arguments)
+        pair = ir.VectorType(ir.IntType(64), 2)
+        pointer = builder.bitcast(pointer, pair.as_pointer())
+        added = ir.Constant(pair, ir.Undefined)
+        for lane, value in enumerate(arguments[2:]):
+            added = builder.insert_element(added, value, ir.Constant(ir.IntType(32), lane))
+        total = builder.add(builder.load(pointer, align=8), added)
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uintp, types.int64, types.int64), generate
+
+
 def _give_way(_: Any) -> Any:
     """Let another thread or program have the processor, if there is one that wants it."""
 
@@ -109,4 +126,5 @@ def _built_in(function: Callable[..., Any]) -> Any:
 add: Callable[[Integers, int, int], int] = _built_in(_add)
 load: Callable[[Integers, int], int] = _built_in(_load)
 store: Callable[[Integers, int, int], None] = _built_in(_store)
+add_two: Callable[[Integers, int, int, int], None] = _built_in(_add_two)
 give_way: Callable[[], None] = _built_in(_give_way)

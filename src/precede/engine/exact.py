@@ -178,9 +178,9 @@ def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None
         return _sum_alone(values)
     exponent = math.frexp(largest)[1]
     if workers is None or small:
-        return float(from_words(_words_of(values, exponent), exponent))
+        return _from_two(_words_of(values, exponent), exponent)
     parts = workers.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
-    return float(from_words(np.array(parts, np.int64).sum(axis=0), exponent))
+    return _from_two([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 
 def _sum_alone(values: Floats) -> float:
@@ -189,7 +189,7 @@ def _sum_alone(values: Floats) -> float:
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
     exponent = math.frexp(largest)[1]
-    return float(from_words(_words_of(values, exponent), exponent))
+    return _from_two(_words_of(values, exponent), exponent)
 
 
 def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> list[float]:
@@ -227,6 +227,15 @@ def from_words(words: Any, exponent: Any = 0) -> Any:
     high, low = words
     with np.errstate(over="ignore"):  # a sum beyond the range of floats is infinite
         return np.ldexp(high / HIGH + low / LOW, exponent)
+
+
+def _from_two(words: Sequence[Any], exponent: int) -> float:
+    """The same of one sum, which takes a tenth of the time."""
+    total = words[0] / HIGH + words[1] / LOW
+    try:
+        return math.ldexp(total, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, total)
 
 
 def log_total(log_values: Floats, workers: Workers | None = None) -> float:

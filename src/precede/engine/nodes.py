@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
-from precede.engine.crew import add, give_way, load, new_post, store
+from precede.engine.crew import add, add_two, give_way, load, new_post, store
 from precede.engine.histogram import ABREAST
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
@@ -47,6 +47,7 @@ __all__ = [
     "count_left",
     "left_categories",
     "penalised_value",
+    "penalised_values",
     "scatter",
 ]
 
@@ -189,18 +190,22 @@ class RowHistograms:
         # Packed sums and histograms are kept: new memory takes longer than the sums.
         self._blocks: list[Integers] = []
         self._parts: list[Integers] = []
-        self.pool = np.empty((0, self.size, 2), np.int64)
+        self.pool = np.empty((0, 2 * self.size), np.int64)
         self._free: list[int] = []
 
     def reserve(self, count: int) -> None:
         """Have `count` histograms in the pool, none of them taken; unused ones take no memory."""
         if len(self.pool) < count:
-            self.pool = np.empty((count, self.size, 2), np.int64)
+            self.pool = np.empty((count, 2 * self.size), np.int64)
         self._free = [*range(len(self.pool))[::-1]]
 
     def take(self) -> int:
         """Number of a histogram of the pool, which `Divider` or `sums` fills; see `release`."""
         return self._free.pop()
+
+    def histogram(self, number: int) -> Integers:
+        """A histogram of the pool as an array (bins, 2)."""
+        return self.pool[number].reshape(-1, 2)
 
     def free(self) -> tuple[Integers, int]:
         """Numbers of the histograms that nobody has taken, with room for all, and how many."""
@@ -415,7 +420,8 @@ def _alone(
     features: tuple[Flags, Signs, Flags],
 ) -> SplitFound:
     """Have one thread sum up rows, or search, without moving any."""
-    given = task, rules, NO_BYTES, NO_FLAGS, lists, read, histogram[None], layout, features
+    pool = histogram.reshape(1, -1)
+    given = task, rules, NO_BYTES, NO_FLAGS, lists, read, pool, layout, features
     return _work(DIVIDE, 1, new_post(), *given, _answer(1, 1), NO_TREE)[0]
 
 
@@ -503,7 +509,7 @@ def _fill_wide(
     n_bins: Integers, sums: Integers,
 ) -> None:  # fmt: skip
     """Histograms of two words for each row; those of packed numbers are unpacked."""
-    sums[start[from_feature] : start[to_feature]] = 0
+    sums[2 * start[from_feature] : 2 * start[to_feature]] = 0
     for i in range(low, high):
         row = rows[i]
         if packed.size > 0:
@@ -514,9 +520,8 @@ def _fill_wide(
             one, other = pull[row], weight_count[row]
         for j in range(np.uint64(from_feature), np.uint64(to_feature)):
             # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
-            at = np.uint64(start[j] + min(np.int64(codes[row, j]), n_bins[j]))
-            sums[at, 0] += one
-            sums[at, 1] += other
+            at = np.uint64(2 * (start[j] + min(np.int64(codes[row, j]), n_bins[j])))
+            add_two(sums, at, one, other)
 
 
 @njit(**INNER)
@@ -577,19 +582,18 @@ def _flush(
 
     The first of a node are written rather than added.
     """
-    bins, size = sums[start[j] : start[j + 1]], n_bins[j]
+    bins, size = sums[2 * start[j] : 2 * start[j + 1]], n_bins[j]
     if first:
-        for i in range(bins.shape[0]):
-            bins[i, 0] = 0
-            bins[i, 1] = 0
+        for i in range(bins.size):
+            bins[i] = 0
     for block in range(blocks.shape[0]):
         packed = blocks[block, 264 * j : 264 * j + 256]
         packed[size] = packed[255]  # missing values
         for code in range(size + 1):  # no branch, which nobody could predict
             number = packed[code]
             rest = number & 0x3FFFFFFFFF
-            bins[code, 0] += number >> 38
-            bins[code, 1] += ((rest >> 12) << count_bits) + (rest & 4095)
+            bins[2 * code] += number >> 38
+            bins[2 * code + 1] += ((rest >> 12) << count_bits) + (rest & 4095)
         for code in range(256):
             packed[code] = 0
 
@@ -597,9 +601,9 @@ def _flush(
 @njit(**INNER)
 def _subtract(first: int, last: int, smaller: Integers, larger: Integers) -> None:
     """Take the bins of the smaller child off those of the node."""
-    for i in range(first, last):
-        larger[i, 0] -= smaller[i, 0]
-        larger[i, 1] -= smaller[i, 1]
+    one, other = smaller[2 * first : 2 * last], larger[2 * first : 2 * last]
+    for i in range(other.size):
+        other[i] -= one[i]
 
 
 @njit(**INNER)
@@ -630,6 +634,15 @@ def penalised_value(
     size = max(abs(pull) - alpha, 0.0)
     value = (size if pull > 0 else -size) / curvature if curvature > 0 else 0.0
     return min(max(value, least), most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def penalised_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
+    """The same of some leaves."""
+    values = np.empty(pulls.size)
+    for k in range(pulls.size):
+        values[k] = penalised_value(pulls[k], curvatures[k], alpha, bounds[k, 0], bounds[k, 1])
+    return values
 
 
 @njit(**INNER, error_model="numpy")
@@ -667,11 +680,11 @@ def _sorted_categories(
     bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
 ) -> int:
     """Categories that occur, by rising smoothed mean of the pull; gives their number."""
-    key = np.empty(bins.shape[0])
+    key = np.empty(bins.size // 2)
     count = 0
-    for code in range(bins.shape[0]):
-        if bins[code, 1] != 0:
-            numbers = _read(bins[code, 0], bins[code, 1], units)
+    for code in range(key.size):
+        if bins[2 * code + 1] != 0:
+            numbers = _read(bins[2 * code], bins[2 * code + 1], units)
             weight = numbers[1] + smooth
             mean = numbers[0] / weight if weight > 0 else 0.0
             i = count
@@ -688,9 +701,10 @@ def _in_order(
     bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
 ) -> Integers:
     """Bins of the categories that occur, in the order of `_sorted_categories`."""
-    sorted_bins = np.empty((_sorted_categories(bins, units, smooth, order), 2), np.int64)
-    for i in range(sorted_bins.shape[0]):
-        sorted_bins[i, 0], sorted_bins[i, 1] = bins[order[i], 0], bins[order[i], 1]
+    count = _sorted_categories(bins, units, smooth, order)
+    sorted_bins = np.empty(2 * count, np.int64)
+    for i in range(count):
+        sorted_bins[2 * i], sorted_bins[2 * i + 1] = bins[2 * order[i]], bins[2 * order[i] + 1]
     return sorted_bins
 
 
@@ -743,11 +757,12 @@ def _best_cut(
     """
     units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
     pull, word, cut, way = np.int64(0), np.int64(0), -1, 0
+    bins = histogram[2 * first : 2 * (first + size)]
     for i in range(size):
-        if histogram[first + i, 1] == 0:
+        if bins[2 * i + 1] == 0:
             continue
-        pull += histogram[first + i, 0]
-        word += histogram[first + i, 1]
+        pull += bins[2 * i]
+        word += bins[2 * i + 1]
         here = _read(pull, word, units)
         # The last cut leaves missing values alone on the right, which have no direction.
         ordered = here[2] + missing[2] < parent[2]
@@ -776,10 +791,10 @@ def _may_exceed(
     """
     pull, word, rule = np.int64(0), np.int64(0), rules[0]
     pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
-    bins, pulls, words = histogram[first : first + size], sums[0, :size], sums[1, :size]
+    bins, pulls, words = histogram[2 * first : 2 * (first + size)], sums[0, :size], sums[1, :size]
     for i in range(size):
-        pull += bins[i, 0]
-        word += bins[i, 1]
+        pull += bins[2 * i]
+        word += bins[2 * i + 1]
         pulls[i] = pull
         words[i] = word
     mask, enough = (np.int64(1) << count_bits) - 1, best * (1.0 - 2.0**-40)
@@ -802,8 +817,8 @@ def _may_exceed(
 def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
     pull, weight_count = np.int64(0), np.int64(0)
     for i in range(cut + 1):
-        pull += bins[i, 0]
-        weight_count += bins[i, 1]
+        pull += bins[2 * i]
+        weight_count += bins[2 * i + 1]
     return pull, weight_count
 
 
@@ -828,12 +843,13 @@ def _search_feature(
     start, n_bins = layout
     units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
     first, size, penalty = start[j], n_bins[j], rules[0].penalty
-    missing = _read(histogram[first + size, 0], histogram[first + size, 1], units)
+    beyond = 2 * (first + size)
+    missing = _read(histogram[beyond], histogram[beyond + 1], units)
     parent = _read(sums[0], sums[1], units)
     if categorical:
         smooth = rules[0].smooth
-        histogram = _in_order(histogram[first : first + size], units, smooth, integers[0])
-        first, size, penalty = np.int64(0), np.int64(histogram.shape[0]), penalty + smooth
+        histogram = _in_order(histogram[2 * first : beyond], units, smooth, integers[0])
+        first, size, penalty = np.int64(0), np.int64(histogram.size // 2), penalty + smooth
     elif rules[0].plain == 1 and not _may_exceed(
         histogram, first, size, missing, parent, best, rules, integers
     ):
@@ -913,14 +929,14 @@ def _best_of_tiles(
             cut, way = found[tile, child, 1], found[tile, child, 2]
     if chosen < 0 or not best - own > 2.0**-36 * abs(best):
         return NO_SPLIT
-    histogram, beyond = pool[number], start[chosen] + n_bins[chosen]
-    bins = histogram[start[chosen] : beyond]
+    histogram, beyond = pool[number], 2 * (start[chosen] + n_bins[chosen])
+    bins = histogram[2 * start[chosen] : beyond]
     if categorical[chosen]:
         units = rule.pull_unit, rule.weight_unit, rule.count_bits
         bins = _in_order(bins, units, rule.smooth, np.empty(256, np.int64))
     pull, weight_count = _sums_up_to(bins, cut)
     if way == 0:  # missing values
-        pull, weight_count = pull + histogram[beyond, 0], weight_count + histogram[beyond, 1]
+        pull, weight_count = pull + histogram[beyond], weight_count + histogram[beyond + 1]
     if categorical[chosen] and way == 0:  # the others go left, and these right
         pull = (here.larger_pull if child else here.smaller_pull) - pull
         weight_count = (here.larger_weight if child else here.smaller_weight) - weight_count

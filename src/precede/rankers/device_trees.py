@@ -19,7 +19,7 @@ from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
 from precede.engine.packing import PackedRows
 from precede.rankers.base import Found
 from precede.rankers.growers import TreeSearch
-from precede.rankers.growth import Allowed, Grown, Growth
+from precede.rankers.growth import Allowed, Draft, Grown, Growth
 from precede.rankers.splits import Node, Rules, SplitSearch
 
 __all__ = ["DeviceGrowth", "DeviceTreeSearch"]
@@ -76,17 +76,17 @@ class DeviceGrowth(Growth):
             self._plain and rules.reg_alpha == 0,
         )  # fmt: skip
         root = self._search_root(self._device_rows.begin(numbers, rows, limits))
-        grown = Grown(leaves=[root])
+        draft = Draft([root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
         waiting: list[tuple[float, int]] = []
         self._wait(root, 0, waiting)
-        while waiting and len(grown.leaves) < num_leaves:
-            node = grown.leaves[waiting[0][1]]
+        while waiting and len(draft.leaves) < num_leaves:
+            node = draft.leaves[waiting[0][1]]
             if node.key not in self._children:
-                self._divide_likely(grown, waiting, num_leaves - len(grown.leaves))
+                self._divide_likely(draft, waiting, num_leaves - len(draft.leaves))
             _, number = heapq.heappop(waiting)
-            self._replace(grown, origin, number, self._children.pop(node.key), waiting)
-        return grown
+            self._replace(draft, origin, number, self._children.pop(node.key), waiting)
+        return draft.finish()
 
     def _search_root(self, size: int) -> Node:
         features = None if self._allowed is None else self._allowed(-1, frozenset())
@@ -120,16 +120,16 @@ class DeviceGrowth(Growth):
         else:
             self._slot_of[node.key] = slot
 
-    def _divide_likely(self, grown: Grown, waiting: list[tuple[float, int]], left: int) -> None:
+    def _divide_likely(self, draft: Draft, waiting: list[tuple[float, int]], left: int) -> None:
         """Divide the leaf that is split next, and nodes that are likely to be split as well.
 
         These are other leaves, and children of leaves that were divided before their turn: those
         of the largest gains, so many as there may still be splits (`left`).
         """
-        at = len(grown.splits)
-        chosen = [grown.leaves[waiting[0][1]]]
+        at = len(draft.splits)
+        chosen = [draft.leaves[waiting[0][1]]]
         if self._allowed is None:  # else what a node may be split on depends on its number
-            open_ = [grown.leaves[number] for _, number in waiting[1:]]
+            open_ = [draft.leaves[number] for _, number in waiting[1:]]
             open_ += [
                 child for children in self._children.values() for child in children
                 if child.split is not None and child.depth + 3 < LISTS
@@ -228,11 +228,11 @@ class DeviceTreeSearch(TreeSearch):
     def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:
         if not sampled:
             return self._on_device.leaf_values(_ranges(grown), value)
-        feature = np.array([split.feature for split in grown.splits], np.int64)
-        child = np.array([grown.left, grown.right], np.int64)
-        return self._on_device.walk(feature, np.array(grown.sides), child, value)
+        splits = grown.splits
+        child = np.array([splits["left"], splits["right"]])
+        return self._on_device.walk(splits["feature"].copy(), grown.sides, child, value)
 
 
 def _ranges(grown: Grown) -> Integers:
     """Where the rows of each leaf begin and end, and in which list."""
-    return np.array([(each.low, each.high, each.buffer) for each in grown.leaves], np.int64)
+    return np.stack([grown.leaves[name] for name in ("low", "high", "source")], axis=1)

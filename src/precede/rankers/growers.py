@@ -28,7 +28,7 @@ from precede.judgments import column_numbers, columns_in_order
 from precede.rankers.base import Family, Found, directions
 from precede.rankers.growth import Allowed, Grown, Growth
 from precede.rankers.regressors import RegressionSearch, check_targets
-from precede.rankers.splits import Rules, SplitSearch, leaf_value
+from precede.rankers.splits import Rules, SplitSearch, leaf_values
 from precede.rankers.trees import Tree
 
 __all__ = [
@@ -281,6 +281,11 @@ class TreeSearch(RegressionSearch):
         self._prepare(monotone[self._features], categorical[self._features])
         self._rows = sum_of(lambda: table.n_arranged, workers)
         self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
+        # After the last cut of a feature: all values that are not missing may go left.
+        cuts = [np.append(bins.cuts[feature], np.inf) for feature in self._features]
+        self._last_cut = np.array([each.size - 1 for each in cuts], np.int64)
+        self._first_cut = np.cumsum([0, *(self._last_cut + 1)])
+        self._cuts = np.concatenate([np.zeros(0), *cuts])
         self._round = 0
         self._keys: Keys | None = None
 
@@ -327,7 +332,7 @@ class TreeSearch(RegressionSearch):
                 numbers, rules, drawn.num_leaves, drawn.max_depth, rows=inside,
                 allowed=self._draw_features(attempt, allowed),
             )  # fmt: skip
-            if grown.splits:
+            if grown.splits.size:
                 break
         self._round += 1
         return self._found(grown, numbers, rules, mean, pull, weight, inside)
@@ -428,13 +433,10 @@ class TreeSearch(RegressionSearch):
         inside: Rows | None,
     ) -> Found | None:
         """The tree with the values of its leaves, its values on all rows, and its edge."""
-        if not grown.splits:
+        if not grown.splits.size:
             return None
         pulls, weights = self._sums_of_leaves(grown, numbers, pull, weight)
-        value = np.array([
-            leaf_value(one, other / mean, rules, node.least, node.most) / mean
-            for one, other, node in zip(pulls.tolist(), weights.tolist(), grown.leaves, strict=True)
-        ])  # fmt: skip
+        value = leaf_values(pulls, weights / mean, rules, grown.bounds) / mean
         values = self._values_of_rows(grown, value, inside is not None)
         edge = float(np.dot(value, pulls))
         if inside is not None:
@@ -448,7 +450,7 @@ class TreeSearch(RegressionSearch):
     ) -> tuple[Floats, Floats]:
         """Exact sums of pull and weight over the rows of every leaf that the tree was grown on."""
         bits = numbers.exact_bits
-        ranges = self._ranges(grown)
+        ranges = grown.ranges
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
         given = *ranges, *self._growth.lists, pull, weight, *factors(bits[0]), *factors(bits[1])
         sums = sum_of(
@@ -459,55 +461,42 @@ class TreeSearch(RegressionSearch):
         )
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
-    def _ranges(self, grown: Grown) -> tuple[Rows, Integers, Integers]:
-        """Leaves as their rows stand in the lists, where those of each end, and in which list."""
-        order = sorted(range(len(grown.leaves)), key=lambda k: (grown.leaves[k].low, k))
-        ends = np.array([grown.leaves[k].high for k in order], np.int64)
-        lists = np.array([grown.leaves[k].buffer for k in order], np.int64)
-        return np.array(order, np.int32), ends, lists
-
     def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:
         """The value of the leaf of every row, also of those that the tree was not grown on."""
         values = np.empty(self._table.n_arranged)
         if not sampled:
-            given = *self._ranges(grown), *self._growth.lists, value, values
+            given = *grown.ranges, *self._growth.lists, value, values
             small = is_small("rows", values.size)
             self._workers.run(_values_of_ranges, values.size, *given, small=small)
             return values
-        sides = np.array(grown.sides)
-        feature = np.array([split.feature for split in grown.splits], np.int64)
-        child = np.array([grown.left, grown.right], np.int64)
+        splits = grown.splits
+        feature, child = splits["feature"].copy(), np.array([splits["left"], splits["right"]])
         self._workers.run(
-            _walk, values.size, self._histograms.codes, feature, sides, child, value, values,
+            _walk, values.size, self._histograms.codes, feature, grown.sides, child, value, values,
             small=is_small("heavy rows", values.size),
         )  # fmt: skip
         return values
 
     def _tree(self, grown: Grown, value: Floats, rules: Rules, mean: float) -> Tree:
-        bins, features = self._table.bins, self._features
-        threshold, sets = [], []
-        for split, side in zip(grown.splits, grown.sides, strict=True):
-            feature = int(features[split.feature])
-            cuts = bins.cuts[feature]
-            if feature in bins.categories:
-                threshold.append(0.0)
-                kept = bins.categories[feature]
-                sets.append(tuple(int(kept[code]) for code in np.flatnonzero(side)))
-            else:
-                # All values that are not missing may go left.
-                threshold.append(float(cuts[split.cut]) if split.cut < cuts.size else np.inf)
-                sets.append(())
-        return Tree.trusted(
-            split_feature=tuple(int(features[split.feature]) for split in grown.splits),
-            threshold=tuple(threshold),
-            missing_left=tuple(bool(side[255]) for side in grown.sides),
-            left=tuple(grown.left),
-            right=tuple(grown.right),
-            value=tuple(value.tolist()),
-            count=tuple(rules.count(node.sums) for node in grown.leaves),
-            gain=tuple(split.gain / (2 * mean) for split in grown.splits),
-            categories=tuple(sets) if any(sets) else (),
-        )
+        splits, column = grown.splits, grown.splits["feature"]
+        features, cut = self._features[column], np.minimum(splits["cut"], self._last_cut[column])
+        threshold = self._cuts[self._first_cut[column] + cut]
+        missing_left = splits["way"] == 0
+        sets: list[tuple[int, ...]] = []
+        if grown.categories:
+            sets = [()] * splits.size
+            for number, side in grown.categories.items():
+                threshold[number], missing_left[number] = 0.0, side[255]
+                kept = self._table.bins.categories[int(features[number])]
+                sets[number] = tuple(int(kept[code]) for code in np.flatnonzero(side))
+        counts = grown.leaves["weight"] & ((1 << rules.count_bits) - 1)
+        fields = {
+            "split_feature": features, "threshold": threshold, "missing_left": missing_left,
+            "left": splits["left"], "right": splits["right"], "value": value, "count": counts,
+            "gain": splits["gain"] / (2 * mean),
+        }  # fmt: skip
+        listed = {name: tuple(array.tolist()) for name, array in fields.items()}
+        return Tree.trusted(**listed, categories=tuple(sets) if any(sets) else ())
 
 
 def _mixed(keys: Keys, *more: int) -> Keys:

@@ -13,16 +13,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Flags, Integers, Rows
+from precede.engine.arrays import Bytes, Flags, Floats, Integers, Rows
 from precede.engine.exact import added
 from precede.engine.nodes import (
+    LEAF,
     NO_INTEGERS,
     NONE,
+    SPLIT,
     Divider,
     RowHistograms,
     count_left,
@@ -32,7 +36,7 @@ from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 from precede.rankers.splits import SIDES, Node, Rules, Split, SplitSearch
 
-__all__ = ["Allowed", "Grown", "Growth"]
+__all__ = ["Allowed", "Draft", "Grown", "Growth"]
 
 
 # Of nodes of so many cells each thread takes some rows, of smaller ones some features; for trees on
@@ -43,19 +47,64 @@ SHARED_CELLS, TINY_CELLS = 1 << 23, 1 << 17
 Allowed = Callable[[int, frozenset[int]], Flags | None]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Grown:
-    """A tree without values: its splits in the order in which they were made, and its leaves.
+    """A tree without values.
 
-    `sides` says which of the 256 codes go left. Children are numbered as in
-    `precede.rankers.trees.Tree`: a split by its number, leaf k as ``-1 - k``.
+    Attributes
+    ----------
+    splits : array of `precede.engine.nodes.SPLIT`, in the order in which they were made; children
+        are numbered as in `precede.rankers.trees.Tree`: a split by its number, leaf k as
+        ``-1 - k``
+    leaves : array of `precede.engine.nodes.LEAF`
+    bounds : least and greatest value of every leaf
+    categories : of splits by categories, by their number: which of the 256 codes go left
     """
 
+    splits: NDArray[Any] = field(default_factory=lambda: np.zeros(0, SPLIT))
+    leaves: NDArray[Any] = field(default_factory=lambda: np.zeros(0, LEAF))
+    bounds: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    categories: dict[int, Flags] = field(default_factory=dict)
+
+    @cached_property
+    def sides(self) -> Flags:
+        """Which of the 256 codes go left, for every split; 255 is for missing values."""
+        sides: Flags = SIDES[self.splits["way"], self.splits["cut"]]
+        for number, codes in self.categories.items():
+            sides[number] = codes
+        return sides
+
+    @cached_property
+    def ranges(self) -> tuple[Rows, Integers, Integers]:
+        """Leaves as their rows stand in the lists, where those of each end, and in which list."""
+        order = self.leaves["low"].argsort(kind="stable")
+        return order.astype(np.int32), self.leaves["high"][order], self.leaves["source"][order]
+
+
+@dataclass
+class Draft:
+    """A tree that is being grown node by node; see `Grown`."""
+
+    leaves: list[Node]
     splits: list[Split] = field(default_factory=list)
-    sides: list[Flags] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
-    leaves: list[Node] = field(default_factory=list)
+
+    def finish(self) -> Grown:
+        """The same as arrays."""
+        splits, leaves = np.zeros(len(self.splits), SPLIT), np.zeros(len(self.leaves), LEAF)
+        for name in ("feature", "cut", "way", "gain"):
+            splits[name] = [getattr(split, name) for split in self.splits]
+        splits["left"], splits["right"] = self.left, self.right
+        for k, leaf in enumerate(self.leaves):
+            leaves[k]["source"], leaves[k]["low"], leaves[k]["high"] = (
+                leaf.buffer, leaf.low, leaf.high
+            )  # fmt: skip
+            leaves[k]["pull"], leaves[k]["weight"] = leaf.sums
+            leaves[k]["depth"] = leaf.depth
+        bounds = np.array([(leaf.least, leaf.most) for leaf in self.leaves])
+        kept = {k: s.categories for k, s in enumerate(self.splits) if s.categories is not None}
+        return Grown(splits, leaves, bounds, kept)
 
 
 class Growth:
@@ -123,35 +172,34 @@ class Growth:
             self._divider.leave()
 
     def _grow(self, root: Node, num_leaves: int) -> Grown:
-        grown = Grown(leaves=[root])
+        draft = Draft([root])
         origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
         waiting: list[tuple[float, int]] = []
         self._wait(root, 0, waiting)
-        while waiting and len(grown.leaves) < num_leaves:
+        while waiting and len(draft.leaves) < num_leaves:
             _, number = heapq.heappop(waiting)
-            further = len(grown.leaves) + 1 < num_leaves
-            children = self._divide(grown.leaves[number], len(grown.splits), further)
-            self._replace(grown, origin, number, children, waiting)
-        return grown
+            further = len(draft.leaves) + 1 < num_leaves
+            children = self._divide(draft.leaves[number], len(draft.splits), further)
+            self._replace(draft, origin, number, children, waiting)
+        return draft.finish()
 
     def _replace(
         self,
-        grown: Grown,
+        draft: Draft,
         origin: list[tuple[int, bool]],
         number: int,
         children: tuple[Node, Node],
         waiting: list[tuple[float, int]],
     ) -> None:
         """Make a leaf a split: its first child gets its number, the second a new one."""
-        split, at, beyond = grown.leaves[number].split, len(grown.splits), len(grown.leaves)
+        split, at, beyond = draft.leaves[number].split, len(draft.splits), len(draft.leaves)
         assert split is not None
-        grown.splits.append(split)
-        grown.sides.append(self._search.left_codes(split))
-        grown.left.append(-1 - number)
-        grown.right.append(-1 - beyond)
-        self._link(grown, origin[number], at)
-        grown.leaves[number] = children[0]
-        grown.leaves.append(children[1])
+        draft.splits.append(split)
+        draft.left.append(-1 - number)
+        draft.right.append(-1 - beyond)
+        self._link(draft, origin[number], at)
+        draft.leaves[number] = children[0]
+        draft.leaves.append(children[1])
         origin[number] = (at, False)
         origin.append((at, True))
         self._wait(children[0], number, waiting)
@@ -166,21 +214,8 @@ class Growth:
             split.feature, split.cut, split.way, *split.left_sums, split.gain,
         )  # fmt: skip
         leaves, splits, _, _, counts = self._divider.grow(leaf, num_leaves, self._max_depth)
-        grown = Grown()
-        for made in splits[: counts[1]].tolist():
-            feature, cut, way, pull, weight, left_pull, left_weight, left, right, gain = made
-            left_sums, right_sums = (
-                (left_pull, left_weight),
-                (pull - left_pull, weight - left_weight),
-            )
-            grown.splits.append(Split(gain, feature, cut, way, left_sums, right_sums))
-            grown.sides.append(SIDES[way, cut])
-            grown.left.append(left)
-            grown.right.append(right)
-        for source, low, high, pull, weight, depth, *_ in leaves[: counts[0]].tolist():
-            sums = pull, weight
-            grown.leaves.append(Node(low, high, source, sums, depth, -np.inf, np.inf, None))
-        return grown
+        size = counts[0]
+        return Grown(splits[: counts[1]], leaves[:size], np.tile([-np.inf, np.inf], (size, 1)))
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -223,7 +258,7 @@ class Growth:
         if not self._rules.may_split(node.sums):
             return node
         number = self._histograms.take()
-        histogram = self._histograms.pool[number]
+        histogram = self._histograms.histogram(number)
         if self._shared_by_rows(node):
             self._sums(node, histogram)
             node.split = self._search.best(histogram, node, self._rules)
@@ -309,7 +344,7 @@ class Growth:
         side = self._search.left_codes(split)
         found = self._divider.divide(division, split.feature, side, allowed)
         for child, number, best in zip(by_size, numbers, found, strict=True):
-            child.split = self._search.split(best, pool.pool[number], child, self._rules)
+            child.split = self._search.split(best, pool.histogram(number), child, self._rules)
             self._keep_histogram(child, number)
 
     def _divide_by_rows(
@@ -331,8 +366,8 @@ class Growth:
         pool = self._histograms
         numbers = pool.take(), self._kept.pop(node.key)
         if any(wanted):
-            self._sums(smaller, pool.pool[numbers[0]])
-            histograms = pool.pool[numbers[0]], pool.pool[numbers[1]]
+            histograms = pool.histogram(numbers[0]), pool.histogram(numbers[1])
+            self._sums(smaller, histograms[0])
             histograms[1].__isub__(histograms[0])
             search = _Searching(self._search, self._rules, by_size, wanted, histograms)
             smaller.split, larger.split = chain(*self._workers.run(search, 2))
@@ -364,11 +399,11 @@ class Growth:
         deep = self._max_depth > 0 and node.depth >= self._max_depth
         return not deep and self._rules.may_split(node.sums)
 
-    def _link(self, grown: Grown, origin: tuple[int, bool], at: int) -> None:
-        """Let the split above a leaf lead to the split that takes its place."""
+    def _link(self, draft: Draft, origin: tuple[int, bool], at: int) -> None:
+        """Let the split above a leaf lead to the split that replaces it."""
         above, right = origin
         if above >= 0:
-            (grown.right if right else grown.left)[above] = at
+            (draft.right if right else draft.left)[above] = at
 
     def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
         """Bounds of the values below each child.

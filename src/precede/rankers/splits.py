@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Flags, Integers, Signs
-from precede.engine.nodes import RULES, SplitFound, best_split, left_categories, penalised_value
+from precede.engine.arrays import Flags, Floats, Integers, Signs
+from precede.engine.nodes import (
+    RULES,
+    SplitFound,
+    best_split,
+    left_categories,
+    penalised_value,
+    penalised_values,
+)
 
-__all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value"]
+__all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value", "leaf_values"]
 
 
 # Which of the 256 codes go left, by way and cut: those up to the cut, and missing values (255) with
@@ -171,7 +178,7 @@ class SplitSearch:
             return Split(gain, feature, cut, way, left, right)
         first = self.start[feature]
         bins = histogram[first : first + self.n_bins[feature]]
-        codes = left_categories(bins, cut, way, rules.units, rules.cat_smooth)
+        codes = left_categories(bins.ravel(), cut, way, rules.units, rules.cat_smooth)
         return Split(gain, feature, cut, way, left, right, codes)
 
     def left_codes(self, split: Split) -> Flags:
@@ -193,6 +200,16 @@ class SplitSearch:
         pull = sums[0] * rules.pull_unit
         weight = (sums[1] >> rules.count_bits) * rules.weight_unit
         return leaf_value(pull, weight, rules, least, most)
+
+
+def leaf_values(pulls: Floats, weights: Floats, rules: Rules, bounds: Floats) -> Floats:
+    """Values of some leaves, each as `leaf_value` has it; `bounds` has their least and most.
+
+    >>> rules = Rules(1.0, 1.0, 8, 1.0, 0.5, 0.0, 1, 0.0, 10.0)
+    >>> leaf_values(np.array([2.5]), np.array([3.0]), rules, np.array([[-0.25, 0.25]]))
+    array([0.25])
+    """
+    return penalised_values(pulls, weights + rules.reg_lambda, rules.reg_alpha, bounds)
 
 
 def leaf_value(pull: float, weight: float, rules: Rules, least: float, most: float) -> float:

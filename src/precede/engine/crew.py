@@ -17,8 +17,8 @@ The threads meet in an array of integers:
 They are 64 bytes apart, since processors pass memory to each other in lines of 64 bytes.
 
 This module has the operations on such an array that no other thread can come between, and one that
-is only quick (`add_two`); kernels elsewhere use them. (numba keeps compiled kernels until their own file changes: after a change here,
-touch those files.)
+is only quick (`add_two`); kernels elsewhere use them. (numba keeps compiled kernels until their own
+file changes: after a change here, touch those files.)
 """
 
 # ruff: noqa: ARG001  (numba looks at the names of all arguments)

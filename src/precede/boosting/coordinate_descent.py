@@ -269,5 +269,6 @@ def _parts(ensemble: Ensemble | None) -> tuple[list[Ranker], list[float]]:
 @njit(cache=True, nogil=True)
 def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
     """Add ``weight·values`` to the scores of the rows low..high."""
-    for row in range(low, high):
-        scores[row] += weight * values[row]
+    here, added = scores[low:high], values[low:high]
+    for row in range(here.size):
+        here[row] += weight * added[row]

@@ -563,14 +563,16 @@ def _add_scattered_rows(
 @njit(**INNER)
 def _end_of_block(packed: Integers, first: int, high: int) -> int:
     """End of the longest block of rows whose sums fit into packed words."""
-    last = min(first + 4095, high)
-    pull, weight = np.int64(0), np.int64(0)
-    for i in range(first, last):
-        pull += abs(packed[i] >> 38)
-        weight += (packed[i] >> 12) & 0x3FFFFFF
-        if pull >= 1 << 25 or weight >= 1 << 26:
-            return i
-    return last
+    block = packed[first : min(first + 4095, high)]
+    pull, weight, end = np.int64(0), np.int64(0), block.size
+    for i in range(end):
+        pull += abs(block[i] >> 38)
+        weight += (block[i] >> 12) & 0x3FFFFFF
+    while pull >= 1 << 25 or weight >= 1 << 26:  # seldom
+        end -= 1
+        pull -= abs(block[end] >> 38)
+        weight -= (block[end] >> 12) & 0x3FFFFFF
+    return first + end
 
 
 @njit(**INNER)

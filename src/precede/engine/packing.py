@@ -174,7 +174,9 @@ def _pack(
     low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
     weight_other: float, packed: Integers,
 ) -> None:  # fmt: skip
-    for row in range(low, high):
+    # An index that counts from 0 needs no check, and the processor takes several rows at once.
+    pull, weight, packed = pull[low:high], weight[low:high], packed[low:high]
+    for row in range(pull.size):
         first = np.int64(np.rint(pull[row] * one * other))
         second = np.int64(np.rint(weight[row] * weight_one * weight_other))
         packed[row] = (first << 38) + (second << 12) + 1
@@ -185,7 +187,13 @@ def _widen(
     low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
     weight_other: float, count_bits: int, pulls: Integers, weights: Integers,
 ) -> None:  # fmt: skip
-    for row in range(low, high):
+    pull, weight, pulls, weights = (
+        pull[low:high],
+        weight[low:high],
+        pulls[low:high],
+        weights[low:high],
+    )
+    for row in range(pull.size):
         pulls[row] = np.int64(np.rint(pull[row] * one * other))
         second = np.int64(np.rint(weight[row] * weight_one * weight_other))
         weights[row] = (second << count_bits) + 1

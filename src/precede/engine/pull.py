@@ -85,7 +85,8 @@ class Pull:
         if weight is None or not 0 < mean < np.inf:
             total = exact_sum(np.abs(self.values), self.workers)
             return self.item_weight * (total / self.rows)
-        return np.maximum(weight, LEAST * mean * self.item_weight)
+        least = LEAST * mean * self.item_weight
+        return np.maximum(weight, least, out=least)
 
 
 class Factors(Protocol):

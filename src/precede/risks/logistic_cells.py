@@ -137,7 +137,11 @@ def _sum_large_node(
 ) -> Floats:  # fmt: skip
     """One node by all threads: its value and mass."""
     here = scores[bounds[0] : bounds[-1]]
-    ends = workers.run(lambda low, high: (here[low:high].min(), here[low:high].max()), here.size)
+    ends = workers.run(
+        lambda low, high: (here[low:high].min(), here[low:high].max()),
+        here.size,
+        small=is_small("rows", here.size),
+    )
     least, greatest = np.array(ends).min(axis=0)[0], np.array(ends).max(axis=0)[1]
     numbers = _numbers(here, least, greatest)
     if len(bounds) > 3 and numbers.size * (len(bounds) - 1) > MOST_CELLS:

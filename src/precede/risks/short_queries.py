@@ -146,9 +146,9 @@ class EnumeratedRisk(BoundLossRisk):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
-    for row in range(low, high):
-        pull[row] /= mass
-        hessian[row] /= mass
+    for array in (pull[low:high], hessian[low:high]):
+        for row in range(array.size):
+            array[row] /= mass
 
 
 @njit(cache=True, nogil=True)

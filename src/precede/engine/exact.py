@@ -57,6 +57,8 @@ HIGH = 2.0**31
 LOW = 2.0**62
 # Kernels of this and other files write these numbers out, so that their caches notice a change.
 assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
+# The bits of infinity.
+INFINITE = 0x7FF0000000000000
 # Scales for which a machine sums few values before it knows that of all.
 SCALES = 8
 
@@ -157,14 +159,21 @@ def largest_of(arrays: Sequence[Floats], workers: Workers) -> list[float]:
     """
 
     def here() -> Floats:
-        runs = (
-            workers.run(_largest, each.size, each, small=is_small("rows", each.size))
-            for each in arrays
-        )
-        return np.array([max(run, default=0.0) for run in runs])
+        return np.array([_largest_of(each, workers) for each in arrays])
 
     found: list[float] = greatest_of(here, workers).tolist()
     return found
+
+
+def _largest_of(values: Floats, workers: Workers) -> float:
+    """Largest absolute value here; infinity where one is not a number.
+
+    Without their signs floats have the order of their bits, those that are not numbers last; and
+    a processor compares several integers at once.
+    """
+    small = is_small("rows", values.size)
+    found = workers.run(_largest_bits, values.size, values.view(np.int64), small=small)
+    return float(np.int64(min(max(found, default=0), INFINITE)).view(np.float64))
 
 
 def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None = None) -> float:
@@ -173,7 +182,7 @@ def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None
     if largest is None:
         if workers is None or small:
             return _sum_alone(values)
-        largest = max(workers.run(_largest, values.size, values))
+        largest = _largest_of(values, workers)
     if largest in (0, np.inf):
         return _sum_alone(values)
     exponent = math.frexp(largest)[1]
@@ -353,18 +362,12 @@ def greatest(parts: Sequence[Any]) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _largest(low: int, high: int, values: Floats) -> float:
-    """Largest absolute value; infinity where one is not a number.
-
-    Without their signs floats have the order of their bits, those that are not numbers last; and
-    the processor compares several integers at once.
-    """
-    bits, most = values[low:high].view(np.int64), np.zeros(1, np.int64)
-    greatest = np.int64(0)
-    for i in range(bits.size):
-        greatest = max(greatest, bits[i] & 0x7FFFFFFFFFFFFFFF)
-    most[0] = min(greatest, 0x7FF0000000000000)
-    return most.view(np.float64)[0]
+def _largest_bits(low: int, high: int, bits: Integers) -> int:
+    """Largest bits but for the first one."""
+    here, largest = bits[low:high], np.int64(0)
+    for i in range(here.size):
+        largest = max(largest, here[i] & 0x7FFFFFFFFFFFFFFF)
+    return largest
 
 
 @njit(cache=True, nogil=True)

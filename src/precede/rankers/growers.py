@@ -390,6 +390,9 @@ class TreeSearch(RegressionSearch):
     def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
         """What the growth asks which features a node may be split on; None if it may on all."""
         family = self._family
+        drawn = min(family.max_features, family.max_features_by_split) < 1
+        if allowed is None and not drawn and not self._groups:
+            return None
         tree = (
             np.ones(self._features.size, np.bool_) if allowed is None else allowed[self._features]
         )

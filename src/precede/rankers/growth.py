@@ -214,8 +214,9 @@ class Growth:
             split.feature, split.cut, split.way, *split.left_sums, split.gain,
         )  # fmt: skip
         leaves, splits, _, _, counts = self._divider.grow(leaf, num_leaves, self._max_depth)
-        size = counts[0]
-        return Grown(splits[: counts[1]], leaves[:size], np.tile([-np.inf, np.inf], (size, 1)))
+        size = int(counts[0])
+        bounds = np.full((size, 2), (-np.inf, np.inf))
+        return Grown(splits[: counts[1]], leaves[:size], bounds)
 
     # -- steps -----------------------------------------------------------------------------
 

@@ -80,7 +80,10 @@ class EnumeratedRisk(BoundLossRisk):
             at = at - arrangement.grade[: arrangement.n_graded]
         sums = self._sum_graded(at, pull, hessian)
         listed = self._listed(scores, pull, hessian)
-        value, mass = exact_sums([np.append(sums[:, j], listed[j]) for j in range(2)], self.workers)
+        terms = np.ascontiguousarray(sums.T)
+        if listed[0].size:
+            terms = np.concatenate([terms, listed], axis=1)
+        value, mass = exact_sums([*terms], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = float(np.log(value)) if value > 0 else -np.inf

@@ -44,9 +44,9 @@ TRIES = 8
 # Tables of at most so many cells are summed in wide integers: two additions for each cell, but
 # nothing to flush.
 WIDE_CELLS = 1 << 19
-# How rows are drawn. Gradient-based one-side sampling was tried and is not offered: with 30 % of the
-# rows it can save no more than `subsample=0.3` (a tenth to a third of a round), and NDCG@10 on the
-# validation parts of eight folds of real data was .004 less than with all rows.
+# How rows are drawn. Gradient-based one-side sampling was tried and is not offered: with 30 % of
+# the rows it can save no more than `subsample=0.3` (a tenth to a third of a round), and NDCG@10 on
+# the validation parts of eight folds of real data was .004 less than with all rows.
 SUBSAMPLED = ("row", "query")
 
 

@@ -389,3 +389,11 @@ def test_curvature_where_a_pair_is_graded_and_listed(loss):
     expected = naive.risk(made, scores, twin, naive.power_price(4), gap=gap)
     found = PairRisk(ours, 4).curvature(made, scores)
     assert_allclose(found, [float(c) for c in expected.curvature], rtol=1e-11)
+
+
+def test_a_risk_beyond_the_range_of_floats_is_infinite():
+    """The row that is in no pair is not pulled."""
+    made, scores = Judgments.preferences([0], [1], n=3), np.array([-4.0, 4.0, 0.0])
+    risk = PairRisk("exponential", "exp")
+    assert risk.value(made, scores) == np.inf
+    assert risk.pull(made, scores).tolist() == [np.inf, -np.inf, 0.0]

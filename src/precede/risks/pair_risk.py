@@ -118,21 +118,22 @@ class PairRisk(Risk):
         return GeneralRisk(judgments, loss, cost, workers)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
-        """Sum the price of every loser: R."""
+        """Sum the price of every loser: R; infinity beyond the range of floats."""
         bound, arranged = self._at(judgments, scores)
-        return float(np.exp(bound.log_value(arranged)))
+        with np.errstate(over="ignore"):
+            return float(np.exp(bound.log_value(arranged)))
 
     def pull(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """``-dR/ds`` for every row, in the order of the rows."""
         bound, arranged = self._at(judgments, scores)
         state = bound.state(arranged)
-        return bound.to_rows(state.pull * np.exp(state.log_mass))
+        return bound.to_rows(_of_mass(state.pull, state.log_mass))
 
     def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """``d²R/ds²``, the diagonal of the second derivative, in the order of the rows."""
         bound, arranged = self._at(judgments, scores)
         state = bound.state(arranged)
-        return bound.to_rows(bound.curvature(state) * np.exp(state.log_mass))
+        return bound.to_rows(_of_mass(bound.curvature(state), state.log_mass))
 
     def masses(self, judgments: Judgments, scores: ArrayLike, ranker: ArrayLike) -> Masses:
         """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
@@ -151,3 +152,9 @@ class PairRisk(Risk):
     def __repr__(self) -> str:
         ranked = "" if self.rank_weight is None else f", rank_weight={self.rank_weight!r}"
         return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r}{ranked})"
+
+
+def _of_mass(shares: Floats, log_mass: float) -> Floats:
+    """Shares of a mass, which may be beyond the range of floats."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(shares == 0, 0.0, shares * np.exp(log_mass))

@@ -506,10 +506,9 @@ def scatter(
 def _fill_wide(
     codes: Bytes, rows: Rows, low: int, high: int, pull: Integers, weight_count: Integers,
     packed: Integers, count_bits: int, from_feature: int, to_feature: int, start: Integers,
-    n_bins: Integers, sums: Integers,
+    n_bins: Integers, sign: int, sums: Integers,
 ) -> None:  # fmt: skip
-    """Histograms of two words for each row; those of packed numbers are unpacked."""
-    sums[2 * start[from_feature] : 2 * start[to_feature]] = 0
+    """Add two words for each row to its bins, or take them off; packed numbers are unpacked."""
     for i in range(low, high):
         row = rows[i]
         if packed.size > 0:
@@ -518,6 +517,7 @@ def _fill_wide(
             other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
         else:
             one, other = pull[row], weight_count[row]
+        one, other = sign * one, sign * other
         for j in range(np.uint64(from_feature), np.uint64(to_feature)):
             # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
             at = np.uint64(2 * (start[j] + min(np.int64(codes[row, j]), n_bins[j])))
@@ -882,10 +882,17 @@ def _finish(
     begin, end = _features_of(tile, tiles, n_bins.size)
     count_bits, form = rules[0].count_bits, division.form
     smaller, larger = pool[division.smaller], pool[max(division.larger, 0)]
+    # Few rows are taken off the larger child one by one rather than by going through all bins.
+    count = division.last - division.first
+    one_by_one = 0 <= form < 2 and division.larger >= 0 and count * n_bins.size < start[-1]
     if 0 <= form < 2:
         codes, _, pull, weight_count, _ = read
-        _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
-                   count_bits, begin, end, start, n_bins, smaller)  # fmt: skip
+        smaller[2 * start[begin] : 2 * start[end]] = 0
+        for sign in range(1, -3 if one_by_one else -1, -2):
+            if sign < 0 or division.search_smaller == 1 or not one_by_one:
+                _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
+                           count_bits, begin, end, start, n_bins, sign,
+                           smaller if sign > 0 else larger)  # fmt: skip
     wanted = division.search_smaller, division.search_larger
     sums = ((division.smaller_pull, division.smaller_weight),
             (division.larger_pull, division.larger_weight))  # fmt: skip
@@ -900,7 +907,7 @@ def _finish(
     for j in range(begin, end):
         if form >= 2:
             _flush(j, flushed[0] == 0, read[4], start, n_bins, count_bits, smaller)
-        if division.larger >= 0:
+        if division.larger >= 0 and not one_by_one:
             _subtract(start[j], start[j + 1], smaller, larger)
         for child in range(2):
             if wanted[child] == 1 and allowed[j]:

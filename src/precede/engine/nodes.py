@@ -868,6 +868,29 @@ def _features_of(tile: int, tiles: int, features: int) -> tuple[int, int]:
     return 4 * (words * tile // tiles), min(4 * (words * (tile + 1) // tiles), features)
 
 
+@njit(**INNER)
+def _sum_unpacked(
+    begin: int, end: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
+    read: Reading, layout: tuple[Integers, Integers], smaller: Integers, larger: Integers,
+) -> bool:  # fmt: skip
+    """Sum up the smaller child without blocks, over some features.
+
+    Few rows are taken off the larger child at once, one by one, rather than by going through all
+    its bins later; gives whether they were.
+    """
+    division, (start, n_bins), (codes, _, pull, weight_count, _) = task[0], layout, read
+    one_by_one = division.larger >= 0 and (
+        (division.last - division.first) * n_bins.size < start[-1]
+    )
+    smaller[2 * start[begin] : 2 * start[end]] = 0
+    for sign in range(1, -3 if one_by_one else -1, -2):
+        if sign < 0 or division.search_smaller == 1 or not one_by_one:
+            _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
+                       rules[0].count_bits, begin, end, start, n_bins, sign,
+                       smaller if sign > 0 else larger)  # fmt: skip
+    return one_by_one
+
+
 @njit(**INNER, error_model="numpy")
 def _finish(
     tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
@@ -882,17 +905,9 @@ def _finish(
     begin, end = _features_of(tile, tiles, n_bins.size)
     count_bits, form = rules[0].count_bits, division.form
     smaller, larger = pool[division.smaller], pool[max(division.larger, 0)]
-    # Few rows are taken off the larger child one by one rather than by going through all bins.
-    count = division.last - division.first
-    one_by_one = 0 <= form < 2 and division.larger >= 0 and count * n_bins.size < start[-1]
-    if 0 <= form < 2:
-        codes, _, pull, weight_count, _ = read
-        smaller[2 * start[begin] : 2 * start[end]] = 0
-        for sign in range(1, -3 if one_by_one else -1, -2):
-            if sign < 0 or division.search_smaller == 1 or not one_by_one:
-                _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
-                           count_bits, begin, end, start, n_bins, sign,
-                           smaller if sign > 0 else larger)  # fmt: skip
+    one_by_one = form in (0, 1) and _sum_unpacked(
+        begin, end, task, rules, rows, packed, read, layout, smaller, larger
+    )
     wanted = division.search_smaller, division.search_larger
     sums = ((division.smaller_pull, division.smaller_weight),
             (division.larger_pull, division.larger_weight))  # fmt: skip

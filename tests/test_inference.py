@@ -141,7 +141,9 @@ def test_paired_difference_of_items(sample):
 @settings(max_examples=100, deadline=None)
 @given(
     samples(queries=True, least=5),
-    st.sampled_from(["ranking_risk", "pair_error", "pooled_pair_error", "auc"]),
+    st.sampled_from(
+        ["ranking_risk", "pair_error", "pooled_pair_error", "auc", "pairwise_accuracy"]
+    ),
 )
 def test_paired_difference_of_queries(sample, metric):
     y, a, b, qid = sample
@@ -156,9 +158,47 @@ def test_paired_difference_of_queries(sample, metric):
     result = compare(y, a, b, qid=qid, metric=metric)
 
     one, two = (naive.query_risk(y, s, qid, 0.5, pairs) for s in (a, b))
-    expected = two - one if metric == "auc" else one - two
+    expected = two - one if metric in ("auc", "pairwise_accuracy") else one - two
     assert math.isclose(result.difference, expected, **CLOSE)
+    if result.std_error is not None:
+        assert -1 <= result.interval(0.99).low <= result.difference <= result.interval(0.99).high
+        assert result.interval(0.99).high <= 1
     check_error(result, twin(naive.query_jackknife, y, a, qid, 0.5, pairs, b))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    samples(queries=True, least=5), st.sampled_from(["pair_error", "pairwise_accuracy", "ndcg@3"])
+)
+def test_compared_values_are_those_of_evaluate(sample, name):
+    """A metric and its name mean the same, and the convention says which values they are."""
+    y, a, b, qid = sample
+    assume(np.isfinite([*a, *b]).all())  # `evaluate` refuses others
+    y = [abs(each) for each in y]  # gains
+    try:
+        result = compare(y, a, b, qid=qid, metric=name)
+    except ValueError:
+        return
+    ties = {"half": "average", "worst": "worst"}[result.convention.removeprefix(
+        "mean over queries, ties ")]  # fmt: skip
+    assert (ties == "worst") == name.startswith("ndcg")
+    for value, scores in ((result.value_a, a), (result.value_b, b)):
+        expected = metrics.evaluate(y, scores, qid, metrics=name, ties=ties).mean[name]
+        assert math.isclose(value, expected, **CLOSE)
+    assert compare(y, a, b, qid=qid, metric=metrics.metric(name)) == result
+    assert f"{name} ({result.convention}): a " in str(result)
+
+
+def test_pooled_values_say_so():
+    y, a, b, qid = [0, 1, 0, 0, 1], [1, 2, 3, 1, 2], [2, 1, 1, 1, 2], [0, 0, 1, 1, 1]
+    result = compare(y, a, b, qid=qid, metric="pooled_pair_error")
+    assert result.convention == "pooled over queries, ties half"
+    pooled = metrics.evaluate(y, a, qid, metrics="pair_error").pooled["pair_error"]
+    assert (
+        result.value_a
+        == pooled
+        != metrics.evaluate(y, a, qid, metrics="pair_error").mean["pair_error"]
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -33,7 +33,7 @@ from precede.judgments import (
     refuse_weights,
     to_numbers,
 )
-from precede.metrics import Interval, evaluate
+from precede.metrics import Interval, Metric, evaluate
 from precede.metrics import metric as metric_of
 
 __all__ = [
@@ -55,6 +55,7 @@ BOOTSTRAP_ROWS = 20_000_000  # of all resamples together, where that leaves at l
 QUANTITIES = {"all": "ranking risk", "comparable": "pair error", "pooled": "pooled pair error"}
 PLURALS = {"item": "items", "query": "queries", "group": "groups"}
 RISK_METRICS = {words.replace(" ", "_"): pairs for pairs, words in QUANTITIES.items()}
+IN_ORDER = ("auc", "pairwise_accuracy")  # 1 − pair error, the AUC of two grades
 
 
 class _Result:
@@ -147,8 +148,8 @@ class Comparison(_Result):
     """A paired comparison of two rankers, a minus b, on the same data.
 
     `std_error` is that of the difference over `n_units` independent queries, items or groups,
-    None with a `reason`; `p_value` is two-sided. A randomisation says what it `exchanged`, how
-    often.
+    None with a `reason`; `p_value` is two-sided. `convention` says whether the values are means
+    over queries and what equal scores count. A randomisation says what it `exchanged`, how often.
 
     Examples
     --------
@@ -170,18 +171,27 @@ class Comparison(_Result):
     exchanged: str = ""
     n_draws: int = 0
     reason: str = ""
+    convention: str = ""
     degrees: float = field(default=math.inf, repr=False)
+    span: float = field(default=math.inf, repr=False)
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Return difference ± t · std_error, whichever test gave the p value; or raise."""
+        """Return difference ± t · std_error, whichever test gave the p value; or raise.
+
+        It ends at ± `span`, the most that two values of the metric can differ.
+        """
         tail = upper_tail(level)
         if self.std_error is None:
             raise ValueError(f"no interval for the difference in {self.metric}: {self.reason}")
         half = float(stdtrit(self.degrees, 1 - tail)) * self.std_error
-        return Interval(self.difference - half, self.difference + half, level)
+        most = max(self.span, abs(self.difference))
+        return Interval(
+            max(self.difference - half, -most), min(self.difference + half, most), level
+        )
 
     def __str__(self) -> str:
-        text = f"{self.metric}: a {self.value_a:.4f}, b {self.value_b:.4f}\n"
+        how = f" ({self.convention})" if self.convention else ""
+        text = f"{self.metric}{how}: a {self.value_a:.4f}, b {self.value_b:.4f}\n"
         text += f"  difference {self.difference:+.4f}"
         ends = None if self.std_error is None else self.interval()
         text += f", 95 % interval {ends.low:+.4f} to {ends.high:+.4f}" if ends else ""
@@ -357,7 +367,11 @@ def of_one_list(metric: str, y: ArrayLike, scores: ArrayLike) -> Estimate | None
 
 
 def mean_metric(
-    values: ArrayLike, *, method: str = "asymptotic", random_state: Any = None
+    values: ArrayLike,
+    *,
+    scale: str = "plain",
+    method: str = "asymptotic",
+    random_state: Any = None,
 ) -> Estimate:
     """Estimate the mean of a metric over independent queries from one value per query.
 
@@ -367,6 +381,8 @@ def mean_metric(
     ----------
     values : array-like of shape (n_queries,)
         One value per query, for example NDCG; NaN marks a query without one and is skipped.
+    scale : {"plain", "unit"}, default "plain"
+        "unit" cuts the interval to [0, 1], for metrics that lie there.
     method : {"asymptotic", "bernstein", "bootstrap"}, default "asymptotic"
         "bernstein" needs values within [0, 1], and then holds for every Q.
     random_state : None, int or numpy.random.Generator
@@ -374,20 +390,23 @@ def mean_metric(
 
     Examples
     --------
-    >>> print(mean_metric([0.2, 0.9, float("nan"), 0.7, 0.8]))
-    mean 0.6500, 95 % interval 0.1553 to 1.1447
+    >>> print(mean_metric([0.2, 0.9, float("nan"), 0.7, 0.8], scale="unit"))
+    mean 0.6500, 95 % interval 0.1553 to 1.0000
       standard error 0.1555, asymptotic; 4 queries, 1 skipped
     """
+    check_choice("scale", scale, ("plain", "unit"))
     numbers = check_column(values, "values", missing=True)
     kept = numbers[~np.isnan(numbers)]
     if not len(kept):
         raise ValueError(f"0 values of {len(numbers)}; give finite ones, not all NaN")
-    if method == "bernstein" and (kept.min() < 0 or kept.max() > 1):
-        given = f"values from {kept.min():g} to {kept.max():g}"
-        raise ValueError(f"{given}; method='bernstein' needs them in [0, 1], rescale them")
+    asks = {"bernstein": "method='bernstein'", "unit": "scale='unit'"}
+    for asked in (method, scale):
+        if asked in asks and (kept.min() < 0 or kept.max() > 1):
+            given = f"values from {kept.min():g} to {kept.max():g}"
+            raise ValueError(f"{given}; {asks[asked]} needs them in [0, 1], rescale them")
     counts = {"n_items": len(kept), "n_pairs": 0, "n_skipped": len(numbers) - len(kept)}
     ratio = _Ratio(kept, np.ones(len(kept)), 1, counts, blocks=len(kept))
-    return _estimate(ratio, method, random_state, quantity="mean", scale="plain")
+    return _estimate(ratio, method, random_state, quantity="mean", scale=scale)
 
 
 def compare(
@@ -396,7 +415,7 @@ def compare(
     scores_b: ArrayLike,
     qid: ArrayLike | None = None,
     *,
-    metric: str = "ranking_risk",
+    metric: str | Metric = "ranking_risk",
     method: str = "asymptotic",
     random_state: Any = None,
     groups: ArrayLike | None = None,
@@ -415,9 +434,13 @@ def compare(
     qid : array-like of shape (n,), optional
         Query of each item; then the query is the independent unit, otherwise the item is.
     metric : str, default "ranking_risk"
-        "ranking_risk", "pair_error", "pooled_pair_error" or "auc" (ties half), or any metric
-        that `precede.metrics.evaluate` knows, such as "ndcg@10". Without `qid`, metrics other
-        than the first four are compared by the bootstrap.
+        "ranking_risk", "pair_error", "pooled_pair_error", "pairwise_accuracy" or "auc" (of
+        several grades: 1 − pair error; "auc(relevant=1)" is that of `evaluate`), in which equal
+        scores count half, or any other metric that `precede.metrics.evaluate` knows, such as
+        "ndcg@10", in which they count as the worse order, which is its default. With queries
+        all are means over queries but "pooled_pair_error", which counts every pair alike. The
+        result says so in its `convention`. Without `qid`, metrics other than the first five are
+        compared by the bootstrap.
     method : {"asymptotic", "randomization", "bootstrap"}, default "asymptotic"
         t test on the paired differences, or a randomisation test. With queries that exchanges
         the two results of a query (all 2^Q ways up to Q = 13, else 9999 at random); without,
@@ -435,7 +458,7 @@ def compare(
     >>> y = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
     >>> good, poor = [1, 2, 3, 4, 7, 5, 6, 8, 9, 10], [3, 8, 1, 10, 5, 2, 9, 4, 6, 7]
     >>> print(compare(y, good, poor, metric="auc", method="randomization", random_state=0))
-    auc: a 0.9200, b 0.5200
+    auc (ties half): a 0.9200, b 0.5200
       difference +0.4000, 95 % interval -0.1783 to +0.9783, p = 0.128
       randomization, 10 items, the two mid-ranks of each item exchanged, 1999 times
     """
@@ -445,16 +468,19 @@ def compare(
         check_column(values, name, sample.n_rows, infinite=True)
         for name, values in (("scores_a", scores_a), ("scores_b", scores_b))
     ]
-    simple = metric in RISK_METRICS or (metric == "auc" and isinstance(sample, _Sample))
+    name = metric if isinstance(metric, str) and metric in RISK_METRICS else str(metric_of(metric))
+    simple = name in (*RISK_METRICS, *IN_ORDER)
+    if name == "auc" and isinstance(sample, _ListedSample):
+        simple = False
     one_list = isinstance(sample, _Sample) and not sample.queries
     if method == "bootstrap" or (one_list and not simple):
-        return _bootstrapped(sample, scores, metric, method, random_state)
-    if metric == "auc" and isinstance(sample, _Sample):
+        return _bootstrapped(sample, scores, name, method, random_state)
+    if not simple:
+        first, second = _metric_ratios(y, scores, qid, name, sample)
+    elif name in IN_ORDER:  # scores turned round err in exactly the pairs that are right
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
-    elif metric in RISK_METRICS:
-        first, second = (sample.ratio(values, RISK_METRICS[metric], 0.5) for values in scores)
     else:
-        first, second = _metric_ratios(y, scores, qid, metric, sample)
+        first, second = (sample.ratio(values, RISK_METRICS[name], 0.5) for values in scores)
     if sample.unit != "item" and first.n_units < 2:
         raise ValueError(f"{first.obstacle()}, or no qid to take the items as independent")
     error, degrees, reason = first.standard_error(second)
@@ -469,7 +495,26 @@ def compare(
     test |= {"std_error": error, "degrees": degrees, "reason": reason, "method": method}
     test |= {"unit": sample.unit, "n_units": first.n_units}
     test |= {"value_a": first.value, "value_b": second.value, "difference": difference}
-    return Comparison(metric=metric, n_skipped=first.counts["n_skipped"], **test)
+    test |= {"span": _span(name), "convention": _convention(name, sample.unit)}
+    return Comparison(metric=name, n_skipped=first.counts["n_skipped"], **test)
+
+
+def _ties(name: str) -> str:
+    """Return what equal scores count, as a field of `Policy`: half in shares of pairs."""
+    return "average" if name in RISK_METRICS or metric_of(name).definition.by_pairs else "worst"
+
+
+def _convention(name: str, unit: str) -> str:
+    """Say what the values of a comparison are means of, and what equal scores count."""
+    ties = "half" if _ties(name) == "average" else "worst"
+    over = {"query": "mean over queries, ", "group": "pooled over groups, "}.get(unit, "")
+    return ("pooled over queries, " if name == "pooled_pair_error" else over) + f"ties {ties}"
+
+
+def _span(name: str) -> float:
+    """Return the most that two values of a metric can differ."""
+    least, most = (0.0, 1.0) if name in RISK_METRICS else metric_of(name).definition.bounds
+    return most - least
 
 
 def holm(p_values: ArrayLike) -> np.ndarray:
@@ -911,7 +956,8 @@ def _bootstrapped(
     chosen = metric_of(name)
     labels = np.empty(sample.n_rows)
     labels[sample.order] = sample.values
-    policy = {"metrics": (chosen,), "max_grade": float(labels.max())}
+    policy: dict[str, Any] = {"metrics": (chosen,), "max_grade": float(labels.max())}
+    policy["ties"] = _ties(name)
     values = [evaluate(labels, scores, **policy).mean[str(chosen)] for scores in both]
     rng, size = np.random.default_rng(random_state), sample.n_rows
     draws = int(np.clip(BOOTSTRAP_ROWS // size, 200, BOOTSTRAP_RESAMPLES))
@@ -947,6 +993,7 @@ def _bootstrapped(
         str(chosen), values[0], values[1], difference, error or None, p_value, "bootstrap", "item",
         size,
         exchanged="items resampled", n_draws=draws, reason=reason,
+        convention=_convention(str(chosen), "item"), span=_span(str(chosen)),
     )  # fmt: skip
 
 
@@ -955,7 +1002,10 @@ def _metric_ratios(
 ) -> list[_Ratio]:
     if sample.unit != "query":
         raise ValueError(f"metric={metric!r} needs qid or graded items; use 'pair_error'")
-    tables = [evaluate(y, values, qid=qid, metrics=(metric,)).per_query for values in both]
+    ties = _ties(metric)
+    tables = [
+        evaluate(y, values, qid=qid, metrics=(metric,), ties=ties).per_query for values in both
+    ]
     found = [next(iter(table.values())) for table in tables]  # its key may be spelt otherwise
     kept = ~np.isnan(found).any(axis=0)
     counts, ones = {"n_skipped": int((~kept).sum())}, np.ones(int(kept.sum()))

@@ -16,6 +16,7 @@ from precede import Judgments
 from precede.inference import mean_metric
 from precede.metrics import (
     PRESETS,
+    REGISTRY,
     Evaluator,
     Interval,
     Policy,
@@ -528,6 +529,37 @@ def test_interval_is_that_of_the_mean_metric(level):
             assert found.level == level
             assert type(found) is Interval is type(expected)
     assert result.interval("auc").level == 0.95
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 4), st.sampled_from([0.8, 0.95, 0.999]))
+def test_intervals_end_where_the_metric_does(seed, queries, level):
+    rng = np.random.default_rng(seed)
+    y, scores = rng.integers(0, 3, 5 * queries), rng.integers(0, 4, 5 * queries)
+    qid = np.repeat(np.arange(queries), 5)
+    y[::5], y[1::5] = 1, 0  # every query has a pair and something relevant
+    names = [str(metric(each.default or each.written.format(name).split()[0].rstrip(",")))
+             for name, each in REGISTRY.items()]  # fmt: skip
+    result = evaluate(y, scores, qid, metrics=names)
+    for name, mean in result.mean.items():
+        least, most = metric(name).definition.bounds
+        assert least <= np.nanmin(result.per_query[name])
+        assert np.nanmax(result.per_query[name]) <= most + 1e-12
+        try:
+            low, high = result.interval(name, level)
+        except ValueError:
+            continue
+        assert least <= low <= mean <= high <= most + 1e-12
+        plain = mean_metric(result.per_query[name]).interval(level)
+        assert low == pytest.approx(max(plain.low, least))
+        assert high == pytest.approx(min(plain.high, most))
+
+
+def test_negative_gains_do_not_push_the_mean_out_of_its_interval():
+    y, qid = [-2, 1, -1, 2, -2, -2], [0, 0, 1, 1, 2, 2]
+    result = evaluate(y, [2, 1, 1, 2, 3, 4], qid, metrics="dcg", gains="linear")
+    assert result.mean["dcg"] < 0
+    assert result.mean["dcg"] in result.interval("dcg")
 
 
 def test_interval_of_weighted_queries_is_the_jackknife():

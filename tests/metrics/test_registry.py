@@ -120,6 +120,25 @@ def toy():
     del REGISTRY["shame"]
 
 
+@pytest.mark.parametrize("bounds", [(1, 0), (0,), None, "ab", (0.0, math.nan), ("a", "b")])
+def test_bounds_are_two_numbers(bounds):
+    with pytest.raises(ValueError, match=r"bounds=.*give the least"):
+        register_metric("bad", mean_of_top, bounds=bounds)
+    assert "bad" not in REGISTRY
+
+
+def test_intervals_of_a_registered_metric_end_at_its_bounds():
+    name = "top_grade"
+    try:
+        for bounds, low in (((0, 2), 0.0), ((-math.inf, math.inf), None)):
+            register_metric(name, lambda grades, depth: grades[0], bounds=bounds)
+            found = evaluate([0, 1, 2, 0], [1, 0, 3, 1], [0, 0, 1, 1], metrics=name).interval(name)
+            assert found.low < 0 if low is None else found.low == low
+            del REGISTRY[name]
+    finally:
+        REGISTRY.pop(name, None)
+
+
 def test_a_registered_metric_is_known_everywhere(toy):
     y, scores, qid = example()
     found = evaluate(y, scores, qid)

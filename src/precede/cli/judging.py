@@ -119,7 +119,8 @@ def compared(
         rows.append(
             {"metric": name, "a": result.value_a, "b": result.value_b,
              "difference": result.difference, "low": low, "high": high,
-             "p_value": result.p_value, "units": result.n_units, "unit": result.unit}
+             "p_value": result.p_value, "units": result.n_units, "unit": result.unit,
+             "convention": result.convention}
         )  # fmt: skip
     if len(rows) > 1 and all(row["p_value"] is not None for row in rows):
         for row, p_value in zip(rows, inference.holm([r["p_value"] for r in rows]), strict=True):
@@ -133,7 +134,8 @@ def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
     for row in rows:
         ends = row["low"], row["high"]
         interval = "" if None in ends else f"[{ends[0]:+.4f}, {ends[1]:+.4f}]"
-        values = {"metric": row["metric"], "a": row["a"], "b": row["b"],
+        half = ", ties half" if row["convention"].endswith("half") else ""
+        values = {"metric": row["metric"] + half, "a": row["a"], "b": row["b"],
                   "a - b": f"{row['difference']:+.4f}",
                   f"{100 * level:g} % interval": interval}  # fmt: skip
         for name, key in (("p", "p_value"), ("Holm p", "p_holm")):

@@ -102,7 +102,7 @@ class Evaluation:
 
     >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
     metric     mean  95% interval        queries  skipped
-    mrr      0.8333  [0.1162, 1.5504]          3        0
+    mrr      0.8333  [0.1162, 1.0000]          3        0
     gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant
     """
 
@@ -124,7 +124,8 @@ class Evaluation:
 
         e is the jackknife's, e² = Var(ψ)/n with ψ_q = (n − 1)·w_q·(v_q − mean)/(Σw − w_q) over
         the n queries with a value and a weight; t has (Σw²)²/Σw⁴ − 1 degrees of freedom, as many
-        as e² is worth (Satterthwaite). Equal weights give `inference.mean_metric`.
+        as e² is worth (Satterthwaite). Equal weights give `inference.mean_metric`. The interval
+        ends where the metric does (`Definition.bounds`), at 0 and 1 for most.
         """
         key = str(metric(name))
         if key not in self.per_query:
@@ -140,7 +141,10 @@ class Evaluation:
         psi = (values.size - 1) * weights * (values - mean) / (weights.sum() - weights)
         error = psi.std(ddof=1) / math.sqrt(values.size)
         reach = float(stdtrit(effective - 1, 1 - upper_tail(level)) * error)
-        return Interval(mean - reach, mean + reach, level)
+        # Negative grades may take a gain out of the usual range; the values are always inside.
+        least, most = metric(name).definition.bounds
+        least, most = min(least, float(values.min())), max(most, float(values.max()))
+        return Interval(max(mean - reach, least), min(mean + reach, most), level)
 
     def _rows(self) -> list[list[str]]:
         """Return the table that `__str__` and `_repr_html_` lay out."""

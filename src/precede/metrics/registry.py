@@ -70,6 +70,8 @@ class Definition:
     function : callable, optional
         ``function(grades, depth)`` of the grades of a query from the top and the cut-off in
         positions, for metrics that the kernel does not compute.
+    bounds : tuple of two numbers
+        The least and the greatest value it can have; intervals are cut off there.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Definition:
     by_pairs: bool = False
     of_listed_pairs: bool = False
     function: Callable[[Floats, int], float] | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
 
     @property
     def reads_positions(self) -> bool:
@@ -134,8 +137,13 @@ REGISTRY = {
             "precision_at_percent", "share in order of the pairs furthest apart", "pair", PERCENT,
             "{0}@10, a percentage of at most 100", 100, default="precision_at_percent@10",
         ),
-        Definition("dcg", "discounted gain", "nothing", DCG, _WHOLE, divisor="one"),
-        Definition("kendall_tau", "Kendall's tau-b", "pair", TAU, divisor="tau"),
+        Definition(
+            "dcg", "discounted gain", "nothing", DCG, _WHOLE,
+            divisor="one", bounds=(0.0, math.inf),
+        ),
+        Definition(
+            "kendall_tau", "Kendall's tau-b", "pair", TAU, divisor="tau", bounds=(-1.0, 1.0)
+        ),
         Definition(
             "pairwise_accuracy", "share of pairs in order", "pair", RIGHT,
             by_pairs=True, of_listed_pairs=True,
@@ -146,13 +154,16 @@ REGISTRY = {
         ),
         Definition(
             "positives_above_first_negative", "relevant items above the first other", "pair", TOP,
-            divisor="defined",
+            divisor="defined", bounds=(0.0, math.inf),
         ),
         Definition(
             "recall", "share of the relevant items found", "relevant", HITS, _CUT,
             divisor="relevant",
         ),
-        Definition("spearman", "Spearman's rank correlation", "pair", RHO, divisor="defined"),
+        Definition(
+            "spearman", "Spearman's rank correlation", "pair", RHO,
+            divisor="defined", bounds=(-1.0, 1.0),
+        ),
     )
 }  # fmt: skip
 
@@ -167,6 +178,7 @@ def register_metric(
     cut_off: bool = True,
     default: str | None = None,
     uses: tuple[str, ...] = ("evaluate",),
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Definition:
     """Add a metric of your own, known by name wherever metrics are named.
 
@@ -185,6 +197,8 @@ def register_metric(
         What a query must hold; the function is not asked about other queries.
     cut_off : bool
         Whether ``name@10`` and ``name@5%`` may be written.
+    bounds : tuple of two numbers
+        The least and the greatest value it can have: intervals are cut off there.
 
     Examples
     --------
@@ -203,10 +217,13 @@ def register_metric(
         raise ValueError(f"function={function!r}; give a function of (grades, depth)")
     codes = {"relevant": HITS, "pair": RIGHT, "nothing": HITS}
     check_choice("needs", needs, codes)
+    ends = [each for each in bounds if isinstance(each, int | float)] if bounds else []
+    if len(ends) != 2 or not ends[0] < ends[1]:
+        raise ValueError(f"bounds={bounds!r}; give the least and the greatest value, as in (0, 1)")
     defined = Definition(
         name, meaning, needs, codes[needs], _WHOLE if cut_off else "{0}",
         divisor="one" if needs == "nothing" else "defined", greater_is_better=greater_is_better,
-        default=default, uses=uses, function=function,
+        default=default, uses=uses, function=function, bounds=(float(ends[0]), float(ends[1])),
     )  # fmt: skip
     REGISTRY[name] = defined
     if default is not None and metric(default).name != name:

@@ -43,7 +43,7 @@ def test_a_model_that_has_learnt_by_heart_is_warned_of():
 
     model = BoostedRanker(n_estimators=30, min_child_samples=2).fit(X[:200], y[:200])
     report = Report(model, X[200:], y[200:], train=(X[:200], y[:200]))
-    assert any("by heart" in each for each in report.facts["summary"]["warnings"])
+    assert any("training data only" in each for each in report.facts["summary"]["warnings"])
 
 
 @pytest.mark.parametrize("train", [3, (1,), "abcd"])

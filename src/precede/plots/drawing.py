@@ -9,6 +9,7 @@ other module uses matplotlib, which comes with ``pip install "precede[plots]"``.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,7 +37,8 @@ Span = tuple[float, float]
 _WIDTH, _HEIGHT = 440.0, 270.0
 _LETTER = 7.6  # width of a letter, in the mean
 _LINE = 17.0  # height of a line of text
-_MOST_LETTERS = 25  # of the name of a row, on one line
+_MOST_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
+_PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
 _REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible; -3: an axis
 
 
@@ -651,8 +653,8 @@ class Chart:
         return x, y
 
     def _row_height(self) -> float:
-        """Rows are higher where a name needs two lines."""
-        return 21.0 if max(map(len, self.rows)) <= _MOST_LETTERS else 32.0
+        """Rows are as high as the lines of the longest name."""
+        return 21.0 + 12.0 * (max(len(_wrapped(name, _MOST_LETTERS)) for name in self.rows) - 1)
 
     def _y_marks(self, y: Scale) -> list[tuple[float, str]]:
         if self.rows:
@@ -803,16 +805,21 @@ def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 80) 
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    """A text on one or two lines, parted at a space where there is one.
+    """A text on up to four lines, parted at spaces, or else inside words where parts of them begin.
 
     >>> _wrapped("documents in a query above 24", 20)
     ['documents in a query', 'above 24']
+    >>> _wrapped("NumberOfTime60-89DaysPastDueNotWorse above 0", 20)
+    ['NumberOfTime60-89', 'DaysPastDueNotWorse', 'above 0']
     """
-    if len(text) <= most:
-        return [text]
-    space = text.rfind(" ", 0, most + 1)
-    at = space if space > most // 3 else most
-    return [text[:at].rstrip(), text[at:].lstrip()]
+    lines = []
+    while len(text) > most and len(lines) < 3:
+        space = text.rfind(" ", 0, most + 1)
+        parts = [each.start() for each in _PARTS.finditer(text, 0, most + 1)]
+        at = next((place for place in (space, *parts[-1:]) if place > most // 3), most)
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*lines, text]
 
 
 def _cut(text: str, most: int) -> str:

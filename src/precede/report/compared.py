@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,9 +49,9 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
     flipped, rows = name == IN_ORDER, subject.graded
     qid = subject.judgments.qid
     scores = [subject.candidates[k].scores[rows] for k in (0, at)]
-    wanted: Any = "pair_error" if flipped else name
-    if qid is not None:  # by name, errors of pairs are pooled; those of the report are means
-        wanted = metric(wanted)
+    wanted = metric("pair_error" if flipped else name)
+    if qid is not None and wanted.name == "auc":  # that of `evaluate`, not of all pairs of grades
+        wanted = replace(wanted, relevant=1 if wanted.relevant is None else wanted.relevant)
     try:
         result = inference.compare(
             subject.grade[rows], scores[0], scores[1], None if qid is None else qid[rows],

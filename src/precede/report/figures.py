@@ -22,7 +22,7 @@ from precede.plots.drawing import (
     Rule,
 )
 from precede.report.inside import log_scale
-from precede.report.wording import metric_name
+from precede.report.wording import is_share, metric_name
 
 __all__ = ["figures_of"]
 
@@ -62,7 +62,7 @@ def _first_chart(first: dict[str, Any], words: dict[str, str]) -> Markup:
     layers += [Line(at, means, name, k, marked=len(at) < 20)
                for k, (name, means) in enumerate(first["models"].items())]  # fmt: skip
     title = f"mean grade of the first {words['items']} of a {words['query']}"
-    labels = (f"the first k {words['items']}", "mean grade of these")
+    labels = (f"k, number of {words['items']} from the top", "mean grade of the first k")
     return Chart(title, labels, layers, x_ticks=[(k, str(k)) for k in at]).svg()
 
 
@@ -169,29 +169,36 @@ def _compared(compared: dict[str, Any]) -> Markup:
     if not rows:
         return Markup("")
     main = [row["differences"][0] for row in rows]
-    layer = Ranges(range(len(rows)), [d["difference"] for d in main], [d["low"] for d in main],
-                   [d["high"] for d in main])  # fmt: skip
-    title = f"difference in {metric_name(compared['main'])}, {compared['first']} less the other"
+    layer = _ranges(compared["main"], [(d["difference"], d["low"], d["high"]) for d in main])
+    what = _in_points(f"difference in {metric_name(compared['main'])}", compared["main"])
+    title = f"{what}, {compared['first']} minus the other"
     better = "right" if compared["better_high"] else "left"
-    label = (
-        f"difference in {metric_name(compared['main'])}; {better} of 0: {compared['first']} leads"
-    )
-    names = [f"less {row['name']}" for row in rows]
+    label = f"{what}; {better} of 0: {compared['first']} is better"
+    names = [f"against {row['name']}" for row in rows]
     return Chart(title, (label, ""), [Rule(0.0), layer], rows=names).svg()
+
+
+def _ranges(name: str, rows: list[tuple[Any, Any, Any]]) -> Ranges:
+    """Differences of a metric with their intervals; of percentages, in points."""
+    scale = 100.0 if is_share(name) else 1.0
+    ends = [[None if end is None else scale * end for end in row[1:]] for row in rows]
+    middle = [scale * row[0] for row in rows]
+    return Ranges(range(len(rows)), middle, [low for low, _ in ends], [high for _, high in ends])
+
+
+def _in_points(text: str, name: str) -> str:
+    return f"{text}, points" if is_share(name) else text
 
 
 def _slices(slices: dict[str, Any]) -> Markup:
     """The slices that differ most from the rest, the least p value first."""
     rows = sorted(slices["rows"], key=lambda row: row["p_value"])[:_MOST_RANGES]
     rows.sort(key=lambda row: row["difference"])
-    layer = Ranges(
-        range(len(rows)),
-        [r["difference"] for r in rows],
-        [r["difference_low"] for r in rows],
-        [r["difference_high"] for r in rows],
-    )
+    ends = [(r["difference"], r["difference_low"], r["difference_high"]) for r in rows]
+    layer = _ranges(slices["metric"], ends)
     names = [f"{row['by']} {row['label']}" for row in rows]
-    label = f"{metric_name(slices['metric'])} in the slice less the rest"
+    what = f"{metric_name(slices['metric'])} in the slice minus the rest"
+    label = _in_points(what, slices["metric"])
     return Chart(label, (label, ""), [Rule(0.0), layer], rows=names).svg()
 
 

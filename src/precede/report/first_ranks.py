@@ -38,11 +38,13 @@ def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     }
     first = reached[subject.first.name]
     intervals = [ends_of(partial(mean_metric(column).interval, level))[:2] for column in first.T]
+    every = np.concatenate(grades)
+    least, most = float(every.min()), float(every.max())
     return {
         "ranks": list(range(1, depth + 1)),
         "models": {name: values.mean(axis=0).tolist() for name, values in reached.items()},
-        "low": [low for low, _ in intervals],
-        "high": [high for _, high in intervals],
+        "low": [None if low is None else max(low, least) for low, _ in intervals],
+        "high": [None if high is None else min(high, most) for _, high in intervals],
         "best": best.mean(axis=0).tolist(),
         "chance": float(np.mean([each.mean() for each in grades])),
         "shares": _shares(subject, grades, depth),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,6 +51,11 @@ class Measured:
         """The metric that says which query is worst."""
         return self.names[0]
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and greatest value that the main metric can have."""
+        return (0.0, 1.0) if self.main == IN_ORDER else metric(self.main).definition.bounds
+
     def values(self, name: str) -> Floats:
         """Value of each query, NaN where there is none."""
         if name == IN_ORDER:
@@ -91,11 +96,36 @@ def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) ->
     wanted = list(metrics or (n for n in defined_metrics(*target, weights) if n != "auc"))
     if not wanted:
         return None
-    grades, queries = target
-    found = evaluate(grades, scores[rows], queries, metrics=wanted, sample_weight=weights)
+    found = _evaluated(target, scores[rows], wanted, weights)
     names = [IN_ORDER if not metrics and name == "pair_error" else name for name in found.mean]
     lists = [each for each in subject.lists_by(scores) if each.size]
     return Measured(tuple(names), found, lists)
+
+
+def _evaluated(
+    target: tuple[Floats, Any], scores: Floats, wanted: Sequence[str], weights: Floats | None
+) -> Evaluation:
+    """Evaluate metrics: equal scores count half in shares of pairs, else as the worse order."""
+    grades, queries = target
+    pairs = [name for name in wanted if metric(name).definition.by_pairs]
+    parts = [
+        evaluate(grades, scores, queries, metrics=names, sample_weight=weights, ties=ties)
+        for names, ties in (
+            ([name for name in wanted if name not in pairs], "worst"),
+            (pairs, "average"),
+        )
+        if names
+    ]
+    order = [str(metric(name)) for name in wanted]
+
+    def joined(field: str) -> dict[str, Any]:
+        held = {key: value for part in parts for key, value in getattr(part, field).items()}
+        return {name: held[name] for name in order if name in held}
+
+    return replace(
+        parts[0], mean=joined("mean"), per_query=joined("per_query"), pooled=joined("pooled"),
+        skipped=joined("skipped"),
+    )  # fmt: skip
 
 
 def quality_facts(

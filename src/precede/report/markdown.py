@@ -7,8 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from precede.report.wording import (
+    class_name,
+    difference,
+    difference_interval,
     feature_value,
+    in_units,
     interval,
+    measure_name,
     metric_name,
     number,
     p_value,
@@ -16,7 +21,6 @@ from precede.report.wording import (
     share,
     shown_interval,
     shown_value,
-    signed,
 )
 
 __all__ = ["to_markdown"]
@@ -31,11 +35,12 @@ def to_markdown(facts: dict[str, Any]) -> str:
     parts += [_safe(each) for each in facts["summary"]["sentences"]]
     parts += ["\n".join(f"* {_safe(each)}" for each in facts["summary"]["warnings"])]
     parts += _quality(facts) + _comparison(facts["comparison"])
-    parts += _first(facts["first"]) + _list(facts["list"]) + _documents(facts["documents"], words)
+    parts += _first(facts["first"]) + _list(facts["list"], words)
+    parts += _documents(facts)
     parts += _slices(facts["slices"], words)
-    parts += _queries(facts["queries"], words) + _wrong(facts["wrong"], words)
+    parts += _queries(facts["queries"], words) + _wrong(facts)
     parts += _features(facts["features"]) + _margins(facts["margins"])
-    parts += _learning(facts["learning"]) + _data(facts["data"], words) + _making(facts)
+    parts += _learning(facts["learning"]) + _data(facts) + _making(facts)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -48,7 +53,9 @@ def _quality(facts: dict[str, Any]) -> list[str]:
     head += [f"{each['name']}, training" for each in train["models"]] if train else []
     rows = []
     for at, row in enumerate(quality["metrics"]):
-        cells = [metric_name(row["metric"])]
+        mean = row["metric"] == "pairs_in_order" and row["unit"] == "query"
+        over = f", mean over {facts['words']['queries']}" if mean else ""
+        cells = [metric_name(row["metric"]) + over]
         for each in facts["models"]:
             mine = each["quality"]["metrics"][at]
             cells += [shown_value(mine), shown_interval(mine)]
@@ -76,14 +83,15 @@ def _comparison(compared: dict[str, Any] | None) -> list[str]:
         for k, each in enumerate(row["differences"]):
             p = "–" if each["p_value"] is None else p_value(each["p_value"])[2:].replace("= ", "")
             won = f"{row['won']}, {row['lost']}, {row['tied']}" if row["won"] is not None else ""
-            ends = (
-                "–" if each["low"] is None else f"{signed(each['low'])} to {signed(each['high'])}"
-            )
-            rows.append([row["name"] if k == 0 else "", metric_name(each["metric"]),
-                         signed(each["difference"]), ends, p, won if k == 0 else ""])  # fmt: skip
+            name = each["metric"]
+            ends = difference_interval(each["low"], each["high"], name)
+            rows.append([row["name"] if k == 0 else "", metric_name(name),
+                         difference(each["difference"], name), ends, p,
+                         won if k == 0 else ""])  # fmt: skip
     head = ["against", "metric", "difference", f"{100 * compared['level']:g} % interval", "p",
             "won, lost, tied"]  # fmt: skip
-    return [f"## {_safe(compared['first'])} against the others", _table(head, rows)]
+    others = compared["rows"][0]["name"] if len(compared["rows"]) == 1 else "the others"
+    return [f"## {_safe(compared['first'])} against {_safe(others)}", _table(head, rows)]
 
 
 def _first(first: dict[str, Any] | None) -> list[str]:
@@ -95,31 +103,41 @@ def _first(first: dict[str, Any] | None) -> list[str]:
     return ["## Mean grade of the first k", _table(["k", *models, "best possible"], rows)]
 
 
-def _list(found: dict[str, Any] | None) -> list[str]:
+def _list(found: dict[str, Any] | None, words: dict[str, Any]) -> list[str]:
     if found is None:
         return []
+    good = words["good"] or str(found["good"])
     rows = [(f"{100 * d['depth']:g} %", share(d["gain"]), interval(d, share), share(d["best"]),
              f"{d['lift']:.2f}") for d in found["depths"]]  # fmt: skip
-    head = ["first part of the list", "gain", "interval", "best possible", "lift"]
+    part, rare = ("last", f"not {good}") if found["below"] else ("first", good)
+    head = [f"{part} part of the list", f"gain: of all {rare}", "interval", "best possible", "lift"]
     others = [("KS", rounded(value), interval(found["separation"])) if k == 0 else
               (f"KS of {name}", rounded(value), "")
               for k, (name, value) in enumerate(found["separation"]["values"].items())]  # fmt: skip
-    others += [(m["measure"].replace("_", " "), number(m["value"]), interval(m, number))
+    others += [(measure_name(m["measure"], good), number(m["value"]), interval(m, number))
                for m in found["top"]]  # fmt: skip
     return ["## The list", _table(head, rows), _table(["measure", "value", "interval"], others)]
 
 
-def _documents(documents: Sequence[dict[str, Any]], words: dict[str, str]) -> list[str]:
-    rows = [(d["rank"], str(d["document"]), d["grade"], d["score"]) for d in documents]
-    return [_table(["rank", words["item"], "grade", "score"], rows)] if rows else []
+def _grade_word(facts: dict[str, Any]) -> str:
+    return "class" if facts["data"]["classes"] else "grade"
+
+
+def _documents(facts: dict[str, Any]) -> list[str]:
+    words, found = facts["words"], facts["list"]
+    rows = [(d["rank"], str(d["document"]), class_name(d["grade"], found, words), d["score"])
+            for d in facts["documents"]]  # fmt: skip
+    return [_table(["rank", words["item"], _grade_word(facts), "score"], rows)] if rows else []
 
 
 def _slices(slices: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
     if slices is None:
         return []
-    text = f"{slices['tested']} slices were compared with the rest; {slices['worse']} are worse " \
+    worse = "1 is" if slices["worse"] == 1 else f"{slices['worse'] or 'none'} are"
+    text = f"{slices['tested']} slices were compared with the rest; {worse} worse " \
            "beyond chance, after Holm's adjustment."  # fmt: skip
-    rows = [(f"{r['by']} {r['label']}", r["units"], rounded(r["value"]), rounded(r["rest"]),
+    rows = [(f"{r['by']} {r['label']}", r["units"], in_units(r["value"], slices["metric"]),
+             in_units(r["rest"], slices["metric"]),
              p_value(r["adjusted"])[2:].replace("= ", "")) for r in slices["worst"]]  # fmt: skip
     units = words["queries" if slices["unit"] == "query" else "items"]
     head = ["slice", units, metric_name(slices["metric"]), "the rest", "p, adjusted"]
@@ -131,7 +149,13 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
         return []
     shown = queries["rows"][:_MOST_QUERIES]
     rows = [
-        (str(r["query"]), r["rows"], r["pairs"], *map(rounded, r["values"].values())) for r in shown
+        (
+            str(r["query"]),
+            r["rows"],
+            r["pairs"],
+            *(in_units(value, name) for name, value in r["values"].items()),
+        )
+        for r in shown
     ]
     main = metric_name(queries["main"])
     text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(main)}."
@@ -139,7 +163,19 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
     return [f"## {words['queries'].capitalize()} one by one", text, _table(head, rows)]
 
 
-def _wrong(wrong: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
+def _standing(document: dict[str, Any], facts: dict[str, Any]) -> str:
+    """A row by its name, with its grade or class where it has one."""
+    grade, found, words = document["grade"], facts["list"], facts["words"]
+    name = _safe(document["document"])
+    if grade is None:
+        return name
+    if found is not None and words["good"]:
+        return f"{name} ({_safe(class_name(grade, found, words))})"
+    return f"{name} ({_grade_word(facts)} {_safe(grade)})"
+
+
+def _wrong(facts: dict[str, Any]) -> list[str]:
+    wrong, words = facts["wrong"], facts["words"]
     if wrong is None:
         return []
     parts = ["## What went wrong"]
@@ -148,20 +184,16 @@ def _wrong(wrong: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
         name = "The list" if entry["query"] is None else known
         value = ""
         if entry["value"] is not None:
-            value = f": {metric_name(wrong['metric'])} {rounded(entry['value'])}"
-        parts += [f"### {name}{value}", *map(_pair, entry["pairs"])]
+            value = f": {metric_name(wrong['metric'])} {in_units(entry['value'], wrong['metric'])}"
+        parts += [f"### {name}{value}", *(_pair(pair, facts) for pair in entry["pairs"])]
     if wrong["listed_pairs"]:
-        parts += ["### Listed pairs", *map(_pair, wrong["listed_pairs"])]
+        parts += ["### Listed pairs", *(_pair(pair, facts) for pair in wrong["listed_pairs"])]
     return parts
 
 
-def _pair(pair: dict[str, Any]) -> str:
-    upper, lower = pair["upper"], pair["lower"]
-    head = (
-        f"{_safe(upper['document'])} (grade {_safe(upper['grade'])}) ranks above "
-        f"{_safe(lower['document'])} (grade {_safe(lower['grade'])}) "
-        f"by {number(pair['difference'])}."
-    )
+def _pair(pair: dict[str, Any], facts: dict[str, Any]) -> str:
+    upper, lower = (_standing(pair[side], facts) for side in ("upper", "lower"))
+    head = f"{upper} ranks above {lower} by {number(pair['difference'])}, and should not."
     if pair["features"] is None:
         return f"{head} {_safe(pair['unexplained'] or '')}".strip()
     rows = [(f["name"], feature_value(f["upper_value"]), feature_value(f["lower_value"]),
@@ -205,7 +237,8 @@ def _learning(learning: dict[str, Any] | None) -> list[str]:
     return ["## Learning", _table(["column", "line", "after the last round"], rows)] if rows else []
 
 
-def _data(data: dict[str, Any], words: dict[str, str]) -> list[str]:
+def _data(facts: dict[str, Any]) -> list[str]:
+    data, words, found = facts["data"], facts["words"], facts["list"]
     rows = [
         (words["items"], data["rows"]),
         ("features", data["features"]),
@@ -221,8 +254,9 @@ def _data(data: dict[str, Any], words: dict[str, str]) -> list[str]:
     rows.append(("missing cells", data["missing_cells"]))
     parts = ["## The data", _table(["what", "how many"], rows)]
     if data["grades"] and data["grades"]["counts"]:
-        counts = [(g["grade"], g["rows"], share(g["share"])) for g in data["grades"]["counts"]]
-        parts.append(_table(["grade", words["items"], "share"], counts))
+        counts = [(class_name(g["grade"], found, words), g["rows"], share(g["share"]))
+                  for g in data["grades"]["counts"]]  # fmt: skip
+        parts.append(_table([_grade_word(facts), words["items"], "share"], counts))
     if data["warnings"]:
         parts.append("\n".join(f"* {_warning(each)}" for each in data["warnings"]))
     return parts

@@ -113,11 +113,14 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     draws = int(np.clip(_MOST_ROWS // rows.size, 50, 500))
     samples = _resampled(positive, subject.scores[rows], draws)
     share = float(positive.mean())
+    top = _top(subject, positive, level)
     # Where most are positive, what matters is at the other end: the negatives found from below.
     below = share > 0.5
     rare, turned = (found, samples) if not below else (
         {name: each.turned() for name, each in found.items()}, [s.turned() for s in samples]
     )  # fmt: skip
+    depths = _by_depth(rare, turned, level, 1 - share if below else share, rows.size)
+    told = set() if below else {f"precision@{each['rows']}" for each in depths}
     return {
         "positives": int(positive.sum()),
         "rows": int(rows.size),
@@ -129,9 +132,9 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
         "roc": _curves(found, samples, level, _roc_points, Thresholds.roc),
         "precision_recall": _curves(found, samples, level, _pr_points, Thresholds.precision_at),
         "gains": _curves(rare, turned, level, _gain_points, Thresholds.gain),
-        "depths": _by_depth(rare, turned, level, 1 - share if below else share, rows.size),
+        "depths": depths,
         "separation": _separation(found, samples, level),
-        "top": _top(subject, positive, level),
+        "top": [each for each in top if each["measure"] not in told],
         "strip": _strip(positive, subject.scores[rows]),
         "calibration": _calibrations(subject, positive),
     }

@@ -180,6 +180,7 @@ def _page(facts: dict[str, Any]) -> str:
         "signed": wording.signed, "p_value": wording.p_value, "metric": wording.metric_name,
         "feature_value": wording.feature_value, "share": wording.share,
         "shown_value": wording.shown_value, "shown_interval": wording.shown_interval,
+        "in_units": wording.in_units, "difference": wording.difference,
     }  # fmt: skip
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
@@ -190,6 +191,10 @@ def _page(facts: dict[str, Any]) -> str:
         script=Markup(script),
         digest=digest,
         number=wording.number,
+        class_name=wording.class_name,
+        measure_name=wording.measure_name,
+        difference_interval=wording.difference_interval,
+        is_share=wording.is_share,
         data_json=_embedded(facts),
     )
 

@@ -203,10 +203,13 @@ def _against_rest(
     degrees = error**4 / sum(shares) if sum(shares) > 0 else math.inf
     t = float(stdtrit(degrees, (1 + level) / 2))
     own = float(stdtrit(here.degrees, (1 + level) / 2)) * here.error
+    least, most = (0.0, 1.0) if found is None else found.bounds
+    reach = max(most - least, abs(difference))
     return {
-        "units": here.units, "value": here.value, "low": max(here.value - own, 0.0),
-        "high": here.value + own, "rest": rest.value, "difference": difference,
-        "difference_low": difference - t * error, "difference_high": difference + t * error,
+        "units": here.units, "value": here.value, "low": max(here.value - own, least),
+        "high": min(here.value + own, most), "rest": rest.value, "difference": difference,
+        "difference_low": max(difference - t * error, -reach),
+        "difference_high": min(difference + t * error, reach),
         "p_value": float(min(2 * stdtr(degrees, -abs(difference) / error), 1.0)),
     }  # fmt: skip
 

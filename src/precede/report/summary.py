@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from precede.report.judged import IN_ORDER, is_better_high
-from precede.report.wording import Words, interval, metric_name, p_value, rounded, signed
+from precede.report.wording import (
+    Words,
+    difference,
+    difference_interval,
+    in_units,
+    interval,
+    metric_name,
+    p_value,
+    shown_interval,
+    shown_value,
+)
 from precede.report.wording import share as share_of
 
 __all__ = ["summary_facts"]
@@ -40,11 +50,9 @@ def _how_good(facts: dict[str, Any], words: Words) -> str:
             f"Nothing can be measured: no two {words.items} that may be compared differ in grade."
         )
     held = "held-out " if _is_held_out(facts) else ""
+    where = f"On {data['rows']:,} {held}{words.items}"
     if data["queries"]:
-        count = data["queries"]["count"]
-        where = f"On {count:,} {held}{words.queries} ({words.count_items(data['rows'])})"
-    else:
-        where = f"On {data['rows']:,} {held}{words.items}"
+        where = _on_queries(facts, words, held)
     if facts["list"]:
         return f"{where} {_of_two_classes(facts, words, name, share)}"
     text = (
@@ -57,8 +65,18 @@ def _how_good(facts: dict[str, Any], words: Words) -> str:
         return f"{text[:-1]}{ends})."
     if not rows:
         return f"{text}."
-    ends = "" if rows[0]["low"] is None else f" ({interval(rows[0])})"
-    return f"{text}; {metric_name(rows[0]['metric'])} is {rounded(rows[0]['value'])}{ends}."
+    ends = "" if rows[0]["low"] is None else f" ({shown_interval(rows[0])})"
+    return f"{text}; {metric_name(rows[0]['metric'])} is {shown_value(rows[0])}{ends}."
+
+
+def _on_queries(facts: dict[str, Any], words: Words, held: str) -> str:
+    """Which queries the numbers rest on: those with a value, where some have none."""
+    count, rows = facts["data"]["queries"]["count"], facts["models"][0]["quality"]["metrics"]
+    units = rows[0]["units"] if rows else count
+    if units == count:
+        counted = words.count_queries(count).replace(" ", f" {held}", 1)
+        return f"On {counted} ({words.count_items(facts['data']['rows'])})"
+    return f"On the {units:,} of {count:,} {held}{words.queries} that can be measured,"
 
 
 def _of_two_classes(facts: dict[str, Any], words: Words, name: str, share: float) -> str:
@@ -69,7 +87,8 @@ def _of_two_classes(facts: dict[str, Any], words: Words, name: str, share: float
         ends = f" ({interval(row, share_of)}; {_CHANCE})"
     return (
         f"({share_of(found['share'])} {good}) {name} puts the {good} one first in "
-        f"{share_of(share)}{ends} of the pairs of one {good} and one not. This share is the AUC."
+        f"{share_of(share)}{ends} of the pairs of one {good} and one not {good}. "
+        "This share is the AUC."
     )
 
 
@@ -89,19 +108,22 @@ def _against(compared: dict[str, Any], row: dict[str, Any], words: Words) -> str
         return f"It is not compared with {name}: {main['reason']}."
     gap = main["difference"] if compared["better_high"] else -main["difference"]
     sure = row["adjusted"] is not None and row["adjusted"] <= 1 - compared["level"] + 1e-12
-    ends = "" if main["low"] is None else f" ({_signed_interval(main)}, {p_value(row['adjusted'])})"
+    ends = ""
+    if main["low"] is not None:
+        between = difference_interval(main["low"], main["high"], main["metric"])
+        ends = f" ({between}, {p_value(row['adjusted'])})"
     wins = ""
     if row["won"] is not None:
         wins = f"; it wins {words.count_queries(row['won'])}, loses {row['lost']:,} and ties " \
                f"{row['tied']:,}"  # fmt: skip
-    size = f"{metric} differs by {signed(main['difference'])}{ends}"
+    size = difference(abs(main["difference"]), main["metric"]).removeprefix("+")
+    side = "higher" if main["difference"] > 0 else "lower"
+    text = f"{metric} is {size} {side}{ends}{wins}"
+    if main["difference"] == 0:
+        text = f"{metric} is the same{ends}{wins}"
     if not sure:
-        return f"It cannot be told apart from {name}: {size}{wins}."
-    return f"It is {'better' if gap > 0 else 'worse'} than {name}: {size}{wins}."
-
-
-def _signed_interval(row: dict[str, Any]) -> str:
-    return f"{signed(row['low'])} to {signed(row['high'])}"
+        return f"It cannot be told apart from {name}: {text}."
+    return f"It is {'better' if gap > 0 else 'worse'} than {name}: {text}."
 
 
 def _weakest(facts: dict[str, Any], words: Words) -> str:
@@ -115,7 +137,8 @@ def _weakest(facts: dict[str, Any], words: Words) -> str:
         here, rest = f"among these {words.count_items(row['units'])}", "among the others"
     return (
         f"It is weakest where {row['by']} is {row['label']}: {metric_name(slices['metric'])} "
-        f"{rounded(row['value'])} {here} against {rounded(row['rest'])} {rest} "
+        f"{in_units(row['value'], slices['metric'])} {here} against "
+        f"{in_units(row['rest'], slices['metric'])} {rest} "
         f"({p_value(row['adjusted'])}, adjusted for {slices['tested']} slices)."
     )
 
@@ -140,8 +163,8 @@ def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
     skipped = quality["metrics"][0]["skipped"] if quality["metrics"] else 0
     if data["queries"] and skipped > _MANY * data["queries"]["count"]:
         found.append(
-            f"{skipped:,} of {data['queries']['count']:,} {words.queries} are left out of "
-            f"the metrics: all their {words.items} are alike, or none is relevant."
+            f"{skipped:,} of {data['queries']['count']:,} {words.queries} cannot be measured: "
+            f"all their {words.items} have the same grade, or none is relevant."
         )
     found += _no_better_than_chance(quality, words)
     found += _overfitted(facts)
@@ -178,15 +201,16 @@ def _overfitted(facts: dict[str, Any]) -> list[str]:
     gap = sign * (there["value"] - here["value"])
     if gap <= (here["high"] - here["low"]) / 2:
         return []
-    return [f"{metric_name(here['metric'])} is {rounded(there['value'])} on the training data and "
-            f"{rounded(here['value'])} here: the model has learnt part of its training data by "
-            "heart."]  # fmt: skip
+    return [f"{metric_name(here['metric'])} is {shown_value(there)} on the training data and "
+            f"{shown_value(here)} here: part of what the model has learned holds for its training "
+            "data only."]  # fmt: skip
 
 
 def _held_out_note(facts: dict[str, Any], words: Words) -> str:
     if facts["training"] is not None:
         return ""
     return (
-        f"Whether the model was fitted on these {words.items} is not known here; if it was, "
-        "the numbers flatter it. With the training data (train=) both stand side by side."
+        f"The report does not know whether the model was fitted on these {words.items}. If it "
+        "was, the numbers flatter it. Give the training data as well (train=, --train) to see both "
+        "side by side."
     )

@@ -8,9 +8,15 @@ from typing import Any
 
 __all__ = [
     "Words",
+    "class_name",
+    "difference",
+    "difference_interval",
     "feature_value",
+    "in_units",
     "interval",
+    "is_share",
     "listed",
+    "measure_name",
     "metric_name",
     "number",
     "p_value",
@@ -22,7 +28,8 @@ __all__ = [
     "signed",
 ]  # fmt: skip
 
-_SHARES = ("pairs_in_order", "pair_error", "auc")
+# Shares of pairs are percentages wherever they stand, so that no number is told in two forms.
+_SHARES = ("pairs_in_order", "pair_error", "pairwise_accuracy", "auc", "precision_at_percent")
 _METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",
             "kendall_tau": "Kendall's tau", "pairwise_accuracy": "pairs in order"}  # fmt: skip
 
@@ -179,6 +186,22 @@ def metric_name(name: str) -> str:
     return known + at + rest
 
 
+def measure_name(name: str, good: str) -> str:
+    """A measure of the top of a list, in the words of the task.
+
+    >>> measure_name("positives_above_first_negative", "repaid"), measure_name("push_risk@4", "x")
+    ('repaid above the first that is not', 'push risk, p = 4')
+    >>> measure_name("partial_auc@0.01", "x").replace("\u00a0", " ")
+    'partial AUC, first 1 % of the others'
+    """
+    base, _, rest = name.partition("@")
+    if base == "positives_above_first_negative":
+        return f"{good} above the first that is not"
+    if base == "partial_auc":
+        return f"partial AUC, first {100 * float(rest):g}\u00a0% of the others"
+    return f"push risk, p = {rest}" if base == "push_risk" else metric_name(name)
+
+
 def share(value: float | None, digits: int = 1) -> str:
     """A share as a percentage, which no line break parts from its sign.
 
@@ -188,11 +211,68 @@ def share(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}\u00a0%"
 
 
+def is_share(name: str) -> bool:
+    """Whether a metric is a share of pairs.
+
+    >>> is_share("auc"), is_share("precision_at_percent@10"), is_share("ndcg@10")
+    (True, True, False)
+    """
+    return name.partition("@")[0].partition("(")[0] in _SHARES
+
+
+def in_units(value: float | None, name: str) -> str:
+    """A value of a metric: shares of pairs as percentages, all others with three decimals.
+
+    >>> in_units(0.8611, "ndcg@10"), in_units(0.8611, "auc").replace("\u00a0", " ")
+    ('0.861', '86.1 %')
+    """
+    return (share if is_share(name) else rounded)(value)
+
+
 def shown_value(row: dict[str, Any]) -> str:
-    """The value of a metric: shares of pairs as percentages, all others with three decimals."""
-    return (share if row["metric"] in _SHARES else rounded)(row["value"])
+    """The value of a metric in its units."""
+    return in_units(row["value"], row["metric"])
 
 
 def shown_interval(row: dict[str, Any]) -> str:
     """The interval of a metric, written as its value is."""
-    return interval(row, share if row["metric"] in _SHARES else rounded)
+    return interval(row, share if is_share(row["metric"]) else rounded)
+
+
+def difference(value: float | None, name: str) -> str:
+    """A difference of a metric: of percentages in percentage points.
+
+    >>> difference(0.0121, "ndcg@10"), difference(-0.0121, "auc").replace("\u00a0", " ")
+    ('+0.012', '−1.2 points')
+    """
+    if value is None or not is_share(name):
+        return signed(value)
+    return f"{_points(value)}\u00a0points"
+
+
+def difference_interval(low: float | None, high: float | None, name: str) -> str:
+    """Both ends of the interval of a difference, or a dash.
+
+    >>> difference_interval(-0.01, 0.0225, "auc").replace("\u00a0", " ")
+    '−1.0 to +2.2 points'
+    """
+    if low is None or high is None:
+        return "–"
+    return f"{_points(low) if is_share(name) else signed(low)} to {difference(high, name)}"
+
+
+def _points(value: float) -> str:
+    text = f"{100 * value:+.1f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.0" else text
+
+
+def class_name(grade: Any, found: dict[str, Any] | None, words: dict[str, Any]) -> Any:
+    """A class by the word for the good one, where there is one; a grade as it is.
+
+    >>> words, found = {"good": "repaid"}, {"good": 1}
+    >>> class_name(1, found, words), class_name(0, found, words), class_name(2, None, words)
+    ('repaid', 'not repaid', 2)
+    """
+    if found is None or not words["good"] or grade is None:
+        return grade
+    return words["good"] if grade == found["good"] else f"not {words['good']}"

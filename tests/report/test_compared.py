@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from precede import Report
-from precede.inference import compare, holm
+from precede import Judgments, Report
+from precede.inference import compare, holm, ranking_risk
 from precede.metrics import evaluate, metric
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -131,3 +131,33 @@ def test_differences_are_those_of_the_means_shown(search):
         for mine, its, each in zip(one, other, differences, strict=True):
             assert each["metric"] == mine["metric"]
             assert each["difference"] == pytest.approx(mine["value"] - its["value"], abs=1e-12)
+
+
+@pytest.mark.parametrize("queries", [False, True])
+def test_listed_pairs_have_intervals_and_are_compared(queries):
+    generator = np.random.default_rng(1)
+    a, b = generator.normal(size=(2, 60))
+    qid = np.repeat(np.arange(6), 10)
+    sides = np.array([generator.choice(10, 2, replace=False) + 10 * (k % 6) for k in range(150)])
+    noisy = a + generator.normal(size=60)
+    up = noisy[sides[:, 0]] > noisy[sides[:, 1]]
+    pairs = np.where(up[:, None], sides, sides[:, ::-1])
+    given = {"qid": qid} if queries else {}
+    report = Report(scores={"a": a, "b": b}, pairs=pairs, item="answer", **given)
+    judged = Judgments(pairs=pairs, n=60, **given)
+    kind, name = ("pooled", "pooled_pair_error") if queries else ("comparable", "pair_error")
+    risk, gap = ranking_risk(judged, a, pairs=kind), compare(judged, a, b, metric=name)
+    [row] = report.facts["quality"]["metrics"]
+    assert (
+        row["value"] == report.facts["quality"]["pairs_in_order"] == pytest.approx(1 - risk.value)
+    )
+    assert (row["low"], row["high"]) == (1 - risk.interval().high, 1 - risk.interval().low)
+    [told] = report.facts["comparison"]["rows"][0]["differences"]
+    assert told["difference"] == pytest.approx(-gap.difference)
+    assert (told["low"], told["high"]) == (-gap.interval().high, -gap.interval().low)
+    assert told["p_value"] == gap.p_value
+    sentence = report.facts["summary"]["sentences"][0]
+    assert sentence.startswith("On 150 pairs of answers a puts")
+    page = report.to_html()
+    assert "share of the pairs in order, with intervals" in page  # the chart of the first screen
+    assert "are not independent; the interval allows for that" in page

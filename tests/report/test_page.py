@@ -168,7 +168,7 @@ def test_listed_pairs_alone():
     assert report.facts["quality"]["pairs_in_order"] == pairs_in_order(
         Judgments(pairs=pairs, n=4), model.predict(X)
     )
-    assert report.facts["quality"]["metrics"] == []
+    assert [row["metric"] for row in report.facts["quality"]["metrics"]] == ["pairs_in_order"]
     worst = report.facts["wrong"]["listed_pairs"]
     assert [(p["upper"]["row"], p["lower"]["row"]) for p in worst] == [(3, 1)]
     assert "Listed pairs" in report.to_html()

@@ -812,7 +812,7 @@ def _wrapped(text: str, most: int) -> list[str]:
     >>> _wrapped("NumberOfTime60-89DaysPastDueNotWorse above 0", 20)
     ['NumberOfTime60-89', 'DaysPastDueNotWorse', 'above 0']
     """
-    lines = []
+    lines: list[str] = []
     while len(text) > most and len(lines) < 3:
         space = text.rfind(" ", 0, most + 1)
         parts = [each.start() for each in _PARTS.finditer(text, 0, most + 1)]

@@ -47,15 +47,18 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
     if subject.judgments.weight is not None:
         return facts | {"reason": "the rows are weighted"}
     flipped, rows = name == IN_ORDER, subject.graded
+    target: Any = subject.grade[rows]
     qid = subject.judgments.qid
-    scores = [subject.candidates[k].scores[rows] for k in (0, at)]
-    wanted = metric("pair_error" if flipped else name)
-    if qid is not None and wanted.name == "auc":  # that of `evaluate`, not of all pairs of grades
+    wanted: Any = metric("pair_error" if flipped else name)
+    if subject.is_listed:
+        wanted = "pair_error" if qid is None else "pooled_pair_error"
+        rows, target, qid = np.arange(subject.scores.size), subject.judgments, None
+    elif qid is not None and wanted.name == "auc":  # that of `evaluate`, not of all pairs of grades
         wanted = replace(wanted, relevant=1 if wanted.relevant is None else wanted.relevant)
     try:
         result = inference.compare(
-            subject.grade[rows], scores[0], scores[1], None if qid is None else qid[rows],
-            metric=wanted, random_state=0,
+            target, subject.scores[rows], subject.candidates[at].scores[rows],
+            None if qid is None else qid[rows], metric=wanted, random_state=0,
         )  # fmt: skip
     except ValueError as error:
         return facts | {"reason": str(error)}

@@ -34,7 +34,7 @@ def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
     features, learning, margins = facts["features"], facts["learning"], facts["margins"]
     found, first, words = facts["list"], facts["first"], facts["words"]
     return {
-        "main": _first_chart(first, words) if first else _gains(found, words) if found else "",
+        "main": _main(facts),
         "shares": _shares(first, words) if first and first["shares"] else "",
         "list": _list_charts(found, words) if found else {},
         "compared": _compared(facts["comparison"]) if facts["comparison"] else "",
@@ -48,6 +48,27 @@ def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 # -- the first screen ------------------------------------------------------------------------
+
+
+def _main(facts: dict[str, Any]) -> Markup:
+    """The one chart of the first screen: the top of queries or of a list, or else the pairs."""
+    words = facts["words"]
+    if facts["first"]:
+        return _first_chart(facts["first"], words)
+    return _gains(facts["list"], words) if facts["list"] else _in_order(facts["models"])
+
+
+def _in_order(models: list[dict[str, Any]]) -> Markup:
+    """Share of the pairs in order, by model, with its interval; chance is a half."""
+    rows = [(model["name"], row) for model in models for row in model["quality"]["metrics"]
+            if row["metric"] == "pairs_in_order"]  # fmt: skip
+    if not rows:
+        return Markup("")
+    layer = Ranges(range(len(rows)), [row["value"] for _, row in rows],
+                   [row["low"] for _, row in rows], [row["high"] for _, row in rows])  # fmt: skip
+    title = "share of the pairs in order, with intervals"
+    return Chart(title, ("share of the pairs in order", ""), [Rule(0.5), layer],
+                 rows=[name for name, _ in rows], percent=(True, False)).svg()  # fmt: skip
 
 
 def _first_chart(first: dict[str, Any], words: dict[str, str]) -> Markup:
@@ -170,10 +191,8 @@ def _compared(compared: dict[str, Any]) -> Markup:
         return Markup("")
     main = [row["differences"][0] for row in rows]
     layer = _ranges(compared["main"], [(d["difference"], d["low"], d["high"]) for d in main])
-    what = _in_points(f"difference in {metric_name(compared['main'])}", compared["main"])
-    title = f"{what}, {compared['first']} minus the other"
-    better = "right" if compared["better_high"] else "left"
-    label = f"{what}; {better} of 0: {compared['first']} is better"
+    label = _in_points(f"difference in {metric_name(compared['main'])}", compared["main"])
+    title = f"{label}, {compared['first']} minus the other"
     names = [f"against {row['name']}" for row in rows]
     return Chart(title, (label, ""), [Rule(0.0), layer], rows=names).svg()
 

@@ -135,6 +135,8 @@ def quality_facts(
     """Each metric with its interval, and what it rests on."""
     rows = _of_a_list(subject, scores, metrics, level) if found is None else _means(found, level)
     in_order = pairs_in_order(subject.judgments, scores) if _has_pairs(subject) else None
+    if subject.is_listed and not metrics and in_order is not None:
+        rows = [_of_listed_pairs(subject, scores, in_order, level)]
     return {
         "pairs_in_order": in_order,
         "level": level,
@@ -190,6 +192,22 @@ def _of_a_list(
              "unit": "row", "units": int(rows.size), "skipped": 0, "no_interval": why_not}
         )  # fmt: skip
     return facts
+
+
+def _of_listed_pairs(
+    subject: Subject, scores: Floats, in_order: float, level: float
+) -> dict[str, Any]:
+    """Share of the listed pairs in order; pairs of one item, or of one query, are dependent."""
+    judgments = subject.judgments
+    pairs = "comparable" if judgments.qid is None else "pooled"
+
+    def wrong() -> Interval:
+        return inference.ranking_risk(judgments, scores, pairs=pairs).interval(level)
+
+    low, high, why = ends_of(wrong)
+    return {"metric": IN_ORDER, "value": in_order, "low": None if high is None else 1 - high,
+            "high": None if low is None else 1 - low, "unit": "pair", "units": judgments.n_pairs,
+            "skipped": 0, "no_interval": why}  # fmt: skip
 
 
 def _usual_of_a_list(classes: int) -> list[str]:

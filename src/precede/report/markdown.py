@@ -65,7 +65,8 @@ def _quality(facts: dict[str, Any]) -> list[str]:
         rows.append([*cells, number(row["units"])])
     unit = quality["metrics"][0]["unit"]
     why = sorted({row["no_interval"] for row in quality["metrics"] if row["no_interval"]})
-    head.append(facts["words"]["queries" if unit == "query" else "items"])
+    words = facts["words"] | {"pairs": "pairs"}
+    head.append(words[{"query": "queries", "pair": "pairs"}.get(unit, "items")])
     notes = [f"No interval: {each}." for each in why]
     if unit == "query" and quality["pairs_in_order"] is not None:
         queries = facts["words"]["queries"]

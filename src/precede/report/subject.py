@@ -125,6 +125,11 @@ class Subject:
         """Whether there are no queries."""
         return self.judgments.qid is None
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether all that is known are listed pairs."""
+        return self.judgments.pairs is not None and not self.graded.size
+
     @cached_property
     def grade(self) -> Floats:
         """Grade of every row, NaN where there is none or the row does not count."""

@@ -55,14 +55,16 @@ def _how_good(facts: dict[str, Any], words: Words) -> str:
         where = _on_queries(facts, words, held)
     if facts["list"]:
         return f"{where} {_of_two_classes(facts, words, name, share)}"
-    text = (
-        f"{where} {name} puts {share_of(share)} of the pairs in the right order (chance: 50\u00a0%)"
-    )
+    main: dict[str, Any] = {"metric": None, "unit": None}
+    if quality["metrics"]:
+        main = quality["metrics"][0]
+    if main["unit"] == "pair":
+        where = f"On {main['units']:,} {held}pairs of {words.items}"
+    chance = _CHANCE
+    if main["metric"] == IN_ORDER and main["unit"] != "query" and main["low"] is not None:
+        chance = f"{interval(main, share_of)}; {_CHANCE}"
+    text = f"{where} {name} puts {share_of(share)} of the pairs in the right order ({chance})"
     rows = [row for row in quality["metrics"] if row["metric"] != IN_ORDER]
-    if quality["metrics"] and quality["metrics"][0]["metric"] == IN_ORDER and not data["queries"]:
-        row = quality["metrics"][0]
-        ends = "" if row["low"] is None else f", interval {interval(row, share_of)}"
-        return f"{text[:-1]}{ends})."
     if not rows:
         return f"{text}."
     ends = "" if rows[0]["low"] is None else f" ({shown_interval(rows[0])})"
@@ -72,7 +74,7 @@ def _how_good(facts: dict[str, Any], words: Words) -> str:
 def _on_queries(facts: dict[str, Any], words: Words, held: str) -> str:
     """Which queries the numbers rest on: those with a value, where some have none."""
     count, rows = facts["data"]["queries"]["count"], facts["models"][0]["quality"]["metrics"]
-    units = rows[0]["units"] if rows else count
+    units = rows[0]["units"] if rows and rows[0]["unit"] == "query" else count
     if units == count:
         counted = words.count_queries(count).replace(" ", f" {held}", 1)
         return f"On {counted} ({words.count_items(facts['data']['rows'])})"
@@ -104,6 +106,7 @@ def _compared(facts: dict[str, Any], words: Words) -> str:
 def _against(compared: dict[str, Any], row: dict[str, Any], words: Words) -> str:
     main = row["differences"][0]
     name, metric = row["name"], metric_name(main["metric"])
+    metric = "the share of " + metric if main["metric"] == IN_ORDER else metric
     if main["difference"] is None:
         return f"It is not compared with {name}: {main['reason']}."
     gap = main["difference"] if compared["better_high"] else -main["difference"]
@@ -156,7 +159,9 @@ def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
     elif train and train["shared_rows"] > _MANY * data["rows"]:
         found.append(f"{words.count_items(train['shared_rows'])} have exactly the features of a "
                      "training row: the numbers may flatter the model.")  # fmt: skip
-    units = quality["metrics"][0]["units"] if quality["metrics"] else 0
+    units = 0
+    if quality["metrics"] and quality["metrics"][0]["unit"] == "query":
+        units = int(quality["metrics"][0]["units"])
     if data["queries"] and 0 < units < _FEW_QUERIES:
         found.append(f"Only {words.count_queries(units)} can be measured: the intervals are wide, "
                      "and rough.")  # fmt: skip

@@ -45,7 +45,11 @@ class Served:
 
     def current(self):
         """The module of now; keep it for the whole request."""
-        found = self._path.stat()
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            self._stamp, self.problem = None, f"{self._path.name}: {error.strerror}"
+            return self._module
         stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
         if stamp != self._stamp:
             with self._lock:
@@ -78,6 +82,8 @@ class Limit:
         body, more = b"", True
         while more:
             message = await receive()
+            if message["type"] == "http.disconnect":
+                return
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > self._most:

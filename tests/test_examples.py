@@ -121,12 +121,14 @@ def test_a_model_is_replaced_under_load(serving, ranker):
     assert last.json()["scores"] == expected[1]
 
 
-@pytest.mark.parametrize("other", ["features", "text", "empty"])
+@pytest.mark.parametrize("other", ["features", "text", "empty", "gone"])
 def test_a_file_that_is_no_model_of_these_features_changes_nothing(serving, ranker, other):
     models, X, path = ranker
     app = serving.create_app(path)
     if other == "features":
         export(RankBoost(n_estimators=2).fit(X[:, :1], (X[:, 0] > 0).astype(int)), path)
+    elif other == "gone":
+        path.unlink()
     else:
         path.write_text("no model" if other == "text" else "")
 

@@ -57,3 +57,9 @@ def test_a_browser_that_prints_nothing_is_named(report, monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="wrote no PDF: broken"):
         report.to_pdf(tmp_path / "r.pdf")
     assert not (tmp_path / "r.pdf").exists()
+
+
+def test_a_browser_that_is_not_there_is_named(report, monkeypatch, tmp_path):
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
+    with pytest.raises(ImportError, match=r"CHROMIUM='.*nothing' is not a program; install one"):
+        report.to_pdf(tmp_path / "r.pdf")

@@ -152,7 +152,7 @@ def test_sql_and_python_give_the_same_points(made, tmp_path):
     unseen = pd.DataFrame({"income": [30.0], "age": [30.0], "home": ["boat"]})
     assert module["score"]([30.0, 30.0, "boat"]) == card.points(unseen)[0]
     for row, reasons in zip(rows[:40], card.reasons(X[:40]), strict=True):
-        assert module["reasons"](row.tolist()) == [each.name for each in reasons]
+        assert module["reasons"](row.tolist()) == [each.text for each in reasons]
 
 
 def test_models_of_stumps_and_of_trees_of_one_feature():

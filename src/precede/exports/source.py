@@ -24,7 +24,7 @@ from precede.rankers.terms import Term
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["Plan", "c_text", "line_of", "python_text"]
+__all__ = ["Plan", "c_text", "line_of", "python_text", "python_tree"]
 
 
 @dataclass(frozen=True)
@@ -150,10 +150,7 @@ def python_text(model: BaseRanker) -> str:
     """Source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
     plan = Plan.of(model)
     steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
-    trees = [
-        _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
-        for nodes in plan.trees
-    ]
+    trees = [python_tree(nodes) for nodes in plan.trees]
     lines = [
         f"({feature}, {low!r}, {width!r}, {factor!r}, {weight!r})"
         for feature, low, width, factor, weight in map(line_of, plan.others)
@@ -167,6 +164,11 @@ def python_text(model: BaseRanker) -> str:
         trees=_list(trees, 0),
         lines=_list(lines, 0),
     )
+
+
+def python_tree(nodes: Nodes) -> str:
+    """A tree as a list of nodes, as ``leaf`` of the module reads it."""
+    return _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
 
 
 def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict[str, float]]:

@@ -34,6 +34,7 @@ def to_markdown(facts: dict[str, Any]) -> str:
     parts = [f"# {_safe(facts['title'])}", *([_safe(facts["date"])] if facts["date"] else [])]
     parts += [_safe(each) for each in facts["summary"]["sentences"]]
     parts += ["\n".join(f"* {_safe(each)}" for each in facts["summary"]["warnings"])]
+    parts += [_safe(facts["summary"]["note"])]
     parts += _quality(facts) + _comparison(facts["comparison"])
     parts += _first(facts["first"]) + _list(facts["list"], words)
     parts += _documents(facts)

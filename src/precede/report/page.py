@@ -77,11 +77,11 @@ class Report:
     >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
     >>> report = Report(RankBoost(n_estimators=2, step="bound").fit(X, y), X, y)
     >>> report
-    Report(RankBoost on 4 rows: 0.875 of the pairs in order)
+    Report(RankBoost on 4 rows: 87.5 % of the pairs in order)
     >>> report.to_markdown().splitlines()[0]
     '# RankBoost on 4 rows'
     >>> Report(scores={"mine": [1, 2, 3, 4], "other": [4, 3, 2, 1]}, y=y)
-    Report(mine and other on 4 rows: 0.75 of the pairs in order)
+    Report(mine and other on 4 rows: 75.0 % of the pairs in order)
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Report:
     def __repr__(self) -> str:
         names = wording.listed([each["name"] for each in self.facts["models"]])
         share = self.facts["quality"]["pairs_in_order"]
-        text = "no pair" if share is None else f"{share:.4g} of the pairs in order"
+        text = "no pair" if share is None else f"{100 * share:.1f} % of the pairs in order"
         return f"Report({names} on {self.facts['data']['rows']} rows: {text})"
 
     def _repr_html_(self) -> str:

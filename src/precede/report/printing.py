@@ -36,8 +36,10 @@ def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
     """Print a page into a file, whole or not at all; ImportError where there is no browser."""
     browser = find_chromium()
     if browser is None:
+        given = os.environ.get("CHROMIUM")
+        found = f"CHROMIUM={given!r} is not a program" if given else "none was found"
         raise ImportError(
-            "a PDF file needs Chromium, Chrome or Edge, and none was found; install one, set "
+            f"a PDF file needs Chromium, Chrome or Edge, and {found}; install one, set "
             "CHROMIUM to its path, or write the report as .html and print it from a browser"
         )
     with tempfile.TemporaryDirectory() as folder:

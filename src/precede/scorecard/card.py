@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,8 @@ from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, in_range, whole_number
 from precede.explain.additive import additive_terms
 from precede.explain.contributions import PAIR
-from precede.exports.source import python_text
+from precede.exports.parts import term_nodes
+from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text
 from precede.judgments import feature_names
 from precede.model import Ensemble, write_file
@@ -341,16 +342,29 @@ class Scorecard:
     def _python_reasons(self) -> str:
         names = [_name(self.model, term) for term in self.terms]
         best = [float(term.table.max()) for term in self.terms]
-        return REASONS.format(
-            texts=[self.texts.get(name, name) for name in names], names=names, best=best
-        )
+        texts, trees = [], []
+        for name, term in zip(names, self.terms, strict=True):
+            found, numbers = [self.texts.get(name, "")], np.zeros(term.shape)
+            if name not in self.texts:  # as in `reasons`: the name and the bin
+                runs = _runs(term)
+                found = [f"{name}: {self._label(term, run[0], run[-1])}" for run in runs]
+                for number, run in enumerate(runs):
+                    for cell in run:
+                        numbers[cell] = number
+            texts.append(found)
+            trees.append(
+                python_tree(term_nodes(replace(term, values=tuple(numbers.ravel().tolist()))))
+            )
+        return REASONS.format(names=names, texts=texts, bins=f"[{', '.join(trees)}]", best=best)
 
 
 REASONS = '''
 
-# What each term is called, what to print where it costs points, and its most points
+# What each term is called, what to print where it costs points (trees say which of the texts),
+# and its most points
 TERMS = {names}
 TEXTS = {texts}
+BINS = {bins}
 BEST = {best}
 
 
@@ -364,7 +378,8 @@ def reasons(row, n=4):
     """Texts of the terms that cost most points against the best, at most n."""
     cost = [most - got for most, got in zip(BEST, parts(row))]
     order = sorted(range(len(cost)), key=lambda t: (-cost[t], t))
-    return [TEXTS[t] for t in order[:n] if cost[t] > 0]
+    row = numbers(row)
+    return [TEXTS[t][int(leaf(BINS[t], row))] for t in order[:n] if cost[t] > 0]
 '''
 
 

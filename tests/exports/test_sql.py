@@ -63,6 +63,16 @@ def check(model, rows, names=None, **options):
     assert_array_equal(in_duckdb(query, cells, names), expected)
 
 
+def test_missing_values_of_stumps_have_the_value_that_the_model_gives_them():
+    stumps = [Stump(0, 0.5, 1), Stump(0, -1.0), Stump(1, 0.0, 1), Stump(2, 3.0)]
+    ensemble = Ensemble(stumps, [0.1, 0.7, -0.3, 0.9], 3)
+    rows = [[a, b, c] for a in (math.nan, 0.5, 2.0) for b in (math.nan, -1.0, 1.0)
+            for c in (math.nan, 3.0, 4.0)]  # fmt: skip
+    values = ensemble.predict(np.array(rows))
+    assert len(set(values.tolist())) > 8
+    check(fitted(ensemble), rows)
+
+
 @settings(max_examples=15)
 @given(ensembles(), some_rows)
 def test_stumps_features_columns_and_constants(ensemble, rows):

@@ -18,7 +18,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.explain.contributions import explain
 from precede.model import Ensemble
 from precede.report.subject import Subject, dense, plain_value, thinned
-from precede.report.wording import feature_value
+from precede.report.wording import feature_value, may_be_years
 
 __all__ = ["local_effect", "pair_effect", "pair_facts", "swarm_facts", "tree_effects"]
 
@@ -147,7 +147,8 @@ def _pure(cell: Floats, counts: Integers) -> Floats:
 
 
 def _names(edges: Floats) -> list[str]:
-    ends = [feature_value(float(f"{edge:.4g}")) for edge in edges.tolist()]
+    years = may_be_years(edges)
+    ends = [feature_value(float(f"{edge:.4g}"), years) for edge in edges.tolist()]
     return [f"{a} to {b}" for a, b in pairwise(ends)]
 
 

@@ -198,8 +198,9 @@ def _pair(pair: dict[str, Any], facts: dict[str, Any]) -> str:
     head = f"{upper} ranks above {lower} by {number(pair['difference'])}, and should not."
     if pair["features"] is None:
         return f"{head} {_safe(pair['unexplained'] or '')}".strip()
-    rows = [(f["name"], feature_value(f["upper_value"]), feature_value(f["lower_value"]),
-             f"{f['contribution']:+#.4g}") for f in pair["features"]]  # fmt: skip
+    rows = [(f["name"], feature_value(f["upper_value"], f["years"]),
+             feature_value(f["lower_value"], f["years"]), f"{f['contribution']:+#.4g}")
+            for f in pair["features"]]  # fmt: skip
     if pair["other_features"]:
         rows.append((f"others ({pair['other_features']})", "", "", f"{pair['others']:+#.4g}"))
     return head + "\n\n" + _table(["feature", "upper", "lower", "contribution"], rows)

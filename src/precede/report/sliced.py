@@ -22,7 +22,7 @@ from precede.inference import auc, holm, ranking_risk
 from precede.judgments import columns_in_order
 from precede.report.judged import IN_ORDER, Measured, is_better_high
 from precede.report.subject import Subject
-from precede.report.wording import Words, feature_value
+from precede.report.wording import Words, feature_value, may_be_years
 
 __all__ = ["slice_facts"]
 
@@ -170,13 +170,16 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
     """Codes and their names: single values if there are few, quarters otherwise, and missing."""
     known = values[~np.isnan(values)]
     distinct = np.unique(known)
+    years = may_be_years(distinct)
     if distinct.size <= _FEW_VALUES:
         codes = np.searchsorted(distinct, values).astype(np.float64)
-        names = [feature_value(value) for value in distinct.tolist()]
+        names = [feature_value(value, years) for value in distinct.tolist()]
     else:
         cuts = np.unique(np.quantile(known, _QUARTERS, method="inverted_cdf"))
         codes = np.searchsorted(cuts, values, side="left").astype(np.float64)
-        ends = [feature_value(float(f"{cut:.3g}") if cut != int(cut) else cut) for cut in cuts]
+        ends = [
+            feature_value(float(f"{cut:.3g}") if cut != int(cut) else cut, years) for cut in cuts
+        ]
         names = [f"up to {ends[0]}"]
         names += [f"above {a}, up to {b}" for a, b in pairwise(ends)]
         names.append(f"above {ends[-1]}")

@@ -138,8 +138,9 @@ def _weakest(facts: dict[str, Any], words: Words) -> str:
         here, rest = f"on {words.count_queries(row['units'])}", "elsewhere"
     else:
         here, rest = f"among these {words.count_items(row['units'])}", "among the others"
+    by = f"the {row['by']}" if row["by"].startswith("number of ") else row["by"]
     return (
-        f"It is weakest where {row['by']} is {row['label']}: {metric_name(slices['metric'])} "
+        f"It is weakest where {by} is {row['label']}: {metric_name(slices['metric'])} "
         f"{in_units(row['value'], slices['metric'])} {here} against "
         f"{in_units(row['rest'], slices['metric'])} {rest} "
         f"({p_value(row['adjusted'])}, adjusted for {slices['tested']} slices)."

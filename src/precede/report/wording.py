@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "Words",
     "class_name",
@@ -16,6 +18,7 @@ __all__ = [
     "interval",
     "is_share",
     "listed",
+    "may_be_years",
     "measure_name",
     "metric_name",
     "number",
@@ -120,18 +123,31 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def feature_value(value: Any) -> str:
-    """The value of a feature; what may be a year has no comma.
+def feature_value(value: Any, years: bool = True) -> str:
+    """The value of a feature; what may be a year has no comma, unless its column has no years.
 
     >>> feature_value(1998.0), feature_value(12000), feature_value(0.25), feature_value(None)
     ('1998', '12,000', '0.25', 'missing')
+    >>> feature_value(1998.0, years=False)
+    '1,998'
     """
     if value is None:
         return "missing"
     if isinstance(value, str) or value == int(value) or abs(value) >= 1000:
-        whole = not isinstance(value, str) and value == int(value)
-        return str(int(value)) if whole and 1500 <= value <= 2100 else number(value)
+        year = years and not isinstance(value, str) and may_be_years([value])
+        return str(int(value)) if year else number(value)
     return f"{value:.4g}"
+
+
+def may_be_years(values: Any) -> bool:
+    """Whether all of some numbers, NaN apart, are whole and look like years.
+
+    >>> may_be_years([1998.0, float("nan"), 2015.0]), may_be_years([1998.0, 12.0])
+    (True, False)
+    """
+    known = np.asarray(values, np.float64)
+    known = known[~np.isnan(known)]
+    return bool(((known >= 1500) & (known <= 2100) & (known == np.round(known))).all())
 
 
 def rounded(value: float | None) -> str:

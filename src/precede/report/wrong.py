@@ -10,6 +10,7 @@ from precede.engine.arrays import Integers
 from precede.explain.contributions import explain_pair
 from precede.report.judged import Measured, is_better_high
 from precede.report.subject import Subject, plain_value
+from precede.report.wording import may_be_years
 
 __all__ = ["wrong_facts"]
 
@@ -110,6 +111,11 @@ def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any
             "score": float(subject.scores[row])}  # fmt: skip
 
 
+def _years(subject: Subject, name: str) -> bool:
+    """Whether a column may hold years, which have no commas."""
+    return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
+
+
 def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dict[str, Any]:
     """Why a row ranks above one that should precede it."""
     facts: dict[str, Any] = {
@@ -131,7 +137,7 @@ def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dic
         return facts | {"unexplained": str(error)}
     features = [
         {"name": name, "contribution": float(c), "upper_value": plain_value(float(v[0])),
-         "lower_value": plain_value(float(v[1]))}
+         "lower_value": plain_value(float(v[1])), "years": _years(subject, name)}
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
     rest = [each["contribution"] for each in features[_FEATURES:]]

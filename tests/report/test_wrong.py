@@ -1,8 +1,10 @@
 """The worst pair of a query, explained."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from precede import Judgments
+from precede import GlassBoxRanker, Judgments, Report
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -30,3 +32,20 @@ def test_the_worst_pair_is_the_worst_of_all_and_explained(ranked, search):
         ]
         assert len(set(rows)) == len(rows)
         assert set(rows) == {d["row"] for d in entry["documents"] if d["wrong"]}
+
+
+def test_a_pair_of_features_has_both_values():
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame(generator.integers(0, 5, (300, 2)).astype(float), columns=["age", "debt"])
+    y = ((X.age > 2) ^ (X.debt > 2) ^ (generator.random(300) < 0.2)).astype(int)
+    model = GlassBoxRanker(interactions=1, n_estimators=40).fit(X, y)
+    report = Report(model, X, y)
+    told = [
+        (each[side]["row"], f[f"{side}_value"])
+        for each in report.facts["wrong"]["queries"][0]["pairs"] for f in each["features"]
+        if f["name"] == "age x debt" for side in ("upper", "lower")
+    ]  # fmt: skip
+    assert told
+    for row, text in told:
+        assert text == f"{X.age[row]:g}, {X.debt[row]:g}"
+        assert f'<td class="n">{text}</td>' in report.to_html()

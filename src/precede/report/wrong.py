@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Integers
-from precede.explain.contributions import explain_pair
+from precede.explain.contributions import PAIR, explain_pair
 from precede.report.judged import Measured, is_better_high
 from precede.report.subject import Subject, plain_value
-from precede.report.wording import may_be_years
+from precede.report.wording import feature_value, may_be_years
 
 __all__ = ["wrong_facts"]
 
@@ -111,6 +111,15 @@ def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any
             "score": float(subject.scores[row])}  # fmt: skip
 
 
+def _value(subject: Subject, name: str, row: int, value: float) -> Any:
+    """The value of a feature in a row, or those of both features of a pair, as a text."""
+    both = name.split(PAIR)
+    if name in subject.names or len(both) != 2 or not {*both} <= {*subject.names}:
+        return plain_value(float(value))
+    held = [plain_value(float(subject.column(subject.names.index(each))[row])) for each in both]
+    return ", ".join(map(feature_value, held))
+
+
 def _years(subject: Subject, name: str) -> bool:
     """Whether a column may hold years, which have no commas."""
     return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
@@ -136,8 +145,8 @@ def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dic
     except ValueError as error:
         return facts | {"unexplained": str(error)}
     features = [
-        {"name": name, "contribution": float(c), "upper_value": plain_value(float(v[0])),
-         "lower_value": plain_value(float(v[1])), "years": _years(subject, name)}
+        {"name": name, "contribution": float(c), "upper_value": _value(subject, name, upper, v[0]),
+         "lower_value": _value(subject, name, lower, v[1]), "years": _years(subject, name)}
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
     rest = [each["contribution"] for each in features[_FEATURES:]]

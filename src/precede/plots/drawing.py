@@ -816,7 +816,7 @@ def _wrapped(text: str, most: int) -> list[str]:
     while len(text) > most and len(lines) < 3:
         space = text.rfind(" ", 0, most + 1)
         parts = [each.start() for each in _PARTS.finditer(text, 0, most + 1)]
-        at = next((place for place in (space, *parts[-1:]) if place > most // 3), most)
+        at = next((cut for cut in (space, *parts[-1:]) if cut > most // 3), most)
         lines.append(text[:at].rstrip())
         text = text[at:].lstrip()
     return [*lines, text]

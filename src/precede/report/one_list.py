@@ -120,7 +120,7 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
         {name: each.turned() for name, each in found.items()}, [s.turned() for s in samples]
     )  # fmt: skip
     depths = _by_depth(rare, turned, level, 1 - share if below else share, rows.size)
-    told = set() if below else {f"precision@{each['rows']}" for each in depths}
+    known = set() if below else {f"precision@{each['rows']}" for each in depths}
     return {
         "positives": int(positive.sum()),
         "rows": int(rows.size),
@@ -134,7 +134,7 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
         "gains": _curves(rare, turned, level, _gain_points, Thresholds.gain),
         "depths": depths,
         "separation": _separation(found, samples, level),
-        "top": [each for each in top if each["measure"] not in told],
+        "top": [each for each in top if each["measure"] not in known],
         "strip": _strip(positive, subject.scores[rows]),
         "calibration": _calibrations(subject, positive),
     }

@@ -121,3 +121,18 @@ def test_probabilities_are_calibrated_against_what_happened():
     raw = Report(scores={"raw": X[:, 0]}, y=y)
     assert raw.facts["list"]["calibration"] == {}
     assert "<h3>Calibration</h3>" not in raw.to_html()
+
+
+def test_precision_at_a_depth_of_the_table_is_not_told_again():
+    """Of 1,000 rows the first 1 % are 10: their share of positives is precision@10."""
+    generator = np.random.default_rng(2)
+    scores = generator.normal(size=1000)
+    y = (scores + generator.normal(size=1000) > 1.5).astype(int)
+    found = Report(scores={"a": scores}, y=y).facts["list"]
+    [first] = [each for each in found["depths"] if each["rows"] == 10]
+    assert first["share"] == y[np.argsort(-scores)[:10]].mean()
+    assert not {"precision@10", "precision@100"} & {each["measure"] for each in found["top"]}
+    found = Report(scores={"a": scores[:990]}, y=y[:990]).facts["list"]
+    assert "precision@100" in {each["measure"] for each in found["top"]}
+    found = Report(scores={"a": scores}, y=1 - y).facts["list"]  # counted from the bottom
+    assert "precision@10" in {each["measure"] for each in found["top"]}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import precede
 from cli.session import make, objects, rows, run
+from precede.cli.judging import narrow
 from precede.files.tables import Data, read, write
 
 
@@ -82,6 +83,11 @@ def test_comparisons_are_those_of_the_library(folder):
     two = rows(run("compare", folder / "a.json", folder / "b.json", folder / "test.txt",
                    "--method", "randomization")[0])  # fmt: skip
     assert [row["metric"] for row in two] == ["ndcg@10", "pair_error"]
+    ties = [f"mean over queries, ties {word}" for word in ("worst", "half")]
+    assert [row["convention"] for row in two] == ties
+    shown = narrow([{**row, "a": 0.1, "b": 0.2, "difference": -0.1, "low": None, "high": None,
+                     "p_value": None, "p_holm": None} for row in two], 0.95)  # fmt: skip
+    assert [row["metric"] for row in shown] == ["ndcg@10", "pair_error, ties half"]
     assert all(float(row["p_holm"]) >= float(row["p_value"]) for row in two)
 
 

@@ -147,6 +147,11 @@ def test_cuts_of_long_columns_are_those_of_sorted_values(data, dtype, max_bins, 
     assert not present.size or (str(ends[0]) != "-0.0" and str(ends[1]) != "-0.0")
 
 
+def test_a_column_of_infinities_is_cut_without_a_warning():
+    cuts, ends = choose_cuts(np.array([np.inf, -np.inf]), None, 2)
+    assert (cuts.tolist(), ends) == ([-np.inf], (-np.inf, np.inf, False))
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["normal", "few", "clustered", "missing"])

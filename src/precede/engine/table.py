@@ -323,7 +323,8 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
             count = _ends_of_heavy_bins(ordered, weight, int(weight.sum()), max_bins, ends)
         ends = ends[:count]
     below, above = ordered[ends - 1].astype(np.float64), ordered[ends].astype(np.float64)
-    cuts = below / 2 + above / 2
+    with np.errstate(invalid="ignore"):  # between two infinities
+        cuts = below / 2 + above / 2
     between = (below <= cuts) & (cuts < above)
     return np.where(between, cuts, below + 0.0)  # 0, not -0, whichever came first
 

@@ -276,9 +276,6 @@ def test_imports_follow_the_matrix():
 # a family or a ranker can do is declared by its base class.
 DECLARED = {"Family", "PairLoss", "Price", "Ranker", "Risk", "BoundRisk", "Search", "StepRule"}
 FORMS = {"Polynomial", "Separable", "Smooth", "Spline"}
-# Modules whose work is to say something else for every kind: scoring by compiled loops,
-# explanations and exports for kinds of rankers; sums over pairs for forms of losses.
-BY_KIND = {"model": "rankers", "explain": "rankers", "exports": "rankers", "risks": "losses"}
 
 
 @functools.cache
@@ -296,9 +293,11 @@ def homes():
 
 
 def asked_for(node):
-    """Classes that a call of isinstance or issubclass, or a comparison of types, asks for."""
+    """Classes that isinstance or issubclass, a comparison of types or a pattern asks for."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
         asked = node.args[1]
+    elif isinstance(node, ast.MatchClass):
+        asked = node.cls
     elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
         asked = ast.Tuple(node.comparators)
     else:
@@ -318,7 +317,6 @@ def test_nobody_asks_for_the_class_of_a_risk_loss_family_or_ranker():
         str(path.relative_to(SOURCE)): asked
         for path, tree in trees()
         if (asked := classes_asked_for(path, tree))
-        and {name_of(homes()[name]) for name in asked} != {BY_KIND.get(name_of(path))}
     }
     assert wrong == {}
 
@@ -330,7 +328,9 @@ FOREIGN = {
     "X", "Y", "block", "column", "estimator", "kind", "metric", "model", "os", "raw", "regressor",
     "self", "self._map", "subject.X", "type(X)", "type(column)", "value", "y", "arrangement",
 }  # fmt: skip
-PROBED = re.compile(r"(.*\.)?(family|form|loss|price|ranker|rankers|risk|search|stump|term|tree)")
+PROBED = re.compile(
+    r"(.*\.)?(family|form|line|loss|price|r|ranker|rankers|risk|search|stump|term|tree)"
+)
 
 
 def test_nobody_probes_a_risk_loss_family_or_ranker_for_an_attribute():
@@ -346,6 +346,22 @@ def test_nobody_probes_a_risk_loss_family_or_ranker_for_an_attribute():
         )
     }
     assert probed == set()
+
+
+def test_nobody_compares_the_name_of_a_risk_loss_family_or_ranker():
+    """A name is for files and messages; what is asked of a kind is an attribute of it."""
+    compared = {
+        f"{path.relative_to(SOURCE)}: {ast.unparse(node)}"
+        for path, tree in trees()
+        if name_of(path) not in ("risks", "rankers", "losses")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Attribute)
+        and side.attr == "name"
+        and (PROBED.fullmatch(ast.unparse(side.value)) or ast.unparse(side.value) in homes())
+    }
+    assert compared == set()
 
 
 # Parameters of these names are ours, so their types are known. (`rankers` may be a regressor of

@@ -1,10 +1,12 @@
 """Checks of extensions find what is wrong."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 import precede.losses
-from precede import Found, PairLoss, Price, Stumps
+from precede import Family, Found, PairLoss, Price, Ranker, Stump, Stumps
 from precede.testing import check_family, check_loss, check_price
 
 
@@ -38,6 +40,39 @@ class Falling(Price):
 def test_a_price_that_is_not_convex_is_found_out():
     with pytest.raises(AssertionError, match="slope must not fall"):
         check_price(Falling())
+
+
+class Above(Stumps):
+    """Stumps that say they equal the opposite stump."""
+
+    name = ""
+
+    def search(self, table, pull):
+        found = super().start(table).best(pull)
+        stump = found.ranker
+        return Found(Mistaken(stump.feature, stump.threshold), found.edge)
+
+    def start(self, table, workers=None):
+        return Family.start(self, table, workers)
+
+
+@dataclass(frozen=True)
+class Mistaken(Ranker):
+    feature: int
+    threshold: float
+
+    name = "mistaken"
+
+    def __call__(self, X):
+        return (X[:, self.feature] > self.threshold).astype(np.uint8)
+
+    def as_stump(self):
+        return Stump(self.feature, self.threshold, missing=1)
+
+
+def test_a_ranker_that_equals_something_else_than_it_says_is_found_out():
+    with pytest.raises(AssertionError, match="as_stump"):
+        check_family(Above())
 
 
 class Elsewhere(Stumps):

@@ -89,6 +89,22 @@ class Ensemble:
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} rankers, {self.n_features} features)"
 
+    def parts(self) -> Iterator[tuple[Ranker, float]]:
+        """Each ranker with its weight, in the order of the rounds."""
+        return zip(self.rankers, self.weights, strict=True)
+
+    def stumps(self) -> list[tuple[Stump, float]]:
+        """The rankers that are stumps, with their weights."""
+        return [(each, w) for r, w in self.parts() if (each := r.as_stump()) is not None]
+
+    def trees(self) -> list[tuple[Tree, float]]:
+        """The rankers that are trees, with their weights."""
+        return [(each, w) for r, w in self.parts() if (each := r.as_tree()) is not None]
+
+    def terms(self) -> list[tuple[Term, float]]:
+        """The rankers that are terms, with their weights."""
+        return [(each, w) for r, w in self.parts() if (each := r.as_term()) is not None]
+
     def append(self, ranker: Ranker, weight: float) -> None:
         """Add a ranker; what was derived from the others is derived anew when needed."""
         self.rankers.append(ranker)
@@ -141,14 +157,14 @@ class Ensemble:
         """Scores after each round; every array is a new one."""
         X = X.toarray() if scipy.sparse.issparse(X) else X  # rankers read columns
         scores = np.zeros(X.shape[0])
-        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+        for ranker, weight in self.parts():
             scores = scores + weight * ranker(X)
             yield scores
 
     def importances(self) -> Floats:
         """Share of the absolute weight that each feature carries; sums to 1 (or is all 0)."""
         total = np.zeros(self.n_features)
-        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+        for ranker, weight in self.parts():
             for feature, part in ranker.importances().items():
                 total[feature] += abs(weight) * part
         return total / total.sum() if total.sum() > 0 else total
@@ -160,8 +176,7 @@ class Ensemble:
     @cached_property
     def _forest(self) -> Forest | None:
         """The trees, laid out for scoring."""
-        parts = zip(self.rankers, self.weights, strict=True)
-        found = [(ranker, weight) for ranker, weight in parts if isinstance(ranker, Tree)]
+        found = self.trees()
         if not found:
             return None
         forest = Forest([tree for tree, _ in found], [weight for _, weight in found])
@@ -171,8 +186,7 @@ class Ensemble:
     @cached_property
     def _terms(self) -> TermTables | None:
         """The terms, laid out for scoring."""
-        parts = zip(self.rankers, self.weights, strict=True)
-        found = [(ranker, weight) for ranker, weight in parts if isinstance(ranker, Term)]
+        found = self.terms()
         if not found:
             return None
         tables = TermTables([term for term, _ in found], [weight for _, weight in found])
@@ -183,8 +197,8 @@ class Ensemble:
     def _others(self) -> list[tuple[Ranker, float]]:
         """Rankers that are neither stumps, trees nor terms, equal ones together."""
         total: dict[Ranker, float] = {}
-        for ranker, weight in zip(self.rankers, self.weights, strict=True):
-            if not isinstance(ranker, Stump | Tree | Term):
+        for ranker, weight in self.parts():
+            if all(view() is None for view in (ranker.as_stump, ranker.as_tree, ranker.as_term)):
                 total[ranker] = total.get(ranker, 0.0) + weight
         return list(total.items())
 
@@ -226,13 +240,13 @@ class Ensemble:
     def _check_size(self) -> None:
         """Refuse scores beyond the largest number, and sets of categories beyond the memory."""
         most, bits = 0.0, 0
-        for ranker, weight in zip(self.rankers, self.weights, strict=True):
+        for ranker, weight in self.parts():
             largest = 1.0
-            if isinstance(ranker, Tree):
-                largest = max(map(abs, ranker.value))
-                bits += sum(map(max, filter(None, ranker.categories)))
-            elif isinstance(ranker, Term):
-                largest = max(map(abs, ranker.values))
+            if (tree := ranker.as_tree()) is not None:
+                largest = max(map(abs, tree.value))
+                bits += sum(map(max, filter(None, tree.categories)))
+            elif (term := ranker.as_term()) is not None:
+                largest = max(map(abs, term.values))
             most += abs(weight) * largest
         if not most < MOST_SCORE:
             raise ValueError(f"scores of the model go up to {most:g}; its weights are too large")
@@ -259,11 +273,10 @@ class _Tables:
     def of(cls, ensemble: Ensemble) -> _Tables:
         jumps: dict[int, dict[float, list[float]]] = {}
         missing: dict[int, list[float]] = {}
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-            if isinstance(ranker, Stump):
-                at = jumps.setdefault(ranker.feature, {})
-                at.setdefault(ranker.threshold, []).append(weight)
-                missing.setdefault(ranker.feature, []).append(weight * ranker.missing)
+        for stump, weight in ensemble.stumps():
+            at = jumps.setdefault(stump.feature, {})
+            at.setdefault(stump.threshold, []).append(weight)
+            missing.setdefault(stump.feature, []).append(weight * stump.missing)
         features = sorted(jumps)
         _check_features(features, ensemble.n_features)
         thresholds = [np.array(sorted(jumps[f])) for f in features]
@@ -290,13 +303,12 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
-    values = fields
-    if fields.get("kind") not in (Tree.name, Term.name):  # whose lists they check themselves
-        kinds = declared_kinds(fields.get("kind"))
-        values = {
+    kinds = declared_kinds(fields.get("kind"))
+    if kinds is not None:
+        fields = {
             name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
         }
-    ranker = ranker_from_dict(values)
+    ranker = ranker_from_dict(fields)
     ranker.check_features(n_features)
     return ranker
 

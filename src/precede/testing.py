@@ -25,7 +25,7 @@ from precede.estimator import BaseRanker, load
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.rankers.base import Family, ranker_from_dict
+from precede.rankers.base import Family, Ranker, ranker_from_dict
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["check_algorithm", "check_family", "check_loss", "check_price"]
@@ -106,8 +106,9 @@ def check_family(family: Family, X: Array | None = None) -> None:
     """Check that a family finds what it says, and that its rankers can be kept.
 
     The edge is that of the ranker returned; binned and raw rows give equal values; the
-    ranker survives a dictionary; no ranker that the family finds for some other pull has a
-    larger edge (which is not all of them: list your rankers in a test of your own).
+    ranker survives a dictionary, and `Ranker.as_tree` and the like give its values; no
+    ranker that the family finds for some other pull has a larger edge (which is not all of
+    them: list your rankers in a test of your own).
 
     >>> from precede import Stumps
     >>> check_family(Stumps())
@@ -129,8 +130,20 @@ def check_family(family: Family, X: Array | None = None) -> None:
             ranker_from_dict(answer.ranker.to_dict()) == answer.ranker,
             "a ranker must survive to_dict",
         )
+        _check_views(answer.ranker, X)
         most = max(abs(float(pull @ other(X).astype(float))) for other in rankers)
         _require(abs(answer.edge) >= most - 1e-9, "search must return the largest edge")
+
+
+def _check_views(ranker: Ranker, X: Array) -> None:
+    """Check that what a ranker is said to equal has its values, missing features included."""
+    rows = np.vstack([X, np.full((1, X.shape[1]), np.nan)])
+    views = (ranker.as_stump(), ranker.as_tree(), ranker.as_term(), ranker.as_line())
+    _require(sum(view is not None for view in views) <= 1, "a ranker equals at most one thing")
+    for view in views:
+        if view is not None:
+            _close(view(rows).astype(float), ranker(rows).astype(float), "as_stump, as_tree, ...")
+    _require(not ranker.is_constant or bool((ranker(rows) == 1).all()), "a constant must be 1")
 
 
 def check_algorithm(estimator: BaseRanker) -> None:
@@ -190,8 +203,8 @@ def _fitted(estimator: BaseRanker, X: Array, y: Array, given: dict[str, Any]) ->
 
 
 def _by_hand(ensemble: Ensemble, X: Array) -> Array:
-    parts = zip(ensemble.rankers, ensemble.weights, strict=True)
-    return sum((weight * ranker(X).astype(float) for ranker, weight in parts), np.zeros(len(X)))
+    values = (weight * ranker(X).astype(float) for ranker, weight in ensemble.parts())
+    return sum(values, np.zeros(len(X)))
 
 
 def _balanced(values: Array) -> Array:

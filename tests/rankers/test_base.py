@@ -13,9 +13,13 @@ import strategies as some
 from precede import Columns, Family, Features, Found, RankBoost, Ranker, Stump, Stumps
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.explain import explain
+from precede.exports.source import python_text
+from precede.model import Ensemble
 from precede.rankers.base import Union, family, ranker_from_dict
 from precede.rankers.columns import Column, Constant, Feature
 from precede.rankers.terms import Term
+from precede.rankers.trees import Tree
 
 
 @st.composite
@@ -45,6 +49,64 @@ def test_a_ranker_means_the_same_on_rows_and_on_a_table(search):
 )
 def test_rankers_survive_the_trip_through_plain_data(ranker):
     assert ranker_from_dict(ranker.to_dict()) == ranker
+
+
+TREE = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
+CURVE = Term((0,), ((1.5,),), (False,), (10.0, 20.0, 0.0), (3, 4, 0))
+
+
+@pytest.mark.parametrize(
+    ("ranker", "view"),
+    [
+        (Stump(2, 0.1, 1), "as_stump"),
+        (TREE, "as_tree"),
+        (CURVE, "as_term"),
+        (Feature(1, -2.0, 3.5), "as_line"),
+        (Column(0), "as_line"),
+        (Constant(), None),
+    ],
+    ids=str,
+)
+def test_a_ranker_is_one_thing_at_most(ranker, view):
+    views = {
+        name: getattr(ranker, name)() for name in ("as_stump", "as_tree", "as_term", "as_line")
+    }
+    assert [name for name, given in views.items() if given is not None] == [view] * bool(view)
+    assert view is None or views[view] is ranker
+    assert ranker.is_stump == (view == "as_stump")
+    assert ranker.is_constant == (view is None)
+
+
+@dataclass(frozen=True)
+class Band(Ranker):
+    """1 between two numbers; the view of a tree is all that the package knows of it."""
+
+    feature: int
+    low: float
+    high: float
+
+    name = "band of a test"
+
+    def __call__(self, X):
+        column = X[:, self.feature]
+        return ((column > self.low) & (column <= self.high)).astype(np.uint8)
+
+    def as_tree(self):
+        return Tree((self.feature,) * 2, (self.low, self.high), (True, False), (-1, -2), (1, -3),
+                    (0.0, 1.0, 0.0), (1, 1, 1), (1.0, 1.0))  # fmt: skip
+
+
+@given(X=some.tables(8))
+def test_a_ranker_of_ones_own_that_equals_a_tree_is_scored_explained_and_exported(X):
+    bands = [Band(0, -1.0, 2.0), Band(X.shape[1] - 1, 0.0, 0.5), Stump(0, 0.5)]
+    model = RankBoost()
+    model.ensemble_ = ensemble = Ensemble(bands, [1.5, -2.0, 1.0], X.shape[1])
+    by_hand = sum(weight * ranker(X).astype(float) for ranker, weight in ensemble.parts())
+    assert_array_equal(ensemble.predict(X), by_hand)
+    assert_array_equal(explain(ensemble, X).total(), by_hand)
+    served = {}
+    exec(python_text(model), served)
+    assert served["scores"](X.tolist()) == by_hand.tolist()
 
 
 @pytest.mark.parametrize(

@@ -584,9 +584,10 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
     """Edges of rankers already in the model; stumps of one feature share a histogram."""
     table, workers = training.table, training.workers
     edges = np.zeros(len(rankers))
-    stumps = [j for j, ranker in enumerate(rankers) if ranker.is_stump]
+    views = [ranker.as_stump() for ranker in rankers]
+    stumps = [j for j, stump in enumerate(views) if stump is not None]
     if stumps:
-        kept: Any = [rankers[j] for j in stumps]
+        kept = [stump for stump in views if stump is not None]
         features = np.unique([stump.feature for stump in kept])
         combine = partial(
             _edges_of_stumps,

@@ -559,7 +559,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
         parts = [*self.ensemble_.rankers]
-        if any(not ranker.is_constant and ranker.name != Term.name for ranker in parts):
+        if any(not ranker.is_constant and ranker.as_term() is None for ranker in parts):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
         saved = part_of(fields, "glass_box", dict)

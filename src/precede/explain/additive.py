@@ -9,7 +9,6 @@ import numpy as np
 from precede.engine.arrays import Floats
 from precede.explain.contributions import steps_of
 from precede.model import Ensemble
-from precede.rankers.stumps import Stump
 from precede.rankers.terms import Term, joined_cuts, spread
 from precede.rankers.trees import Tree
 
@@ -29,20 +28,21 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
     """
     found: dict[tuple[int, ...], list[Term]] = {}
     constants: list[float] = []
-    for feature in sorted({r.feature for r in ensemble.rankers if isinstance(r, Stump)}):
+    for feature in ensemble._tables.feature.tolist():
         thresholds, steps, missing = steps_of(ensemble, feature)
         found[feature,] = [_curve(feature, thresholds, False, np.append(steps, missing))]
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+    for ranker, weight in ensemble.parts():
+        term, tree = ranker.as_term(), ranker.as_tree()
         if ranker.is_constant:
             constants.append(weight)
-        elif isinstance(ranker, Term):
-            found.setdefault(ranker.features, []).append(_times(ranker, weight))
-        elif isinstance(ranker, Tree) and len(ranker.features) <= 1:
-            if ranker.features:
-                found.setdefault(ranker.features, []).append(_times(_of_tree(ranker), weight))
+        elif term is not None:
+            found.setdefault(term.features, []).append(_times(term, weight))
+        elif tree is not None and len(tree.features) <= 1:
+            if tree.features:
+                found.setdefault(tree.features, []).append(_times(_of_tree(tree), weight))
             else:
-                constants.append(weight * ranker.value[0])
-        elif not isinstance(ranker, Stump):
+                constants.append(weight * tree.value[0])
+        elif ranker.as_stump() is None:
             raise ValueError(
                 f"the model holds a ranker of kind {ranker.name!r} that is no table of one or two "
                 "features; use GlassBoxRanker, or RankBoost with rankers='stumps'"

@@ -23,8 +23,7 @@ from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble, plain
-from precede.rankers.base import Ranker
-from precede.rankers.columns import Column, Constant, Feature
+from precede.rankers.columns import Line
 from precede.rankers.terms import Term
 from precede.rankers.trees import Tree
 
@@ -128,40 +127,46 @@ def shape_function(
     with rankers of your own, is refused: it has no such function, or none that is known.
     O(rounds) once for a model, then O(pieces).
     """
-    curves = [r for r in ensemble.rankers if isinstance(r, Term) and r.features == (feature,)]
+    curves = [(term, w) for term, w in ensemble.terms() if term.features == (feature,)]
     if curves:
-        return _curve(ensemble, feature, feature_names(names, ensemble.n_features)[feature])
-    others = [(r, w) for r, w in ensemble._others if not isinstance(r, Constant)]
-    for ranker in [r for r in ensemble.rankers if isinstance(r, Tree)] + [r for r, _ in others]:
-        if not isinstance(ranker, Feature | Column):
-            raise ValueError(
-                f"the model holds a ranker of kind {ranker.name!r}, which has no known function of "
-                "one feature; use explain(X) instead"
-            )
-    mine = [(ranker, w) for ranker, w in others if ranker.feature == feature]  # type: ignore[attr-defined]
+        return _curve(ensemble, curves, feature_names(names, ensemble.n_features)[feature])
+    mine = [(line, w) for line, w in _lines_of(ensemble) if line.feature == feature]
     thresholds, steps, missing = steps_of(ensemble, feature)
-    ends = [end for r, _ in mine if isinstance(r, Feature) for end in (r.low, r.high)]
+    ends = [end for line, _ in mine for end in line.ends or ()]
     breakpoints = np.union1d(thresholds, ends) if ends else thresholds
     references = np.concatenate([breakpoints[:1] if breakpoints.size else [0.0], breakpoints])
     # The first piece ends at its reference; all others begin there.
     below = np.searchsorted(thresholds, references, side="right")
     below[0] = 0
     values, slopes = steps[below], np.zeros(references.size)
-    for ranker, weight in mine:
-        value, slope = _line(ranker, references)
+    for line, weight in mine:
+        value, slope = _line(line, references)
         values, slopes = values + weight * value, slopes + weight * slope
-        if isinstance(ranker, Column):
+        if line.ends is None:
             missing = math.nan
     name = feature_names(names, ensemble.n_features)[feature]
     return ShapeFunction(name, feature, breakpoints, values, slopes, references, missing)
 
 
-def _curve(ensemble: Ensemble, feature: int, name: str) -> ShapeFunction:
+def _lines_of(ensemble: Ensemble) -> list[tuple[Line, float]]:
+    """The straight lines of a model that has no trees and no rankers of unknown kinds."""
+    lines = []
+    for ranker, weight in [*ensemble.trees(), *ensemble._others]:
+        if (line := ranker.as_line()) is not None:
+            lines.append((line, weight))
+        elif not ranker.is_constant:
+            raise ValueError(
+                f"the model holds a ranker of kind {ranker.name!r}, which has no known function of "
+                "one feature; use explain(X) instead"
+            )
+    return lines
+
+
+def _curve(ensemble: Ensemble, parts: list[tuple[Term, float]], name: str) -> ShapeFunction:
     """The curves of a feature in a model of terms, as steps."""
-    parts = [(r, w) for r, w in zip(ensemble.rankers, ensemble.weights, strict=True)
-             if isinstance(r, Term) and r.features == (feature,)]  # fmt: skip
-    if any(not isinstance(ranker, Term | Constant) for ranker in ensemble.rankers):
+    if not all(ranker.is_constant or ranker.as_term() is not None for ranker in ensemble.rankers):
         raise ValueError("the model holds terms and other rankers; use explain(X) instead")
+    feature = parts[0][0].features[0]
     ends: list[float] = []
     for term, _ in parts:  # a category reaches half a unit to either side
         cuts = np.array(term.cuts[0])
@@ -200,15 +205,15 @@ def steps_of(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
     return thresholds[finite], steps[first : first + finite.sum() + 1], float(tables.missing[used])
 
 
-def _line(ranker: Ranker, references: Floats) -> tuple[Floats, Floats]:
-    """Value at the reference and slope of a feature or a column, piece by piece."""
-    if isinstance(ranker, Column):
-        return references.copy(), np.ones(references.size)
-    assert isinstance(ranker, Feature)
-    half_width = ranker.high / 2 - ranker.low / 2  # the width itself may overflow
-    inside = (references >= ranker.low) & (references < ranker.high)
+def _line(line: Line, references: Floats) -> tuple[Floats, Floats]:
+    """Value at the reference and slope of a straight line, piece by piece."""
+    if line.ends is None:
+        return line.at(references), np.ones(references.size)
+    low, high = line.ends
+    half_width = high / 2 - low / 2  # the width itself may overflow
+    inside = (references >= low) & (references < high)
     inside[0] = False  # the first piece ends at the lowest of all ends
-    return ranker._scale(references), np.where(inside, 0.5 / half_width, 0.0)
+    return line.at(references), np.where(inside, 0.5 / half_width, 0.0)
 
 
 # -- contributions ---------------------------------------------------------------------------
@@ -338,16 +343,9 @@ class _Parts:
     def of(cls, ensemble: Ensemble) -> _Parts:
         constants: list[float] = []
         single: list[tuple[Any, float]] = []
-        trees: list[tuple[Nodes, float]] = []
-        terms: list[tuple[Term, float]] = []
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-            nodes = nodes_of(ranker)
-            if nodes is not None:
-                trees.append((nodes, weight))
-            elif isinstance(ranker, Term):
-                terms.append((ranker, weight))
+        trees = [(nodes_of(tree), weight) for tree, weight in ensemble.trees()]
         for ranker, weight in ensemble._others:
-            if isinstance(ranker, Constant):
+            if ranker.is_constant:
                 constants.append(weight)
             elif ranker.only_feature is not None:
                 single.append((ranker, weight))
@@ -356,13 +354,12 @@ class _Parts:
                     f"a ranker of kind {ranker.name!r} cannot be explained: it does not say which "
                     "one feature it reads (a field named 'feature')"
                 )
-        return cls(ensemble, math.fsum(constants), single, trees, terms)
+        return cls(ensemble, math.fsum(constants), single, trees, ensemble.terms())
 
     def mean_of_trees(self, Z: Floats) -> float:
         """Mean over rows of the sum of the trees."""
-        parts = zip(self.ensemble.rankers, self.ensemble.weights, strict=True)
-        trees = [(ranker, weight) for ranker, weight in parts if nodes_of(ranker) is not None]
-        return math.fsum(w * math.fsum(ranker(Z).tolist()) / len(Z) for ranker, w in trees)
+        trees = self.ensemble.trees()
+        return math.fsum(w * math.fsum(tree(Z).tolist()) / len(Z) for tree, w in trees)
 
     def additive(self, X: Floats) -> Floats:
         """Values of the functions of single features, a column for each feature."""
@@ -412,11 +409,8 @@ class _Parts:
         return math.fsum(baseline)
 
 
-def nodes_of(ranker: Ranker) -> Nodes | None:
-    """The nodes of a ranker that is a tree; None for any other."""
-    if not isinstance(ranker, Tree):
-        return None
-    tree = ranker
+def nodes_of(tree: Tree) -> Nodes:
+    """The nodes of a tree: its splits, then its leaves."""
     splits, leaves = len(tree.split_feature), len(tree.value)
     nothing = [0] * leaves
     left, right = (
@@ -596,9 +590,12 @@ def explain_pair(
             raise ValueError(f"there is no row {row!r}; X has {n} rows, from 0 to {n - 1}")
     i, k = int(i) % n, int(k) % n
     both = _dense(X[[i, k]])
-    parts = list(zip(ensemble.rankers, ensemble.weights, strict=True))
-    pairs = [(r, w) for r, w in parts if isinstance(r, Term) and len(r.features) == 2]
-    rest = [(r, w) for r, w in parts if not (isinstance(r, Term) and len(r.features) == 2)]
+    pairs = [(term, w) for term, w in ensemble.terms() if len(term.features) == 2]
+    rest = [
+        (ranker, weight)
+        for ranker, weight in ensemble.parts()
+        if (term := ranker.as_term()) is None or len(term.features) == 1
+    ]
     single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
     explained = explain(single, both[:1], names=names, background=both[1:])
     upper, lower = (float(score) for score in ensemble.predict(both))

@@ -157,9 +157,9 @@ def ltr_model_text(
     """
     if type not in ("xgboost+json", "ranklib"):
         raise ValueError(f"type={type!r} is unknown; use 'xgboost+json' or 'ranklib'")
-    if parts.lines and not parts.trees and parts.constant == 0 and _all_columns(parts):
+    if parts.is_linear():
         type = "linear"
-        weights = {parts.names[ranker.feature]: as_single(w) for ranker, w in parts.lines}
+        weights = {parts.names[line.feature]: as_single(w) for line, w in parts.lines}
         definition = json.dumps(weights)
     elif type == "ranklib":
         definition = ranklib_text(parts, missing=missing)
@@ -167,10 +167,6 @@ def ltr_model_text(
         definition = json.dumps(json.loads(xgboost_dump_text(parts, missing=missing)))
     model = {"type": f"model/{type}", "definition": definition}
     return json.dumps({"model": {"name": name, "model": model}}, indent=1) + "\n"
-
-
-def _all_columns(parts: Parts) -> bool:
-    return all(ranker.name == "column" for ranker, _ in parts.lines)
 
 
 # -- Solr ------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import numpy as np
 
 from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, at_most, refuse_categories
-from precede.rankers.columns import Column, Feature
 
 __all__ = ["onnx_bytes", "onnx_model"]
 
@@ -99,22 +98,21 @@ class _Graph:
         """Weighted sum of features and columns, as a column."""
         X = self.cast("X", "float64")
         total = self.constant([[constant]], np.float64)
-        for kind in (Feature, Column):
-            chosen = [(ranker, w) for ranker, w in parts.lines if isinstance(ranker, kind)]
-            if not chosen:
-                continue
-            which = self.constant([ranker.feature for ranker, _ in chosen], np.int64)
+        scaled = [(line, w) for line, w in parts.lines if line.ends is not None]
+        plain = [(line, w) for line, w in parts.lines if line.ends is None]
+        for chosen in filter(None, (scaled, plain)):
+            which = self.constant([line.feature for line, _ in chosen], np.int64)
             x = self.add("Gather", [X, which], axis=1)
-            if kind is Feature:
-                x = self._scaled(x, [ranker for ranker, _ in chosen])  # type: ignore[misc]
+            if chosen is scaled:
+                x = self._scaled(x, [line.ends for line, _ in chosen if line.ends is not None])
             weight = self.constant([[w] for _, w in chosen], np.float64)
             total = self.add("Add", [self.add("MatMul", [x, weight]), total])
         return total
 
-    def _scaled(self, x: str, rankers: list[Feature]) -> str:
+    def _scaled(self, x: str, ends: list[tuple[float, float]]) -> str:
         """Features scaled to [0, 1]; 0 where missing. In halves, which cannot overflow."""
-        low = np.array([ranker.low / 2 for ranker in rankers])
-        width = np.array([ranker.high / 2 for ranker in rankers]) - low
+        low, high = np.array(ends).T / 2
+        width = high - low
         half = self.add("Mul", [x, self.constant(0.5, np.float64)])
         from_low = self.add("Sub", [half, self.constant(low)])
         scaled = self.add("Div", [from_low, self.constant(width)])

@@ -14,8 +14,7 @@ from precede.explain.shapley import Nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.base import Ranker
-from precede.rankers.columns import Column, Constant, Feature
-from precede.rankers.stumps import Stump
+from precede.rankers.columns import Line
 from precede.rankers.terms import Term
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class Parts:
 
     names: tuple[str, ...]
     trees: tuple[Nodes, ...]
-    lines: tuple[tuple[Feature | Column, float], ...]
+    lines: tuple[tuple[Line, float], ...]
     constant: float
     title: str
 
@@ -57,21 +56,18 @@ class Parts:
         """Take a fitted model apart; rankers of a stranger's kind are refused."""
         ensemble: Ensemble = model.ensemble_
         trees = [*_of_stumps(ensemble)]
-        lines: dict[Feature | Column, float] = {}
+        lines: dict[Line, float] = {}
         constants: list[float] = []
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-            nodes = nodes_of(ranker)
-            if isinstance(ranker, Stump):
-                continue
-            if nodes is not None:
-                trees.append(nodes.times(weight))
-            elif isinstance(ranker, Term):
-                trees.append(term_nodes(ranker).times(weight))
-            elif isinstance(ranker, Constant):
+        for ranker, weight in ensemble.parts():
+            if (tree := ranker.as_tree()) is not None:
+                trees.append(nodes_of(tree).times(weight))
+            elif (term := ranker.as_term()) is not None:
+                trees.append(term_nodes(term).times(weight))
+            elif (line := ranker.as_line()) is not None:
+                lines[line] = lines.get(line, 0.0) + weight
+            elif ranker.is_constant:
                 constants.append(weight)
-            elif isinstance(ranker, Feature | Column):
-                lines[ranker] = lines.get(ranker, 0.0) + weight
-            else:
+            elif ranker.as_stump() is None:
                 raise _unknown(ranker)
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         return cls(
@@ -86,6 +82,11 @@ class Parts:
         """The trees, and a leaf for the constant; there is always one at least."""
         leaf = _leaf(self.constant)
         return [*self.trees, leaf] if self.constant != 0 or not self.trees else [*self.trees]
+
+    def is_linear(self) -> bool:
+        """Whether the score is a weighted sum of features as they stand, and nothing else."""
+        columns = [line.ends is None for line, _ in self.lines]
+        return bool(columns) and all(columns) and not self.trees and self.constant == 0
 
     def refuse_lines(self, format_: str) -> None:
         """Say why a format of trees alone cannot hold the model, if so."""
@@ -137,10 +138,9 @@ def refuse_categories(nodes: Nodes, format_: str) -> None:
 def _of_stumps(ensemble: Ensemble) -> list[Nodes]:
     """Two trees for each feature at most: missing values below all thresholds, or above."""
     jumps: dict[tuple[int, int], dict[float, list[float]]] = {}
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-        if isinstance(ranker, Stump):
-            at = jumps.setdefault((ranker.feature, ranker.missing), {})
-            at.setdefault(ranker.threshold, []).append(weight)
+    for stump, weight in ensemble.stumps():
+        at = jumps.setdefault((stump.feature, stump.missing), {})
+        at.setdefault(stump.threshold, []).append(weight)
     trees = []
     for (feature, missing), at in sorted(jumps.items()):
         thresholds = sorted(at)

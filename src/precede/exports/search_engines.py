@@ -126,8 +126,7 @@ def solr_text(
     where the node says. With ``missing="zero"`` they are zeros, for any version. A model of
     columns alone becomes a `LinearModel`, which knows no missing values, as columns do not.
     """
-    columns = [ranker.name == "column" for ranker, _ in parts.lines]
-    if parts.lines and all(columns) and not parts.trees and parts.constant == 0:
+    if parts.is_linear():
         return _solr_linear(parts, name, store)
     trees = _trees_for(parts, "Solr", "held", "Solr")
     params: dict[str, Any] = {
@@ -149,7 +148,7 @@ def solr_text(
 
 
 def _solr_linear(parts: Parts, name: str, store: str | None) -> str:
-    weights = {parts.names[ranker.feature]: as_single(w) for ranker, w in parts.lines}
+    weights = {parts.names[line.feature]: as_single(w) for line, w in parts.lines}
     model = {
         "class": "org.apache.solr.ltr.model.LinearModel",
         **({} if store is None else {"store": store}),

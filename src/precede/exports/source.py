@@ -17,9 +17,7 @@ from precede.explain.shapley import Nodes
 from precede.exports.parts import term_nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant, Feature
-from precede.rankers.stumps import Stump
-from precede.rankers.terms import Term
+from precede.rankers.columns import Line
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -35,7 +33,7 @@ class Plan:
     names: list[str]
     steps: list[tuple[int, list[float], list[float], float]]  # feature, thresholds, values, missing
     trees: list[Nodes]
-    others: list[tuple[Any, float]]
+    others: list[tuple[Line | None, float]]  # None is the constant
 
     @classmethod
     def of(cls, model: BaseRanker) -> Plan:
@@ -48,16 +46,11 @@ class Plan:
             values = tables.value[begin + used : end + used + 1].tolist()
             missing = float(tables.missing[used])
             steps.append((feature, tables.threshold[begin:end].tolist(), values, missing))
-        trees, terms = [], []
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
-            nodes = None if isinstance(ranker, Stump) else nodes_of(ranker)
-            if nodes is not None:
-                trees.append(nodes.times(weight))
-            elif isinstance(ranker, Term):
-                terms.append(term_nodes(ranker).times(weight))
-        others = [(r, w) for r, w in ensemble._others if nodes_of(r) is None]
-        for ranker, _ in others:
-            if not isinstance(ranker, Feature | Column | Constant):
+        trees = [nodes_of(tree).times(weight) for tree, weight in ensemble.trees()]
+        terms = [term_nodes(term).times(weight) for term, weight in ensemble.terms()]
+        others = [(ranker.as_line(), weight) for ranker, weight in ensemble._others]
+        for (ranker, _), (line, _) in zip(ensemble._others, others, strict=True):
+            if line is None and not ranker.is_constant:
                 raise ValueError(
                     f"a ranker of kind {ranker.name!r} cannot be exported: only precede can score "
                     "it; save the model as JSON"
@@ -191,16 +184,17 @@ def _python_node(nodes: Nodes, node: int) -> str:
     )
 
 
-def line_of(other: tuple[Any, float]) -> tuple[Any, Any, Any, float, float]:
-    """Feature, low, width, factor and weight of a ranker; as `Feature` computes it."""
-    ranker, weight = other
-    if isinstance(ranker, Constant):
-        return None, None, None, 1.0, weight
-    if isinstance(ranker, Column):
-        return ranker.feature, None, None, 1.0, weight
-    factor = 0.5 if ranker.high - ranker.low == math.inf else 1.0
-    low = ranker.low * factor
-    return ranker.feature, low, ranker.high * factor - low, factor, weight
+def line_of(other: tuple[Line | None, float]) -> tuple[Any, Any, Any, float, float]:
+    """Feature, low, width, factor and weight of a line; as `Feature` computes it.
+
+    The feature is None for the constant, and the width for a column as it stands.
+    """
+    line, weight = other
+    if line is None or line.ends is None:
+        return None if line is None else line.feature, None, None, 1.0, weight
+    low, high = line.ends
+    factor = 0.5 if high - low == math.inf else 1.0
+    return line.feature, low * factor, high * factor - low * factor, factor, weight
 
 
 def _tuple(values: Any) -> str:

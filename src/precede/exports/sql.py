@@ -20,7 +20,6 @@ import numpy as np
 from precede.explain.shapley import Nodes
 from precede.exports.parts import steps_tree
 from precede.exports.source import Plan, line_of
-from precede.rankers.columns import Column, Constant
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -171,21 +170,18 @@ def _summands(plan: Plan) -> list[tuple[tuple[int, ...], str]]:
     for nodes in plan.trees:
         features = sorted(set(nodes.feature[nodes.feature >= 0].tolist()))
         found.append((tuple(features), tree_case(nodes, _cell)))
-    for other in plan.others:
-        ranker, weight = other
-        if isinstance(ranker, Constant):
+    for feature, low, width, factor, weight in map(line_of, plan.others):
+        if feature is None:
             found.append(((), number(weight)))
-        elif isinstance(ranker, Column):
-            found.append(((ranker.feature,), f"{number(weight)} * {_cell(ranker.feature)}"))
+        elif width is None:
+            found.append(((feature,), f"{number(weight)} * {_cell(feature)}"))
         else:
-            found.append(((ranker.feature,), _scaled(other)))
+            found.append(((feature,), _scaled(_cell(feature), low, width, factor, weight)))
     return found
 
 
-def _scaled(other: tuple[Any, float]) -> str:
+def _scaled(x: str, low: float, width: float, factor: float, weight: float) -> str:
     """A feature scaled to [0, 1], 0 if missing."""
-    feature, low, width, factor, weight = line_of(other)
-    x = _cell(feature)
     if factor != 1.0:
         x = f"{x} * {number(factor)}"
     scaled = f"({x} - {number(low)}) / {number(width)}"

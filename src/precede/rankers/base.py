@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from reprlib import repr as shown
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,12 @@ from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.workers import Workers
 from precede.judgments import columns_in_order
+
+if TYPE_CHECKING:
+    from precede.rankers.columns import Line
+    from precede.rankers.stumps import Stump
+    from precede.rankers.terms import Term
+    from precede.rankers.trees import Tree
 
 __all__ = [
     "Family",
@@ -59,15 +65,25 @@ class Ranker:
     one number each. Defining the class registers its name, so that saved models can be
     loaded as soon as the module that defines it has been imported.
 
-    `is_constant` says that all rows get the same value, so that nothing is put in order;
-    `is_stump` that the ranker is 1 above a threshold of one feature and 0 below, and has
-    `feature`, `threshold` and `missing` (the value where the feature is missing). A ranker that
-    reads one feature has a field `feature`; others define `importances` and `check_features`.
+    A ranker that reads one feature has a field `feature`; others define `importances` and
+    `check_features`. A ranker that equals a stump, a tree, a term or a straight line says so
+    with one of `as_stump`, `as_tree`, `as_term` and `as_line`, which return None by default. Such
+    a ranker can be exported and explained, and compiled loops score all but lines.
+
+    Attributes
+    ----------
+    name : str
+        Tag in saved models.
+    is_constant : bool
+        Whether the ranker is 1 for every row, so that nothing is put in order.
+    checks_fields : bool
+        Whether the constructor checks fields that come from a file. Otherwise they must be plain
+        numbers and text, as declared.
     """
 
     name: ClassVar[str] = ""
     is_constant: ClassVar[bool] = False
-    is_stump: ClassVar[bool] = False
+    checks_fields: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -81,6 +97,27 @@ class Ranker:
     def on(self, table: Table) -> Array:
         """Value of each row of a table; uint8 tells the loop that values are 0 and 1."""
         return self(table.rows())
+
+    def as_stump(self) -> Stump | None:
+        """The stump that has the same value for every row, if there is one."""
+        return None
+
+    def as_tree(self) -> Tree | None:
+        """The tree that has the same value for every row, if there is one."""
+        return None
+
+    def as_term(self) -> Term | None:
+        """The table of one or two features with the same value for every row, if there is one."""
+        return None
+
+    def as_line(self) -> Line | None:
+        """The straight line (`Feature` or `Column`) with the same values, if there is one."""
+        return None
+
+    @property
+    def is_stump(self) -> bool:
+        """Whether there is a stump that has the same value for every row."""
+        return self.as_stump() is not None
 
     @property
     def only_feature(self) -> int | None:
@@ -102,11 +139,16 @@ class Ranker:
         return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
 
 
-def declared_kinds(kind: Any) -> dict[str, str]:
-    """Fields of a kind of ranker, and whether they are "int", "float" or something else."""
+def declared_kinds(kind: Any) -> dict[str, str] | None:
+    """Fields of a kind of ranker, and whether they are "int", "float" or something else.
+
+    None for a kind that checks its fields itself, empty for one that is not known.
+    """
     known = _known(kind)
     if known is None:
         return {}
+    if known.checks_fields:
+        return None
     fields = dataclasses.fields(known)  # type: ignore[arg-type]
     return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
 

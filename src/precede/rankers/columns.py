@@ -24,11 +24,34 @@ from precede.rankers.base import (
     _Stateless,
 )
 
-__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features"]
+__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features", "Line"]
+
+
+class Line(Ranker):
+    """A straight line of one feature: `Feature`, which has two ends, or `Column`, without ends."""
+
+    feature: int
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Where the line begins to rise and where it stops; None if it rises everywhere."""
+        return None
+
+    def at(self, x: Floats) -> Floats:
+        """Value for each value of the feature."""
+        return x
+
+    def as_line(self) -> Line:
+        """Itself."""
+        return self
+
+    def __call__(self, X: Array) -> Floats:
+        """Value of each row."""
+        return self.at(X[:, self.feature].astype(np.float64))
 
 
 @dataclass(frozen=True)
-class Feature(Ranker):
+class Feature(Line):
     """``h(x) = (x[feature] - low) / (high - low)``, clipped to [0, 1]; 0 where x is NaN.
 
     >>> import numpy as np
@@ -49,17 +72,19 @@ class Feature(Ranker):
                 "than high"
             )
 
-    def __call__(self, X: Array) -> Floats:
-        """Scale the feature."""
-        return self._scale(X[:, self.feature].astype(np.float64))
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Where the line is 0 and where it is 1."""
+        return self.low, self.high
 
     def on(self, table: Table) -> Floats:
         """Scale the raw column of a table."""
-        return self._scale(table.column(self.feature))
+        return self.at(table.column(self.feature))
 
-    def _scale(self, column: Floats) -> Floats:
+    def at(self, x: Floats) -> Floats:
+        """Scale values of the feature."""
         low, high = self.low, self.high
-        column = np.clip(column, low, high)
+        column = np.clip(x, low, high)
         if high - low == np.inf:  # a range larger than the largest number, in halves
             column, low, high = column / 2, low / 2, high / 2
         scaled = (column - low) / (high - low)
@@ -67,7 +92,7 @@ class Feature(Ranker):
 
 
 @dataclass(frozen=True)
-class Column(Ranker):
+class Column(Line):
     """``h(x) = x[feature]``: a column of X that is a weak ranker as it stands.
 
     >>> import numpy as np
@@ -78,10 +103,6 @@ class Column(Ranker):
     feature: int
 
     name: ClassVar[str] = "column"
-
-    def __call__(self, X: Array) -> Floats:
-        """Return the column."""
-        return X[:, self.feature].astype(np.float64)
 
     def on(self, table: Table) -> Array:
         """Return the raw column; as uint8 where it holds nothing but 0 and 1."""

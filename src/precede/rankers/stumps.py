@@ -45,7 +45,6 @@ class Stump(Ranker):
     missing: int = 0
 
     name: ClassVar[str] = "stump"
-    is_stump: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.missing not in (0, 1) or np.isnan(self.threshold):
@@ -53,6 +52,10 @@ class Stump(Ranker):
                 f"a stump needs a threshold and 0 or 1 for missing values, not {self.threshold} "
                 f"and {self.missing}"
             )
+
+    def as_stump(self) -> Stump:
+        """Itself."""
+        return self
 
     def __call__(self, X: Array) -> Bytes:
         """1 above the threshold, 0 below, `missing` for NaN."""

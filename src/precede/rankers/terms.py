@@ -73,6 +73,7 @@ class Term(Ranker):
     errors: tuple[float, ...] = ()
 
     name: ClassVar[str] = "term"
+    checks_fields: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__
@@ -141,6 +142,10 @@ class Term(Ranker):
     def importances(self) -> dict[int, float]:
         """`importance`, the same part of it for each feature."""
         return dict.fromkeys(self.features, self.importance / len(self.features))
+
+    def as_term(self) -> Term:
+        """Itself."""
+        return self
 
     def with_values(self, values: Array) -> Term:
         """The same cells with other values, whose errors are not known."""

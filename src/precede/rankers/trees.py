@@ -89,6 +89,7 @@ class Tree(Ranker):
     categories: tuple[tuple[int, ...], ...] = ()
 
     name: ClassVar[str] = "tree"
+    checks_fields: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for field in ("split_feature", "left", "right", "count"):
@@ -165,6 +166,10 @@ class Tree(Ranker):
         for j in range(len(depth) - 1, -1, -1):
             depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
         return depth[0] if depth else 0
+
+    def as_tree(self) -> Tree:
+        """Itself."""
+        return self
 
     def __call__(self, X: Array) -> Floats:
         """Value of each row."""

@@ -207,31 +207,59 @@ def test_only_the_engine_and_dask_reduce_across_machines():
     assert calling == {"engine"}  # in `dask` it is defined
 
 
+def names_in(node):
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
 def sums_over_codes(function):
-    """Whether a kernel adds to an entry chosen by a code: ``sums[column[row]] += ...``."""
-    names = {argument.arg for argument in function.args.args}
-    indices = [
-        index
-        for node in ast.walk(function)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Subscript)
-        for index in ast.walk(node.target.slice)
-    ]
-    read = {ast.unparse(each.value) for each in indices if isinstance(each, ast.Subscript)}
-    return "codes" in names and bool(read)
+    """Whether a kernel adds to an entry chosen by a code: ``sums[column[row]] += ...``.
+
+    Codes are named `codes` and pass through variables.
+    """
+    coded = {"codes"}
+    given = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    size = -1
+    while size < len(coded):
+        size = len(coded)
+        for node in given:
+            if names_in(node.value) & coded:
+                coded |= {name for target in node.targets for name in names_in(target)}
+    added = [node.target for node in ast.walk(function) if isinstance(node, ast.AugAssign)]
+    return any(isinstance(each, ast.Subscript) and names_in(each.slice) & coded for each in added)
 
 
 def test_only_histograms_sum_over_bins():
+    """On a device the kernels are CUDA's, launched by `engine.cuda`."""
     found = {
         str(path.relative_to(SOURCE))
         for path, tree in trees()
         for function in filter(is_jitted, functions(tree))
         if sums_over_codes(function)
     }
-    assert found == {"engine/histogram.py", "engine/pair_histogram.py"}
+    found.remove("rankers/stumps.py")  # masses of pairs, whose two codes decide together
+    assert found == {"engine/histogram.py", "engine/pair_histogram.py", "engine/nodes.py"}
+
+
+# How a kernel turns a number into an integer: a share as `exact.to_integers` does it, or a number
+# of any size by a power of two in the two factors of `packing.factors`.
+SHARE = rf"np\.int64\(np\.rint\(.+ \* {re.escape(repr(2.0**61))}\)\)"
+BY_FACTORS = r"np\.int64\(np\.rint\((\w+)\[row\] \* (\w+_)?one \* (\w+_)?other\)\)"
+# Those that round a number that is already multiplied, and what has nothing to do with a pull.
+ROUNDING = {
+    "engine/exact.py": "to_integers",
+    "engine/table.py": "integer_weights",
+    "algorithms/ball.py": "_products",
+    "inference.py": "_randomize",
+    "scorecard/card.py": "of",
+}
 
 
 def test_one_conversion_to_integers_and_one_rule_for_ties():
-    """Numbers behind both are named once; kernels, which must write them out, are exempt."""
+    """Numbers behind both are named once.
+
+    Kernels call no function of another file, since numba's cache would not notice that it changed.
+    So they write both out, always in the same way.
+    """
     for path, tree in trees():
         if path.name in ("exact.py", "ties.py"):
             continue
@@ -240,6 +268,47 @@ def test_one_conversion_to_integers_and_one_rule_for_ties():
             if isinstance(node, ast.BinOp) and id(node) not in kernels:
                 written = ast.unparse(node)
                 assert not re.fullmatch(r"2\.0 \*\* -?(31|40|61|62)", written), (path, written)
+
+
+def test_kernels_convert_numbers_to_integers_in_one_way():
+    found, other = 0, set()
+    for path, tree in trees():
+        for function in functions(tree):
+            written = {
+                ast.unparse(node)
+                for node in ast.walk(function)
+                if isinstance(node, ast.Call) and "np.rint(" in ast.unparse(node)
+                and ast.unparse(node.func) == "np.int64"
+            }  # fmt: skip
+            right = {text for text in written if re.fullmatch(f"{SHARE}|{BY_FACTORS}", text)}
+            found += len(right)
+            if "np.rint(" in ast.unparse(function) and not right:
+                other.add((str(path.relative_to(SOURCE)), function.name))
+            assert not right or right == written, (path, function.name, written - right)
+    assert found >= 10
+    assert other == set(ROUNDING.items())
+    device = (SOURCE / "engine" / "kernels.cu").read_text(encoding="utf-8")
+    assert len(re.findall(r"\brint\(", device)) == len(
+        re.findall(r"\(i64\)rint\(\w+\[\w+\] \* (\w+_)?one \* (\w+_)?other\)", device)
+    )
+
+
+def test_the_rule_for_ties_is_written_in_one_way():
+    """In `ties.least_tied`, and as it is there in the kernels that need it."""
+    rule = re.compile(r"(?P<most>[\w.()]+) - \((?P=most) >> 40\) - (256|TIE_UNITS)")
+    found = {}
+    for path, tree in trees():
+        text = ast.unparse(tree)
+        shifts = text.count(">> 40")
+        if shifts:
+            found[str(path.relative_to(SOURCE))] = (shifts, len(rule.findall(text)))
+    assert {path for path, (shifts, rules) in found.items() if shifts != rules} == set()
+    assert set(found) == {
+        "algorithms/multilabel.py",
+        "engine/histogram.py",
+        "engine/ties.py",
+        "rankers/votes.py",
+    }
 
 
 @pytest.mark.parametrize("folder", ["risks", "rankers"])

@@ -426,7 +426,7 @@ class DeviceRows:
         """Do what is to be done to nodes; gives what was found for the children of each.
 
         Of each child gain, feature, cut, way and the two words of the sums on the left, as
-        `precede.engine.nodes.divide`.
+        `precede.engine.nodes.Divider`.
         """
         self._make_room(max(each.slots[0] for each in nodes))
         batch = Batch(self._device, nodes, self._groups)

@@ -433,6 +433,41 @@ def test_nobody_compares_the_name_of_a_risk_loss_family_or_ranker():
     assert compared == set()
 
 
+# What users give about rows, beside X.
+ABOUT_ROWS = {
+    "y", "qid", "group", "pairs", "grade", "grades", "label", "labels", "scores", "score",
+    "sample_weight", "weight", "weights", "y_true", "y_score", "eta", "docid",
+}  # fmt: skip
+READERS = {"np.array", "np.asarray", "np.asanyarray", "np.atleast_1d", "np.ravel"}
+OTHERS_READERS = {"check_array", "check_X_y", "check_consistent_length", "column_or_1d"}
+
+
+def test_one_module_reads_what_users_give_about_rows():
+    """`judgments` turns targets, queries, weights, scores and labels into arrays and checks them.
+
+    (scikit-learn's `validate_data` reads X.)
+    """
+    found = {
+        f"{path.relative_to(SOURCE)}: {function.name}: {ast.unparse(node)}"
+        for path, tree in trees()
+        if path.name != "judgments.py"
+        for function in functions(tree)
+        if not is_jitted(function)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and (
+            ast.unparse(node.func).split(".")[-1] in OTHERS_READERS
+            or (
+                ast.unparse(node.func) in READERS
+                and isinstance(node.args[0], ast.Name)
+                and node.args[0].id in ABOUT_ROWS & {each.arg for each in function.args.args}
+            )
+        )
+    }
+    # What LightGBM gives to an objective.
+    assert found == {"dask/estimators.py: __call__: np.asarray(scores, np.float64)"}
+
+
 # Parameters of these names are ours, so their types are known. (`rankers` may be a regressor of
 # anybody's.)
 OURS = {

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from precede.engine.arrays import Array, Floats, Integers
-from precede.judgments import Judgments
+from precede.judgments import Judgments, check_column
 
 __all__ = [
     "Sample",
@@ -121,7 +121,8 @@ def excess_ranking_risk(scores: Floats, eta: Floats) -> float:
     >>> excess_ranking_risk(np.array([1.0, 0.0]), np.array([0.25, 0.75]))
     0.5
     """
-    scores, eta = np.asarray(scores, float), np.asarray(eta, float)
+    eta = check_column(eta, "eta")
+    scores = check_column(scores, "scores", eta.size, infinite=True)
     total = 0.0
     for first in range(0, len(eta), 1024):
         rows = slice(first, first + 1024)

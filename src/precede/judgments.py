@@ -537,6 +537,19 @@ def _as_array(values: ArrayLike, name: str) -> Array:
         raise ValueError(f"{name} is no array: {error}") from error
 
 
+def check_labels(values: Any, name: str, rows: int | None = None) -> Array:
+    """Return one label per row, of any kind (numbers, text, dates), or say what is wrong.
+
+    >>> check_labels(["good", "bad"], "y", rows=2).tolist()
+    ['good', 'bad']
+    """
+    array = _flat(_as_array(values, name), name)
+    _refuse_missing(array, name, "label")
+    if rows is not None and array.size != rows:
+        raise ValueError(f"{name} has {array.size} labels for {rows} rows; give one per row")
+    return array
+
+
 def number_queries(qid: Any, rows: int | None = None, name: str = "qid") -> tuple[Integers, Array]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
@@ -566,6 +579,11 @@ def _identifiers(values: ArrayLike, name: str = "qid") -> Array:
         array[:] = values
     else:
         array = _flat(_as_array(values, name), name)
+    _refuse_missing(array, name, "query identifier")
+    return array
+
+
+def _refuse_missing(array: Array, name: str, what: str) -> None:
     missing = np.zeros(array.size, bool)
     if array.dtype.kind in "fcmM":
         missing = np.isnat(array) if array.dtype.kind in "mM" else np.isnan(array)
@@ -573,8 +591,7 @@ def _identifiers(values: ArrayLike, name: str = "qid") -> Array:
         missing = np.array([is_missing(value) for value in array], bool)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
-        raise ValueError(f"{name}[{row}] is {array[row]}; every row needs a query identifier")
-    return array
+        raise ValueError(f"{name}[{row}] is {array[row]}; every row needs a {what}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -47,6 +47,23 @@ def test_qrels_that_are_refused(tmp_path, content, message):
         read_qrels(put(tmp_path / "q", content))
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"scores": [1.0, float("nan")]}, r"scores\[1\] is nan"),
+        ({"qid": [7]}, "qid has 1 labels for 2 rows"),
+        ({"docid": ["a"]}, "docid has 1 labels for 2 rows"),
+        ({"qid": [7, None]}, r"qid\[1\] is None"),
+    ],
+)
+def test_runs_that_are_not_written(tmp_path, given, message):
+    """What would be a file that no reader understands, or an error in the middle of it."""
+    path = tmp_path / "run.txt"
+    with pytest.raises(ValueError, match=message):
+        write_run(path, **{"scores": [1.0, 2.0], "qid": [7, 7], "docid": ["a", "b"], **given})
+    assert not path.exists()
+
+
 def test_names_with_blanks_do_not_fit_into_trec_files(tmp_path):
     with pytest.raises(ValueError, match="cannot stand in a TREC file"):
         write_run(tmp_path / "r", [1.0], qid=[1], docid=["a b"])

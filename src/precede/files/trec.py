@@ -13,7 +13,7 @@ from precede.engine.arrays import Array, Floats, Integers, Objects
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
 from precede.files.words import NUMBER, SKIP, TEXT, read_words
-from precede.judgments import number_queries
+from precede.judgments import check_column, check_labels, number_queries
 
 __all__ = ["Judged", "Run", "joined", "read_qrels", "read_run", "write_qrels", "write_run"]
 
@@ -75,7 +75,7 @@ def read_run(path: Name) -> Run:
 
 def write_qrels(path: Name, grade: ArrayLike, *, qid: ArrayLike | None, docid: Any) -> None:
     """Write lines ``query 0 document grade``, in the order of the rows."""
-    grades = np.asarray(grade, np.float64)
+    grades = check_column(grade, "grade", empty=True)
     if (grades != np.floor(grades)).any():
         raise ValueError("a qrels file holds whole grades; these have fractions")
     queries, documents = _names(grades.size, qid, docid)
@@ -96,7 +96,7 @@ def write_run(
 
     Queries come in the order of their first row; equal scores in the order of the rows.
     """
-    values = np.asarray(scores, np.float64)
+    values = check_column(scores, "scores", infinite=True, empty=True)
     queries, documents = _names(values.size, qid, docid)
     first: dict[str, int] = {}
     number = np.array([first.setdefault(query, len(first)) for query in queries], np.int64)
@@ -170,10 +170,12 @@ def _refuse_twice(qid: Array, docid: list[str], path: Name) -> None:
 
 def _names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
     """Queries and documents as words; rows are numbered where there is no name."""
-    queries = ["1"] * n if qid is None else [str(each) for each in np.asarray(qid).tolist()]
-    documents = (
-        [f"row{row}" for row in range(n)] if docid is None else [str(each) for each in docid]
-    )
+    queries = ["1"] * n
+    if qid is not None:
+        queries = [str(each) for each in check_labels(qid, "qid", n).tolist()]
+    documents = [f"row{row}" for row in range(n)]
+    if docid is not None:
+        documents = [str(each) for each in check_labels(docid, "docid", n).tolist()]
     for name in (*queries, *documents):
         if not name or len(name.split()) != 1 or name != name.strip():
             raise ValueError(f"{name!r} cannot stand in a TREC file, whose words hold no blanks")

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from precede.engine.arrays import Flags, Floats
 from precede.engine.exact import exact_sums
-from precede.judgments import check_column
+from precede.judgments import check_column, check_labels, to_numbers
 
 __all__ = ["LogOdds", "fit_log_odds", "is_good"]
 
@@ -39,14 +39,12 @@ class LogOdds:
 
     def __call__(self, scores: Any) -> Floats:
         """Log-odds of scores."""
-        return self.intercept + self.slope * np.asarray(scores, np.float64)
+        return self.intercept + self.slope * to_numbers(scores, "scores")
 
 
 def is_good(y: Any, good: Any = None) -> Flags:
     """Which rows are good: those of the label `good`, by default the larger of the two."""
-    labels = np.asarray(y)
-    if labels.ndim != 1 or labels.size == 0:
-        raise ValueError("y must be one label for each row")
+    labels = check_labels(y, "y")
     classes = np.unique(labels)
     if classes.size != 2:
         raise ValueError(f"y has {classes.size} different labels; a scorecard needs two")

@@ -24,7 +24,7 @@ from precede.explain.contributions import PAIR
 from precede.exports.parts import term_nodes
 from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text
-from precede.judgments import feature_names
+from precede.judgments import check_labels, feature_names
 from precede.model import Ensemble, write_file
 from precede.rankers.columns import Constant
 from precede.rankers.terms import Term
@@ -385,8 +385,9 @@ def reasons(row, n=4):
 
 def _refuse_reversed(log_odds: LogOdds, y: Any, goods: Array) -> None:
     """A ranker ranks the larger label first; the odds must agree with it."""
-    labels = np.unique(np.asarray(y)).tolist()
-    upwards = bool(np.asarray(y)[goods][0] == labels[1])
+    given = check_labels(y, "y")
+    labels = np.unique(given).tolist()
+    upwards = bool(given[goods][0] == labels[1])
     if (log_odds.slope > 0) != upwards:
         raise ValueError(
             f"on these rows a higher score is less often {labels[1]!r} (slope of the log-odds "

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.judgments import check_column
+from precede.judgments import check_column, check_labels
 
 __all__ = ["OrderChanges", "order_changes"]
 
@@ -58,9 +58,7 @@ def order_changes(before: Any, after: Any, y: Any = None) -> OrderChanges:
     other = check_column(after, "after", one.size, infinite=True, empty=True)
     total = _changes(one, other)
     if y is not None:
-        labels = np.asarray(y)
-        if labels.shape != one.shape:
-            raise ValueError(f"y has {labels.size} labels for {one.size} rows; give one per row")
+        labels = check_labels(y, "y", one.size)
         for label in np.unique(labels):
             total = total - _changes(one[labels == label], other[labels == label])
     return OrderChanges(*map(int, total))

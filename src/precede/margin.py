@@ -73,7 +73,7 @@ def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
     [0.75, 0.5]
     """
     rounds: dict[Ranker, list[float]] = {}
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+    for ranker, weight in ensemble.parts():
         if not ranker.is_constant:
             rounds.setdefault(ranker, []).append(weight)
     return {ranker: math.fsum(weights) for ranker, weights in rounds.items()}

@@ -95,7 +95,7 @@ GOOD = dict(features=(0,), cuts=((1.0,),), categorical=(False,), values=(1, 2, 3
         ({"cuts": ((math.inf,),)}, "not finite"),
         ({"values": (1, 2)}, "3 cells"),
         ({"values": (1, 2, math.inf)}, "not finite"),
-        ({"values": (1, 2, "x")}, "no such number"),
+        ({"values": (1, 2, "x")}, "no number of its kind"),
         ({"values": 3}, "made of lists"),
         ({"counts": (1, 1, -1)}, "cannot be"),
         ({"errors": (1.0,)}, "3 cells"),

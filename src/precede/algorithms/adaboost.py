@@ -154,7 +154,7 @@ class AdaBoostRanker(BaseRanker):
         votes = voting(family(self.rankers), constant=False)
         if ensemble is None or checkpoint is not None or Votes() not in votes.members:
             return ensemble, history
-        parts = [as_vote(*part) for part in zip(ensemble.rankers, ensemble.weights, strict=True)]
+        parts = [as_vote(*part) for part in ensemble.parts()]
         rankers, weights = [ranker for ranker, _ in parts], [weight for _, weight in parts]
         return Ensemble(rankers, weights, ensemble.n_features), history
 
@@ -168,8 +168,7 @@ class AdaBoostRanker(BaseRanker):
     def _intercept(self, training: Training) -> float:  # noqa: ARG002
         """What the votes leave over when they are written as stumps."""
         kept = self._votes.first(len(self.ensemble_))
-        parts = zip(kept.rankers, kept.weights, strict=True)
-        return -math.fsum(as_stump(ranker, weight)[2] for ranker, weight in parts)
+        return -math.fsum(as_stump(ranker, weight)[2] for ranker, weight in kept.parts())
 
     def _to_dict(self) -> dict[str, Any]:
         return {**super()._to_dict(), "f_skew": self.f_skew_}
@@ -186,7 +185,7 @@ class AdaBoostRanker(BaseRanker):
 
 def _as_stumps(votes: Ensemble) -> Ensemble:
     """``a (2 h - 1)`` as ``2 a`` times the stump h."""
-    parts = [as_stump(*part) for part in zip(votes.rankers, votes.weights, strict=True)]
+    parts = [as_stump(*part) for part in votes.parts()]
     rankers, weights = [ranker for ranker, _, _ in parts], [weight for _, weight, _ in parts]
     return Ensemble(rankers, weights, votes.n_features)
 

@@ -158,7 +158,7 @@ class _Pairs:
 
     def steps(self) -> Iterator[list[tuple[Ranker, float, float]]]:
         """For each ranker of the ensemble, the weights that it changes: whose, before, by."""
-        for ranker, weight in zip(self._ensemble.rankers, self._ensemble.weights, strict=True):
+        for ranker, weight in self._ensemble.parts():
             parts = self._parts.of(ranker) if self._parts else [(ranker, 1.0)]
             changes = [(part, self._eta[part], weight * share) for part, share in parts]
             for part, before, step in changes:

@@ -245,7 +245,7 @@ class MultilabelBoost(BaseRanker):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         scores = np.zeros((X.shape[0], len(self.labels_)))
-        for ranker, weight in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
+        for ranker, weight in self.ensemble_.parts():
             assert isinstance(ranker, _Voting)
             scores = scores + weight * np.outer(ranker(X), ranker.signs)
             yield scores
@@ -287,7 +287,7 @@ class MultilabelBoost(BaseRanker):
 
     def _models(self) -> Iterator[tuple[Ensemble, float]]:
         """For each label a sum of stumps, and a constant."""
-        rounds = list(zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True))
+        rounds = list(self.ensemble_.parts())
         stumps: list[Ranker] = [r.stump for r, _ in rounds if isinstance(r, _Voting)]
         signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _Voting)])
         signed = signed.reshape(len(stumps), len(self.labels_))

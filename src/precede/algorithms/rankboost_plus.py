@@ -393,7 +393,7 @@ class _Descent(Method):
 
     def _replay(self, ensemble: Ensemble) -> None:
         """Do the rounds of an earlier fit again."""
-        for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+        for ranker, weight in ensemble.parts():
             number = self._candidates.number(ranker)
             if number < 0:
                 raise ValueError(
@@ -431,7 +431,7 @@ class _Descent(Method):
         parts = int(history[-1]["parts"]) if len(history) else 0
         self.ensemble = self.ensemble.first(parts)
         self._scores = np.zeros(self._scores.size)
-        for ranker, weight in zip(self.ensemble.rankers, self.ensemble.weights, strict=True):
+        for ranker, weight in self.ensemble.parts():
             self._scores += weight * ranker.on(self._training.table)
         self.state = self._e1.state(self._scores)
         return super().interrupt(history)

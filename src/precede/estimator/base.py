@@ -496,7 +496,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
         table, start = training.table, training.init_score
         scores = np.zeros(table.n_arranged) if start is None else start.copy()
-        for ranker, step in zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True):
+        for ranker, step in self.ensemble_.parts():
             scores += step * ranker.on(table)
         middle, end = training.arrangement.level_start[1:3]
         weight, workers = training.arrangement.weight, training.workers

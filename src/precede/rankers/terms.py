@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from reprlib import repr as shown
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,10 +22,11 @@ from precede.engine.compiling import INNER
 from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
-from precede.rankers.trees import MOST_FEATURES, MOST_ROWS
+from precede.rankers.trees import MOST_FEATURES, MOST_ROWS, listed, numbers_of
 
 __all__ = ["Term", "TermTables", "bins_of_codes", "joined_cuts", "spread"]
 
+_numbers = partial(numbers_of, what="term")
 # A file that asks for more cells than this means harm, or has another mistake.
 MOST_CELLS = 1 << 24
 
@@ -78,7 +78,9 @@ class Term(Ranker):
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "features", _numbers(self.features, int, "features"))
-        set_(self, "cuts", tuple(_numbers(each, float, "cuts") for each in _listed(self.cuts)))
+        set_(
+            self, "cuts", tuple(_numbers(each, float, "cuts") for each in listed(self.cuts, "term"))
+        )
         flags = _numbers(self.categorical, int, "categorical")
         set_(self, "categorical", tuple(bool(flag) for flag in flags))
         set_(self, "values", _numbers(self.values, float, "values"))
@@ -240,25 +242,6 @@ def _check_cuts(cuts: tuple[float, ...], named: bool) -> None:
         raise ValueError("a term has a cut that is not finite")
     if named and not all(0 <= each < MOST_CATEGORIES and each == int(each) for each in cuts):
         raise ValueError("the categories of a term must be whole numbers from 0")
-
-
-def _listed(values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, list | tuple | np.ndarray):
-        raise ValueError(f"a term is made of lists, not {shown(values)}")
-    return tuple(values)
-
-
-def _numbers(values: Any, kind: type, name: str) -> tuple[Any, ...]:
-    good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
-    found = []
-    for value in _listed(values):
-        if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
-            raise ValueError(f"{name} of a term holds {shown(value)}, which is no such number")
-        try:
-            found.append(kind(value))
-        except OverflowError as error:
-            raise ValueError(f"{name} of a term holds too large a number") from error
-    return tuple(found)
 
 
 # -- many terms at once ----------------------------------------------------------------------

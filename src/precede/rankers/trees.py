@@ -27,6 +27,8 @@ __all__ = [
     "MOST_FEATURES",
     "Forest",
     "Tree",
+    "listed",
+    "numbers_of",
     "tree_from_lightgbm",
     "tree_from_sklearn",
 ]
@@ -93,12 +95,12 @@ class Tree(Ranker):
 
     def __post_init__(self) -> None:
         for field in ("split_feature", "left", "right", "count"):
-            object.__setattr__(self, field, _numbers_of(getattr(self, field), int, field))
+            object.__setattr__(self, field, numbers_of(getattr(self, field), int, field))
         for field in ("threshold", "value", "gain"):
-            object.__setattr__(self, field, _numbers_of(getattr(self, field), float, field))
-        flags = _numbers_of(self.missing_left, int, "missing_left")
+            object.__setattr__(self, field, numbers_of(getattr(self, field), float, field))
+        flags = numbers_of(self.missing_left, int, "missing_left")
         object.__setattr__(self, "missing_left", tuple(bool(flag) for flag in flags))
-        sets = tuple(_numbers_of(each, int, "categories") for each in _listed(self.categories))
+        sets = tuple(numbers_of(each, int, "categories") for each in listed(self.categories))
         object.__setattr__(self, "categories", sets)
         self._check_shape()
         self._check_numbers()
@@ -278,27 +280,28 @@ class Tree(Ranker):
         return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
 
 
-def _listed(values: Any) -> tuple[Any, ...]:
+def listed(values: Any, what: str = "tree") -> tuple[Any, ...]:
+    """A tuple of what a file lists for a tree, or for something else."""
     if not isinstance(values, list | tuple | np.ndarray):
-        raise ValueError(f"a tree is made of lists, not {shown(values)}")
+        raise ValueError(f"a {what} is made of lists, not {shown(values)}")
     return tuple(values)
 
 
-def _numbers_of(values: Any, kind: type, name: str) -> tuple[Any, ...]:
+def numbers_of(values: Any, kind: type, name: str, what: str = "tree") -> tuple[Any, ...]:
     """A tuple of int or float; spelled-out infinities are numbers, anything else is refused."""
-    return tuple(_one_number(value, kind, name) for value in _listed(values))
+    return tuple(_one_number(value, kind, name, what) for value in listed(values, what))
 
 
-def _one_number(value: Any, kind: type, name: str) -> Any:
+def _one_number(value: Any, kind: type, name: str, what: str) -> Any:
     if isinstance(value, str) and value in ("inf", "-inf") and kind is float:
         return float(value)
     good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
     if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
-        raise ValueError(f"{name} of a tree holds {shown(value)}, which is no number of its kind")
+        raise ValueError(f"{name} of a {what} holds {shown(value)}, which is no number of its kind")
     try:
         return kind(value)
     except OverflowError as error:
-        raise ValueError(f"{name} of a tree holds too large a number") from error
+        raise ValueError(f"{name} of a {what} holds too large a number") from error
 
 
 def _bitsets(

@@ -712,6 +712,29 @@ def test_every_module_has_a_test_file_of_its_name():
     assert sorted(wanted - files) == []
 
 
+def test_files_on_the_page_of_the_architecture_are_there():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
+    assert len(named) > 20
+    homes = (SOURCE, SOURCE / "engine", ROOT)
+    assert [name for name in named if not any((home / name).exists() for home in homes)] == ["io/"]
+
+
+# The harness, and scripts whose pages take minutes to write again from another folder.
+BENCHMARKS = {
+    "measure", "papers", "run", "table",
+    "consistency", "interval_coverage", "rankboost_plus", "soak",
+}  # fmt: skip
+
+
+def test_a_benchmark_is_a_problem_a_peer_a_part_or_an_experiment():
+    """Scripts stand in the folders that benchmarks/README.md describes."""
+    folder = ROOT / "benchmarks"
+    folders = {path.name for path in folder.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert folders == {"experiments", "figures", "peers", "problems", "results", "speed"}
+    assert {path.stem for path in folder.glob("*.py")} == BENCHMARKS
+
+
 def test_a_folder_of_tests_is_a_folder_of_the_package():
     folders = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("*.py"))}
     folders.discard("gpu")  # what needs a GPU stands apart

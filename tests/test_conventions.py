@@ -723,7 +723,7 @@ def test_files_on_the_page_of_the_architecture_are_there():
 # The harness, and scripts whose pages take minutes to write again from another folder.
 BENCHMARKS = {
     "measure", "papers", "run", "table",
-    "consistency", "interval_coverage", "rankboost_plus", "soak",
+    "interval_coverage", "rankboost_plus", "soak",
 }  # fmt: skip
 
 

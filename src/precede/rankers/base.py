@@ -329,8 +329,10 @@ class Family:
         )
 
     def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the ranker of the largest absolute edge."""
-        raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
+        """Give the ranker of the largest absolute edge; a family with a `start` inherits this."""
+        if type(self).start is Family.start:
+            raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
+        return self.start(table).best(pull)
 
     def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
         """Prepare to search a table many times; `workers` are threads that may be used."""
@@ -406,10 +408,6 @@ class Union(Family):
     def codes_only(self) -> bool:  # type: ignore[override]
         """Whether every member's rankers read bins alone."""
         return all(family.codes_only for family in self.families)
-
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the best ranker of all families."""
-        return self.start(table).best(pull)
 
     def start(self, table: Table, workers: Workers | None = None) -> Search:
         """Prepare every family."""

@@ -213,10 +213,6 @@ class Features(Family):
     exhaustive = True
     distributable = True
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the best feature of one table for one pull."""
-        return self.start(table).best(pull)
-
     def start(self, table: Table, workers: Workers | None = None) -> Search:
         """Scale every feature once."""
         low, high = table.bins.low, table.bins.high
@@ -234,10 +230,6 @@ class Columns(Family):
 
     name = "columns"
     exhaustive = True
-
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the best column of one table for one pull."""
-        return self.start(table).best(pull)
 
     def start(self, table: Table, workers: Workers | None = None) -> Search:
         """Read every column once."""

@@ -121,10 +121,6 @@ class Regressors(Family):
         self.hessian = hessian
         self.targets = targets
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Fit the regressor once."""
-        return self.start(table).best(pull)
-
     def start(self, table: Table, workers: Workers | None = None) -> Search:  # noqa: ARG002
         """Copy the rows once."""
         return _RegressorSearch(self, table)

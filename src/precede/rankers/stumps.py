@@ -124,10 +124,6 @@ class Stumps(Family):
         """The same family under monotone constraints."""
         return Stumps(lazy=self.lazy, monotone_constraints=given)
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the best stump of one table for one pull."""
-        return self.start(table).best(pull)
-
     def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
         """Prepare to search a table many times."""
         signs = directions(self.monotone_constraints, table.n_features)

@@ -69,10 +69,6 @@ class Votes(Family):
     name = "votes"
     exhaustive = True
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Give the best vote of one table for one pull."""
-        return self.start(table).best(pull)
-
     def start(self, table: Table, workers: Workers | None = None) -> Search:
         """Prepare to search a table many times."""
         return _VoteSearch(table, workers or Workers(1))

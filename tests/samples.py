@@ -32,6 +32,30 @@ def two_classes(n=200, seed=0):
     return X, (X[:, 0] + 0.5 * X[:, 1] + 0.8 * rng.standard_normal(n) > 0).astype(int)
 
 
+def with_categories(n=400, queries=20, seed=0):
+    """Data whose columns 1 and 3 are categories: a few, some missing, and many, most of them rare.
+
+    Also weights, and rows as they may come later, with categories that the data do not have.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((n, 4)), 1)
+    X[:, 1] = rng.integers(0, 6, n)
+    X[:, 3] = np.minimum(rng.zipf(1.6, n), 40) * 3
+    y = np.digitize(X[:, 0] + np.isin(X[:, 1], [1, 4]) - np.isin(X[:, 3], [3, 12]), [-0.5, 0.5])
+    X[rng.random((n, 4)) < 0.1] = np.nan
+    later = X[::3].copy()
+    later[:, [1, 3]] += rng.choice([0, 1, 1000], (len(later), 2))
+    return X, y, rng.integers(0, queries, n), rng.choice([0.0, 0.5, 1.0, 2.7], n), later
+
+
+def splits_on_categories(model):
+    """Whether a tree or a term of the model reads a feature as categories."""
+    return any(
+        any(getattr(ranker, "categories", ())) or any(getattr(ranker, "categorical", ()))
+        for ranker in model.ensemble_.rankers
+    )
+
+
 def same_model(one, other):
     assert one.ensemble_.rankers == other.ensemble_.rankers
     assert one.ensemble_.weights == other.ensemble_.weights

@@ -57,6 +57,7 @@ from precede.rankers import growers
 from precede.rankers.base import Search
 from precede.rankers.stumps import StumpSearch
 from precede.risks.pointwise import PointRisk
+from samples import splits_on_categories, with_categories
 
 
 def weights(rows, seed=0):
@@ -399,8 +400,6 @@ def test_trees_that_cannot_be_grown_on_a_cluster_are_refused(clients):
     data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
     with pytest.raises(ValueError, match="cannot be searched on a cluster"):
         DaskBoostedRanker(rankers=LinearRegression()).fit(**data)
-    with pytest.raises(ValueError, match=r"categories .* need rows in memory"):
-        DaskBoostedRanker(categorical_features=[1]).fit(**data)
     with pytest.raises(ValueError, match="num_leaves=1"):
         DaskQBRank(num_leaves=1).fit(**data)
 
@@ -409,6 +408,100 @@ def test_trees_that_cannot_be_grown_on_a_cluster_are_refused(clients):
 
     with pytest.raises(ValueError, match="cannot be minimised on a cluster"):
         DaskBoostedRanker(loss=Squares()).fit(**data)
+
+
+FEW_BINS = {"max_bins": 9}
+NAMED = {
+    "boosted": (
+        DaskBoostedRanker,
+        BoostedRanker(n_estimators=5, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    ),
+    "drawn, exponential": (
+        DaskBoostedRanker,
+        BoostedRanker(
+            n_estimators=4, categorical_features=[1, 3], loss="exponential", balance="pairs",
+            subsample=0.7, random_state=0, **SMALL, **FEW_BINS,
+        ),
+    ),
+    "mixture": (
+        DaskQBRank,
+        QBRank(n_estimators=4, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    ),
+    "rankboost": (
+        DaskRankBoost,
+        RankBoost(n_estimators=4, rankers=Trees(categorical_features=[3], **SMALL), **FEW_BINS),
+    ),
+    "glass box": (
+        DaskGlassBoxRanker,
+        GlassBoxRanker(
+            n_estimators=4, pair_estimators=4, interactions=[(0, 3)], categorical_features=[1, 3],
+            validation_fraction=0, **FEW_BINS,
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_categories_on_a_cluster_are_those_in_memory(clients, name):
+    """Some missing, most without a bin of their own, weighted; and others when it is used."""
+    on_dask, model = NAMED[name]
+    X, y, qid, weight, later = with_categories()
+    two = (y > 0).astype(int)
+    cluster = on_dask(**model.get_params(deep=False))
+    for target in ((y, qid), (two, None)):
+        local = clone(model).fit(X, target[0], qid=target[1], sample_weight=weight)
+        assert splits_on_categories(local)
+        names = ("X", "y", "sample_weight", *(["qid"] if target[1] is not None else []))
+        given = [X, target[0], weight, *target[1:]][: len(names)]
+        arrays = dict(zip(names, chunked((1, 99, 150, y.size - 250), *given), strict=True))
+        same(cluster.fit(**arrays, client=clients[2]), local)
+        assert np.array_equal(cluster.predict(later), local.predict(later))
+
+
+def test_categories_of_frames_on_a_cluster(clients):
+    """By name, as numbers; with an evaluation set that has others, and a fit that goes on."""
+    X, y, qid, _, later = with_categories()
+    names = list("abcd")
+    frame = pd.DataFrame(X, columns=names).assign(y=y, q=qid)
+    monitored = {
+        "eval_set": (pd.DataFrame(later, columns=names), y[::3]),
+        "eval_qid": qid[::3],
+    }
+    settings = {"categorical_features": ["b", "d"], **SMALL}
+    local = BoostedRanker(n_estimators=5, **settings).fit(frame[names], y, qid=qid, **monitored)
+    table = dd.from_pandas(frame, npartitions=3)
+    data = {"X": table[names], "y": table.y, "qid": table.q, "client": clients[2]}
+    cluster = DaskBoostedRanker(n_estimators=5, **settings).fit(**data, **monitored)
+    same(cluster, local)
+    assert cluster.evals_result_ == local.evals_result_
+    cluster = DaskBoostedRanker(n_estimators=2, warm_start=True, **settings).fit(**data)
+    cluster.set_params(n_estimators=5).fit(**data)
+    assert cluster.ensemble_.rankers == local.ensemble_.rankers
+
+
+def test_categories_that_cannot_be_used_on_a_cluster_are_refused(clients):
+    X, y, _, _, _ = with_categories()
+    arrays = chunked(100, X, y)
+    cases = [
+        ({"categorical_features": [0]}, "column 0 is a categorical feature with values from -"),
+        ({"categorical_features": [4]}, "names column 4, but there are 4"),
+        ({"categorical_features": ["b"]}, "X has no column names"),
+        ({"categorical_features": [1], "monotone_constraints": {1: 1}}, "column 1 has categories"),
+        ({"categorical_features": [1], "rankers": "stumps"}, "is for trees"),
+    ]
+    for options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            DaskBoostedRanker(**options).fit(*arrays, client=clients[2])
+    frame = pd.DataFrame({"size": X[:, 0], "colour": pd.Categorical(np.array(["a", "b", "c"])[y])})
+    with pytest.raises(ValueError, match=r"'colour' are not numbers; number .* in all blocks"):
+        DaskBoostedRanker().fit([dask.delayed((frame, y))], client=clients[2])
+    model = BoostedRanker(n_estimators=2, warm_start=True, **SMALL).fit(frame, y)
+    cluster = DaskBoostedRanker(**model.get_params(deep=False))
+    cluster.__dict__.update({name: each for name, each in vars(model).items() if name[-1] == "_"})
+    parts = [dask.delayed((X[:, :2], y))]
+    with pytest.raises(ValueError, match="categories of 'colour' in data frames"):
+        cluster.set_params(n_estimators=4).fit(parts, client=clients[2])
+    assert not cluster.set_params(warm_start=False).fit(parts, client=clients[2]).categories_
 
 
 RESUMED = {
@@ -923,8 +1016,6 @@ def test_a_glass_box_monitors_an_evaluation_set(clients):
 
 def test_what_a_glass_box_cannot_do_on_a_cluster_is_refused(clients):
     X, y = chunked(UNEVEN, GRADED.X, GRADED.y)
-    with pytest.raises(ValueError, match="categorical_features"):
-        DaskGlassBoxRanker(categorical_features=[0]).fit(X, y, client=clients[1])
     with pytest.raises(ValueError, match="column 9"):
         DaskGlassBoxRanker(interactions=[(0, 9)]).fit(X, y, client=clients[1])
     with pytest.raises(ValueError, match="pairs"):

@@ -177,6 +177,9 @@ def test_an_error_in_a_later_block_names_the_line_of_the_letor_file(tmp_path):
         list(read_blocks(tmp_path / "t.txt", size=20))
 
 
+NAMED = ["-s", "categorical_features=[0, 2]", "-s", "min_child_samples=2"]
+
+
 @pytest.mark.parametrize(
     ("suffix", "more"),
     [
@@ -184,11 +187,16 @@ def test_an_error_in_a_later_block_names_the_line_of_the_letor_file(tmp_path):
         ("csv", ["-a", "BoostedRanker", "-s", "min_child_samples=2"]),
         ("csv", ["-a", "QBRank", "-s", "min_child_samples=2"]),
         ("csv", ["-s", "rankers=trees"]),
+        ("csv", ["-a", "BoostedRanker", *NAMED]),
+        ("txt", ["-a", "QBRank", *NAMED, "-s", "max_bins=4"]),
     ],
 )
 def test_the_command_line_fits_out_of_core(tmp_path, suffix, more):
     """The model file is the one of a fit in memory; nothing else is left."""
     data = sample()
+    named = NAMED[1] in more
+    if named:
+        data.X[:, [0, 2]] = np.floor(np.abs(3 * data.X[:, [0, 2]]))
     if suffix == "txt":
         data = Data(data.X, y=data.y, qid=data.qid, feature_names=list("12345"))
     path, folder = tmp_path / f"t.{suffix}", tmp_path / "models"
@@ -202,6 +210,8 @@ def test_the_command_line_fits_out_of_core(tmp_path, suffix, more):
         fields = json.loads((folder / name).read_text())
         for each in fields["history"]:
             del each["seconds"]
+        rankers = fields["model"]["rankers"]
+        assert any(any(each.get("categories", ())) for each in rankers) == named
         texts.append(json.dumps(fields))
     assert texts[0] == texts[1]
     assert sorted(each.name for each in folder.iterdir()) == ["a.json", "b.json"]

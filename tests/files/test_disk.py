@@ -22,6 +22,7 @@ from precede import (
     Checkpoint,
     ConvexRisk,
     DiskTable,
+    GlassBoxRanker,
     PushRanker,
     QBRank,
     RankBoost,
@@ -34,6 +35,7 @@ from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.files import disk
 from precede.rankers import growers, trees
+from samples import splits_on_categories, with_categories
 
 
 def blocks_of(cuts, *arrays):
@@ -75,12 +77,19 @@ def test_a_fit_from_disk_is_the_fit_from_memory(tmp_path, balance, select):
 
 @given(
     problem=strategies.problems(tied=False),
-    max_bins=st.sampled_from([2, 5, 255]),
+    max_bins=st.sampled_from([2, 3, 5, 255]),
     cuts=st.sets(st.integers(1, 11), max_size=4),
+    named=st.booleans(),
 )
-def test_the_training_from_disk_is_that_from_memory(tmp_path_factory, problem, max_bins, cuts):
+def test_the_training_from_disk_is_that_from_memory(
+    tmp_path_factory, problem, max_bins, cuts, named
+):
     """Codes, cuts, runs, weights and totals are equal for any blocks of any judgments."""
     X, given_ = problem
+    categorical = []
+    if named:  # a column of categories
+        X, categorical = X.copy(), [X.shape[1] - 1]
+        X[:, -1] = np.floor(np.minimum(np.abs(X[:, -1]), 1000.0))
     assume(given_.grade is not None and not np.isnan(given_.grade).any())
     arrays = [X, given_.grade, given_.qid, given_.weight]
     cuts = sorted(cut for cut in cuts if cut < len(X))
@@ -92,11 +101,14 @@ def test_the_training_from_disk_is_that_from_memory(tmp_path_factory, problem, m
         max_bins=max_bins,
         pairs=given_.pairs,
         pair_weight=given_.pair_weight,
+        categorical_features=categorical,
         n_jobs=1,
     )
+    assert table.categorical_features == categorical
     for balance in ("pairs", "queries", "items"):
         with Workers(1) as workers:
             options = {"balance": balance, "max_bins": max_bins, "workers": workers}
+            options["categorical"] = categorical
             here, there = Training.prepare(X, given_, **options), table.training(**options)
         for name in here.arrangement.__dataclass_fields__:
             ours, theirs = getattr(here.arrangement, name), getattr(there.arrangement, name)
@@ -109,6 +121,10 @@ def test_the_training_from_disk_is_that_from_memory(tmp_path_factory, problem, m
             assert ours.tobytes() == theirs.tobytes()
         assert np.array_equal(here.table.bins.low, there.table.bins.low, equal_nan=True)
         assert np.array_equal(here.table.bins.high, there.table.bins.high, equal_nan=True)
+        assert np.array_equal(here.table.bins.has_missing, there.table.bins.has_missing)
+        for feature in categorical:
+            ours, theirs = (each.table.bins.categories[feature] for each in (here, there))
+            assert ours.tobytes() == theirs.tobytes()
 
 
 def test_listed_pairs_are_kept(tmp_path):
@@ -242,12 +258,185 @@ def test_trees_with_other_thresholds_cannot_be_continued_from_disk(tmp_path):
     model = BoostedRanker(n_estimators=3, warm_start=True, **SMALL).fit(X + 0.03, y, qid=qid)
     with pytest.raises(ValueError, match="'trees' with thresholds of this table"):
         model.set_params(n_estimators=5).fit(table)
-    for rankers in (BoostedRanker(categorical_features=[5]), RankBoost(rankers=CATEGORIES)):
-        with pytest.raises(ValueError, match=r"categories .* need rows in memory"):
-            rankers.fit(table)
 
 
-CATEGORIES = Trees(categorical_features=[5])
+# -- categories ----------------------------------------------------------------------------------
+
+FEW_BINS = {"max_bins": 9}
+NAMED = {
+    "boosted": BoostedRanker(n_estimators=6, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    "drawn": BoostedRanker(
+        n_estimators=4, categorical_features=[3, 1], subsample=0.7, random_state=0, **SMALL,
+        **FEW_BINS,
+    ),
+    "mixture": QBRank(n_estimators=4, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    "rankboost": RankBoost(
+        n_estimators=4, rankers=Trees(categorical_features=[1, 3], **SMALL), **FEW_BINS
+    ),
+    "glass box": GlassBoxRanker(
+        n_estimators=4, pair_estimators=4, interactions=[(0, 3)], categorical_features=[1, 3],
+        validation_fraction=0, **FEW_BINS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_categories_from_disk_are_those_from_memory(tmp_path, name):
+    """Some missing, most without a bin of their own, weighted; and others when it is used."""
+    X, y, qid, weight, later = with_categories()
+    two = (y > 0).astype(int)
+    for number, target in enumerate([(y, qid), (two, None)]):
+        model = clone(NAMED[name])
+        local = clone(model).fit(X, target[0], qid=target[1], sample_weight=weight)
+        assert splits_on_categories(local)
+        blocks = (
+            (X[rows], target[0][rows], None if target[1] is None else qid[rows], weight[rows])
+            for rows in np.split(np.arange(y.size), [1, 100, 350])
+        )
+        table = write_table(tmp_path / str(number), blocks, categorical_features=[1, 3], **FEW_BINS)
+        assert list(table.bins.categories) == table.categorical_features == [1, 3]
+        assert table.bins.categories[3].size == 8 < np.unique(X[:, 3]).size
+        stored = model.set_params(n_jobs=2).fit(DiskTable(table.path))
+        assert same_model(local, stored)
+        assert np.array_equal(local.predict(later), stored.predict(later))
+
+
+def test_an_estimator_takes_the_categories_of_the_table(tmp_path):
+    """By name or by number, or because it names none itself."""
+    X, y, qid, weight, _ = with_categories()
+    settings = {"n_estimators": 3, **SMALL}
+    local = BoostedRanker(categorical_features=[1], **settings)
+    local.fit(X, y, qid=qid, sample_weight=weight)
+    blocks = [(pd.DataFrame(X, columns=list("abcd")), y, qid, weight)]
+    table = write_table(tmp_path / "t", blocks, categorical_features=["b"])
+    for given_ in (None, [1], ["b"]):
+        model = BoostedRanker(categorical_features=given_, **settings).fit(table)
+        assert same_model(local, model)
+    forest = RankBoost(n_estimators=3, rankers=Trees(categorical_features=[1], **SMALL))
+    forest.fit(X, y, qid=qid, sample_weight=weight)
+    assert same_model(forest, RankBoost(n_estimators=3, rankers=Trees(**SMALL)).fit(table))
+
+
+def test_an_estimator_with_other_categories_than_the_table_is_refused(tmp_path):
+    X, y, qid, _, _ = with_categories()
+    plain, named = (
+        write_table(tmp_path / name, [(X, y, qid)], categorical_features=given_)
+        for name, given_ in (("plain", None), ("named", [1]))
+    )
+    for model in (BoostedRanker(categorical_features=[3]), RankBoost(rankers=CATEGORIES)):
+        with pytest.raises(ValueError, match=r"with categorical_features=\[\].* has \[3\]; write"):
+            model.fit(plain)
+        with pytest.raises(ValueError, match=r"with categorical_features=\[1\].* has \[3\]; leave"):
+            model.fit(named)
+    for model in (
+        RankBoost(),
+        BoostedRanker(rankers="stumps"),
+        ConvexRisk(),
+        QBRank(categorical_features=[]),
+    ):
+        with pytest.raises(ValueError, match=r"has \[\]; leave it out with rankers .*\(trees\)"):
+            model.fit(named)
+    with pytest.raises(ValueError, match="column 1 has categories"):
+        BoostedRanker(monotone_constraints={1: 1}).fit(named)
+
+
+CATEGORIES = Trees(categorical_features=[3])
+
+
+def test_columns_that_are_no_categories_are_not_written(tmp_path):
+    X, y, _, _, _ = with_categories()
+    colour = np.array(["red", "blue"])[y % 2]
+    frames = [pd.DataFrame({"colour": pd.Categorical(colour), "size": X[:, 0]})]
+    frames += [pd.DataFrame({"colour": colour, "size": X[:, 0]})]
+    cases = [
+        (X, [0], r"column 0 is a categorical feature with values from -.*; number its categories"),
+        (X, [4], "names column 4, but there are 4"),
+        (X, ["b"], "X has no column names"),
+        (X, 1, "categorical_features=1"),
+        *((frame, ["colour"], "'colour' are not numbers; number .* in all b") for frame in frames),
+    ]
+    for given_, columns, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write_table(tmp_path / "t", [(given_, y)], categorical_features=columns)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trees_with_categories_go_on_from_models_and_checkpoints(tmp_path):
+    X, y, qid, _, later = with_categories()
+    table = write_table(tmp_path / "t", [(X, y, qid)], categorical_features=[1, 3])
+    settings = {"categorical_features": [1, 3], **SMALL}
+    monitored = {"eval_set": (later, y[::3]), "eval_qid": qid[::3]}
+    local = BoostedRanker(n_estimators=6, **settings).fit(X, y, qid=qid, **monitored)
+    going_on = BoostedRanker(n_estimators=2, warm_start=True, **settings).fit(X, y, qid=qid)
+    assert same_model(local, going_on.set_params(n_estimators=6).fit(table))
+    saved = Checkpoint(tmp_path / "fit.json", every=1)
+    stopped = BoostedRanker(n_estimators=6, callbacks=[lambda p: p.round == 3], **settings)
+    assert len(stopped.fit(table, checkpoint=saved).history_) == 3
+    assert same_model(local, BoostedRanker(n_estimators=6, **settings).fit(table, checkpoint=saved))
+    model = BoostedRanker(n_estimators=6, **settings).fit(table, **monitored)
+    assert local.evals_result_
+    assert model.evals_result_ == local.evals_result_
+
+
+def test_categories_of_an_earlier_frame_are_forgotten(tmp_path):
+    X, y, qid, _, _ = with_categories()
+    frame = pd.DataFrame(X[:, :1], columns=["size"])
+    frame["colour"] = pd.Categorical(np.array(["red", "blue", "green"])[y])
+    table = write_table(tmp_path / "t", [(X[:, :2], y, qid)], categorical_features=[1])
+    model = BoostedRanker(n_estimators=2, warm_start=True, **SMALL).fit(frame, y, qid=qid)
+    assert list(model.categories_) == ["colour"]
+    with pytest.raises(ValueError, match="categories of 'colour' in data frames"):
+        model.set_params(n_estimators=4).fit(table)
+    model.set_params(n_estimators=2, warm_start=False).fit(table)
+    assert not model.categories_
+    assert same_model(model, BoostedRanker(n_estimators=2, **SMALL).fit(table))
+
+
+def test_tables_without_categories_are_as_before(stored):
+    """The members and the format of those that were written when there were no categories."""
+    fields = json.loads((stored / "table.json").read_text())
+    assert fields["format"] == 3
+    assert set(fields["members"]) == {"codes", *disk.KINDS}
+    table = DiskTable(stored)
+    assert table.bins.categories == {}
+    assert table.categorical_features == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"category_feature": [3, 1]},
+        {"category_feature": [1, 1]},
+        {"category_feature": [1, 4]},
+        {"category_feature": [-1, 3]},
+        {"category_start": [0, 7, 6]},
+        {"category_start": [1, 6, 14]},
+        {"categories": [0.5]},
+        {"categories": [-1.0]},
+        {"categories": [2.0]},
+        {"categories": [float("nan")]},
+        {"categories": [1e300]},
+    ],
+)
+def test_hostile_categories_are_refused(tmp_path, changes):
+    """A member says something else, with checksums that agree."""
+    X, y, qid, _, _ = with_categories()
+    table = write_table(tmp_path / "t", [(X, y, qid)], categorical_features=[1, 3], **FEW_BINS)
+    fields = json.loads((table.path / "table.json").read_text())
+    for name, begin in changes.items():
+        path = table.path / f"{name}.npy"
+        array = np.load(path)
+        array[: len(begin)] = begin
+        np.save(path, array)
+        fields["members"][name]["checksum"] = zlib.crc32(path.read_bytes())
+    del fields["checksum"]
+    (table.path / "table.json").write_bytes(disk._signed(fields))
+    with pytest.raises(ValueError, match=r"the categories .*(features|make no sense)"):
+        DiskTable(table.path)
+    fields["members"].pop("categories")
+    (table.path / "table.json").write_bytes(disk._signed(fields))
+    with pytest.raises(ValueError, match="is not a table of precede"):
+        DiskTable(table.path)
 
 
 def test_what_needs_raw_values_is_refused(tmp_path):

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
@@ -104,6 +104,31 @@ def test_a_tree_reads_codes_where_its_thresholds_are_cuts(tree, X, other, data):
         np.testing.assert_array_equal(
             tree.on(here), [naive_trees.tree_value(tree, row) for row in rows]
         )
+
+
+@given(trees(), rows(), rows(), st.sampled_from([3, 255]), st.data())
+def test_a_tree_reads_codes_where_its_categories_have_bins(tree, X, other, max_bins, data):
+    """Categories without a bin, and values that are no category, go the same way as raw values."""
+    X = np.where(np.isin(X, [0, 1, 2, 7, 31, 32]), X, np.nan)
+    table = Table.build(X, max_bins=max_bins, categorical=[0, 1, 2])
+    kept = [[int(each) for each in table.bins.categories[feature]] for feature in range(3)]
+    assume(all(kept[feature] for feature in tree.split_feature))
+    sets = [st.sets(st.sampled_from(kept[feature]), min_size=1) for feature in tree.split_feature]
+    tree = replace(tree, categories=tuple(tuple(sorted(data.draw(each))) for each in sets))
+    for rows, here in ((X, table), (other, Table.like(other, table.bins))):
+        expected = [naive_trees.tree_value(tree, row) for row in rows]
+        here.X = None
+        np.testing.assert_array_equal(tree.on(here), expected)
+
+
+def test_a_tree_reads_raw_values_where_codes_cannot_tell():
+    X = np.array([[0.0], [1.0], [1.0], [2.0], [np.nan]])
+    by_number = Tree((0,), (0.5,), (False,), (-1,), (-2,), (1.0, 2.0), (1, 4), (1.0,))
+    by_category = replace(by_number, categories=((2,),))
+    assert by_number.on(Table.build(X, categorical=[0])).tolist() == [1, 2, 2, 2, 2]
+    for few in ({"max_bins": 2, "categorical": [0]}, {}):  # category 2 has no bin of its own
+        table = Table.build(X, **few)
+        assert by_category.on(table).tolist() == [2, 2, 2, 1, 2]
 
 
 @given(st.lists(trees(), min_size=1, max_size=4), rows(), st.sampled_from([np.float64, np.float32]))

@@ -110,10 +110,11 @@ class TreeLearner:
         given = self._given().categorical_features
         return self.categorical_features if given is None else given
 
-    def categorical_columns(self) -> list[int]:
-        """Numbers of the columns whose values are categories."""
-        takes = self._learner()[0].takes_categories
-        return self._category_numbers() if takes else []
+    def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
+        """Numbers of the columns whose values are categories; those `known` if none are given."""
+        if not self._learner()[0].takes_categories:
+            return []
+        return list(known) if self._categorical() is None and known else self._category_numbers()
 
     def _category_numbers(self) -> list[int]:
         """Numbers of the columns of categories, given or found in a data frame."""

@@ -232,7 +232,12 @@ def fit_from_disk(
     bar = on_screen() and model.get_params(deep=False).get("verbose") == 0
     with _room_beside(Path(output).resolve()) as room:
         table, names = table_of_file(
-            room / "table", path, max_bins=model.max_bins, n_jobs=model.n_jobs, **reading
+            room / "table",
+            path,
+            max_bins=model.max_bins,
+            categorical_features=getattr(model, "categorical_features", None),
+            n_jobs=model.n_jobs,
+            **reading,
         )
         say(f"{path}: {table!r}")
         checkpoint = Path(f"{output}.checkpoint")

@@ -21,8 +21,8 @@ import scipy.sparse.csgraph
 from precede.engine.arrangement import Arrangement, joined_totals, totals_of_queries
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import added, from_words, words_of
-from precede.engine.frames import refuse_text
-from precede.engine.table import Bins, choose_cuts, integer_weights
+from precede.engine.frames import refuse_text_in_blocks
+from precede.engine.table import Bins, FeatureBins, integer_weights
 from precede.engine.training import why_no_pair
 from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
@@ -165,7 +165,7 @@ def _checked(
     number: int, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None
 ) -> Rows:
     """One partition as arrays; everything a local fit would refuse is refused."""
-    refuse_text(X)
+    refuse_text_in_blocks(X)
     values = dense_block(X)
     if np.isinf(values).any():
         raise ValueError(f"X of partition {number} holds infinities; use NaN for missing values")
@@ -267,7 +267,8 @@ def _scattered(
     else:
         kept, known = _facts(client, [block for block, _ in blocks], model.balance, rows)
         known = replace(known, listed=listed is not None)
-    bins = _bins(client, kept, known, model.max_bins)
+    model._take_features(seen[0]["features"], names)
+    bins = _bins(client, kept, known, model.max_bins, model.categorical_columns())
     home = {block.key: worker for block, worker in blocks}
     homes = [home[block.key] for block in kept]
     return Scattered(kept, homes, bins, known, classes, names, has_queries=not one_list)
@@ -554,8 +555,10 @@ def _levels_of_list(block: Rows, grades: Floats) -> Arrangement:
     )
 
 
-def _bins(client: Any, blocks: list[Any], facts: Facts, max_bins: int) -> Bins:
-    """Cut points of every feature from the distinct values of all blocks, merged exactly.
+def _bins(
+    client: Any, blocks: list[Any], facts: Facts, max_bins: int, categorical: list[int]
+) -> Bins:
+    """Bins of every feature from the distinct values of all blocks, merged exactly.
 
     A few features at a time travel from all blocks to one worker, which needs memory for the
     distinct values of these.
@@ -563,14 +566,13 @@ def _bins(client: Any, blocks: list[Any], facts: Facts, max_bins: int) -> Bins:
     features = client.submit(_count_features, blocks[0], pure=False).result()
     width = max(1, -(-features // (4 * max(1, len(client.nthreads())))))
     width = min(width, 16)
-    cuts = []
+    chosen = []
     for first in range(0, features, width):
         span = (first, min(first + width, features))
         summaries = client.map(_distinct, blocks, facts=facts, span=span, pure=False)
-        cuts.append(client.submit(_cuts, summaries, max_bins, pure=False))
-    found = [each for group in client.gather(cuts) for each in group]
-    low, high, missing = (np.array(each) for each in zip(*(end for _, end in found), strict=True))
-    return Bins(tuple(cut for cut, _ in found), low, high, missing.astype(bool))
+        given = summaries, first, max_bins, categorical
+        chosen.append(client.submit(_bins_of_some, *given, pure=False))
+    return Bins.of([each for group in client.gather(chosen) for each in group])
 
 
 def _count_features(block: Rows) -> int:
@@ -596,14 +598,20 @@ def _distinct(
     return found
 
 
-def _cuts(
-    summaries: list[list[tuple[Floats, Integers, bool]]], max_bins: int
-) -> list[tuple[Floats, tuple[float, float, bool]]]:
-    """Cut points and ends of some features, as `Table.build` chooses them."""
+def _bins_of_some(
+    summaries: list[list[tuple[Floats, Integers, bool]]],
+    first: int,
+    max_bins: int,
+    categorical: list[int],
+) -> list[FeatureBins]:
+    """Bins of the features `first`, `first` + 1, ..., as `Table.build` chooses them."""
     found = []
-    for parts in zip(*summaries, strict=True):
+    for feature, parts in enumerate(zip(*summaries, strict=True), first):
         values = np.concatenate([part[0] for part in parts])
         heavy = np.concatenate([part[1] for part in parts])
-        cut, (low, high, _) = choose_cuts(values, heavy, max_bins)
-        found.append((cut, (low, high, any(part[2] for part in parts))))
+        bins = FeatureBins.choose(
+            values, heavy, max_bins, feature=feature, named=feature in categorical
+        )
+        missing = bins.has_missing or any(part[2] for part in parts)
+        found.append(replace(bins, has_missing=missing))
     return found

@@ -129,7 +129,6 @@ class _OnDask(BaseRanker):
                 scatter(leader, delayed, self, listed) as scattered,
                 Workers(self.n_jobs) as workers,
             ):
-                self._check_features(scattered)
                 sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
                 monitors = self._monitors(
                     sets, qids, groups, scattered.bins, workers, queries=scattered.has_queries
@@ -162,18 +161,19 @@ class _OnDask(BaseRanker):
                 "parameter callbacks instead"
             )
 
-    def _check_features(self, scattered: Scattered) -> None:
+    def _take_features(self, count: int, names: list[str] | None) -> None:
         """Remember number and names of the features, or compare them with the last fit's."""
-        names, known = scattered.names, getattr(self, "feature_names_in_", None)
-        if not (self.warm_start and hasattr(self, "ensemble_")):
-            self.n_features_in_ = scattered.bins.n_features
+        known = getattr(self, "feature_names_in_", None)
+        going_on = self.warm_start and hasattr(self, "ensemble_")
+        self._forget_categories(reset=not going_on)
+        if not going_on:
+            self.n_features_in_ = count
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
                 self.feature_names_in_ = np.array(names, object)
-        elif scattered.bins.n_features != self.n_features_in_:
+        elif count != self.n_features_in_:
             raise ValueError(
-                f"the model to go on with has {self.n_features_in_} features, and X has "
-                f"{scattered.bins.n_features}"
+                f"the model to go on with has {self.n_features_in_} features, and X has {count}"
             )
         elif names is not None and known is not None and names != list(known):
             raise ValueError(
@@ -390,8 +390,8 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
     """`GlassBoxRanker` on a Dask cluster; see `DaskBoostedRanker`.
 
     Curves, the search for pairs, trials on held-out queries and bootstrap samples run where the
-    rows are; histograms of integers travel. A single list stays whole on one worker. Categorical
-    features, listed pairs and a risk of your own are refused.
+    rows are; histograms of integers travel. A single list stays whole on one worker. Listed pairs
+    and a risk of your own are refused.
 
     Examples
     --------
@@ -415,17 +415,12 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
     _takes_pairs = False
 
     def _check_distributable(self) -> None:
-        if self.categorical_features is not None and len(self.categorical_features):
-            raise ValueError(
-                "categorical_features cannot be used on a cluster; leave it out, so that these "
-                "columns are read as numbers, or use the local estimator"
-            )
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         super()._check_distributable()
 
-    def _check_features(self, scattered: Scattered) -> None:
-        super()._check_features(scattered)
+    def _take_features(self, count: int, names: list[str] | None) -> None:
+        super()._take_features(count, names)
         self._pairs()  # refuses columns that are not there
 
     def _splits_a_list(self) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "is_missing",
     "pandas_frame",
     "refuse_text",
+    "refuse_text_in_blocks",
     "row_labels",
     "take_rows",
 ]
@@ -62,8 +63,12 @@ def pandas_frame(rows: Any, index: Any = None) -> Any:
     return pd.DataFrame(rows, index=index)
 
 
-def refuse_text(X: Any) -> None:
-    """Name the columns of a data frame that are not numbers."""
+def refuse_text(
+    X: Any,
+    remedy: str = "encode them first, for example with scikit-learn's OrdinalEncoder or "
+    "OneHotEncoder",
+) -> None:
+    """Name the columns of a data frame that are not numbers, and what to do about it."""
     frame = frame_of(X)
     if frame is None:
         return
@@ -75,10 +80,16 @@ def refuse_text(X: Any) -> None:
         if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
     ]
     if text:
-        raise ValueError(
-            f"columns {', '.join(map(repr, text[:5]))} are not numbers; encode them first, "
-            "for example with scikit-learn's OrdinalEncoder or OneHotEncoder"
-        )
+        raise ValueError(f"columns {', '.join(map(repr, text[:5]))} are not numbers; {remedy}")
+
+
+def refuse_text_in_blocks(X: Any) -> None:
+    """Do the same for a block of rows, which does not know what is in the other blocks."""
+    refuse_text(
+        X,
+        "number their categories in the same way in all blocks, for example with scikit-learn's "
+        "OrdinalEncoder(categories=[...]), and name the columns in categorical_features",
+    )
 
 
 def category_columns(X: Any, named: Collection[str]) -> dict[str, list[Any]]:

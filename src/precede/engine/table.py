@@ -27,6 +27,7 @@ __all__ = [
     "MISSING",
     "MOST_CATEGORIES",
     "Bins",
+    "FeatureBins",
     "Table",
     "choose_categories",
     "choose_cuts",
@@ -53,6 +54,45 @@ SOME = 1 << 12
 DIGIT, DIGITS = 11, 3
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureBins:
+    """The bins of one feature; see `Bins` for the attributes.
+
+    `categories` is None if the values are numbers.
+    """
+
+    cuts: Floats
+    low: float
+    high: float
+    has_missing: bool
+    categories: Floats | None = None
+
+    @classmethod
+    def choose(
+        cls, values: Array, weight: Integers | None, max_bins: int, *, feature: int, named: bool
+    ) -> FeatureBins:
+        """Choose the bins of a column of numbers or, if `named`, of categories.
+
+        `weight` is one integer for each value, None for equal weights; equal values may also be
+        given once, with the sum of their weights. O(n log n).
+
+        >>> FeatureBins.choose(np.array([4.0, 1, 4, np.nan]), None, 255, feature=0, named=False)
+        FeatureBins(cuts=array([2.5]), low=1.0, high=4.0, has_missing=True, categories=None)
+        """
+        if not named:
+            cuts, ends = choose_cuts(values, weight, max_bins)
+            return cls(cuts, *ends)
+        kept, ends = choose_categories(values, weight, max_bins, feature)
+        return cls(kept[:-1] / 2 + kept[1:] / 2, *ends, kept)
+
+    def encode(self, values: Array, codes: Bytes) -> None:
+        """Write the code of every value."""
+        if self.categories is None:
+            encode(values, self.cuts, codes)
+        else:
+            encode_categories(values, self.categories, codes)
+
+
 @dataclass(frozen=True)
 class Bins:
     """Cut points of every feature.
@@ -66,7 +106,7 @@ class Bins:
     ----------
     cuts : one increasing array of at most 254 numbers per feature
     low, high : least and greatest value of each feature (NaN where there is none)
-    has_missing : whether a feature had missing values
+    has_missing : whether a feature had missing values, or categories without a bin of their own
     categories : for features that are categories, those that have a bin of their own, in rising
         order; code c is category c of these, and 255 any other
     """
@@ -76,6 +116,17 @@ class Bins:
     high: Floats
     has_missing: Flags
     categories: Mapping[int, Floats] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, features: Sequence[FeatureBins]) -> Bins:
+        """The bins of all features, in their order."""
+        return cls(
+            tuple(each.cuts for each in features),
+            np.array([each.low for each in features]),
+            np.array([each.high for each in features]),
+            np.array([each.has_missing for each in features], np.bool_),
+            {j: each.categories for j, each in enumerate(features) if each.categories is not None},
+        )
 
     @property
     def n_features(self) -> int:
@@ -89,10 +140,9 @@ class Bins:
 
     def encode(self, feature: int, values: Floats, codes: Bytes) -> None:
         """Write the code of every value of a feature."""
-        if feature in self.categories:
-            encode_categories(values, self.categories[feature], codes)
-        else:
-            encode(values, self.cuts[feature], codes)
+        ends = self.low[feature], self.high[feature], self.has_missing[feature]
+        kept = self.categories.get(feature)
+        FeatureBins(self.cuts[feature], *ends, kept).encode(values, codes)
 
 
 class Table:
@@ -142,23 +192,15 @@ class Table:
         order = np.arange(X.shape[0]) if order is None else order
         integers = integer_weights(weight)
         codes = np.empty((X.shape[1], order.size), np.uint8)
-        categories: dict[int, Floats] = {}
 
-        def bin_column(values: Array, feature: int) -> tuple[Floats, Ends]:
-            if feature in categorical:
-                kept = choose_categories(values, integers, int(max_bins), feature)
-                categories[feature] = kept
-                encode_categories(values, kept, codes[feature])
-                ends = (kept[0], kept[-1]) if kept.size else (np.nan, np.nan)
-                missing = bool((codes[feature] == MISSING).any())
-                return kept[:-1] / 2 + kept[1:] / 2, (float(ends[0]), float(ends[1]), missing)
-            cut, end = choose_cuts(values, integers, int(max_bins))
-            encode(values, cut, codes[feature])
-            return cut, end
+        def bin_column(values: Array, feature: int) -> FeatureBins:
+            chosen = FeatureBins.choose(
+                values, integers, int(max_bins), feature=feature, named=feature in categorical
+            )
+            chosen.encode(values, codes[feature])
+            return chosen
 
-        cuts, ends = zip(*_for_columns(X, order, workers or Workers(1), bin_column), strict=True)
-        low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
-        bins = Bins(cuts, low, high, missing.astype(bool), categories)
+        bins = Bins.of(_for_columns(X, order, workers or Workers(1), bin_column))
         return cls(X, codes, bins, order)
 
     @classmethod
@@ -331,11 +373,13 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
 
 def choose_categories(
     values: Floats, weight: Integers | None, max_bins: int, feature: int
-) -> Floats:
+) -> tuple[Floats, Ends]:
     """The heaviest categories of a column, one fewer than bins, in rising order.
 
+    With the least and the greatest of them, and whether a value is missing or any other category.
+
     >>> choose_categories(np.array([3.0, 7, 7, 5, 5, np.nan]), None, 3, 0)
-    array([5., 7.])
+    (array([5., 7.]), (5.0, 7.0, True))
     """
     found = values[~np.isnan(values)].astype(np.float64)
     if found.size and not (
@@ -349,11 +393,16 @@ def choose_categories(
     distinct, number = np.unique(found + 0.0, return_inverse=True)  # -0 is 0
     total = np.zeros(distinct.size, np.int64)
     np.add.at(total, number, 1 if heavy is None else heavy)
-    return np.sort(distinct[np.argsort(-total, kind="stable")[: max_bins - 1]])
+    kept = np.sort(distinct[np.argsort(-total, kind="stable")[: max_bins - 1]])
+    other = found.size < values.size or distinct.size > kept.size
+    low, high = (float(kept[0]), float(kept[-1])) if kept.size else (np.nan, np.nan)
+    return kept, (low, high, other)
 
 
 def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
     """Write the number of every value among the categories that are kept; 255 for any other.
+
+    A value between whole numbers is the category below it, as trees read it.
 
     >>> codes = np.empty(3, np.uint8)
     >>> encode_categories(np.array([7.0, np.nan, 6.0]), np.array([5.0, 7.0]), codes)
@@ -363,8 +412,9 @@ def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
     if not kept.size:
         codes[:] = MISSING
         return
-    number = np.minimum(np.searchsorted(kept, values), kept.size - 1)
-    codes[:] = np.where(kept[number] == values, number, MISSING)
+    whole = np.floor(values)
+    number = np.minimum(np.searchsorted(kept, whole), kept.size - 1)
+    codes[:] = np.where(kept[number] == whole, number, MISSING)
 
 
 def _sorted(values: Array, weight: Integers | None) -> tuple[Array, Integers]:

@@ -277,11 +277,12 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
         source: Callable[..., Training]
+        known: Sequence[int] = ()  # columns of categories that the data name themselves
         if init_score is not None:
             self._check_offset(X)
         if isinstance(X, DiskTable):
             judgments, classes = self._open_table(X, reset=not going_on, y=y, **target)
-            source = X.training
+            source, known = X.training, X.categorical_features
         else:
             X = self._validated(X, reset=not going_on, to_fit=True)
             judgments, classes = self._target(X.shape[0], y, **target)
@@ -299,7 +300,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 balance=self.balance,
                 max_bins=self.max_bins,
                 workers=workers,
-                categorical=self.categorical_columns(),
+                categorical=self.categorical_columns(known),
             )
             monitors = self._monitors(
                 eval_set, eval_qid, eval_group, training.table.bins, workers,
@@ -320,11 +321,28 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         if isinstance(X, DiskTable):
             raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
-    def categorical_columns(self) -> list[int]:
-        """Numbers of the columns whose values are categories; those of the family by default."""
-        rankers = getattr(self, "rankers", None)
-        given = None if rankers is None else family(rankers).categorical_features
-        return column_numbers(given, None, self.n_features_in_)
+    def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
+        """Numbers of the columns whose values are categories; those of the family by default.
+
+        `known` are those of a `DiskTable`, for rankers that take categories and were given none.
+        """
+        if getattr(self, "rankers", None) is None:
+            return []
+        chosen = family(self.rankers)
+        if chosen.takes_categories and chosen.categorical_features is None:
+            return list(known)
+        return column_numbers(chosen.categorical_features, None, self.n_features_in_)
+
+    def _forget_categories(self, *, reset: bool) -> None:
+        """Drop the categories of an earlier data frame: those of this fit are numbers already."""
+        if reset:
+            self.__dict__.pop("categories_", None)
+        elif self.categories_:
+            name = next(iter(self.categories_))
+            raise ValueError(
+                f"the model to go on with looks up the categories of {name!r} in data frames in "
+                "memory; go on with such a frame, or set warm_start=False"
+            )
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
         """Return what to learn from, made of what was given; the default is just that."""
@@ -526,6 +544,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             raise ValueError(
                 f"{table} goes on from a model of {self.n_features_in_} features; fit again"
             )
+        self._forget_categories(reset=reset)
         self.n_features_in_ = table.n_features
         if table.feature_names is not None:
             self.feature_names_in_ = np.array(table.feature_names, object)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -44,6 +44,7 @@ def table_of_file(
     path: Name,
     *,
     max_bins: int = 255,
+    categorical_features: Sequence[int | str] | None = None,
     n_jobs: int | None = None,
     **reading: Any,
 ) -> tuple[DiskTable, Data]:
@@ -53,7 +54,7 @@ def table_of_file(
     ----------
     target : where to write the table
     path : a LETOR, CSV, TSV or parquet file
-    max_bins, n_jobs : as for `write_table`
+    max_bins, categorical_features, n_jobs : as for `write_table`
     reading : as for `read_blocks`
 
     Returns
@@ -83,7 +84,9 @@ def table_of_file(
                 names = names | each.feature_names
             yield each.X, each.y, each.qid, each.weight
 
-    table = write_table(target, rows(), max_bins=max_bins, n_jobs=n_jobs)
+    table = write_table(
+        target, rows(), max_bins=max_bins, categorical_features=categorical_features, n_jobs=n_jobs
+    )
     known = Data(np.empty((0, len(names))), feature_names=names, zeros=first.zeros)
     return table, known
 

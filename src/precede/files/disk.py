@@ -28,6 +28,7 @@ import warnings
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
@@ -37,25 +38,33 @@ from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrangement import BALANCES, Arrangement, arrangements, check_balance
 from precede.engine.arrays import Array, Floats
-from precede.engine.frames import refuse_text
+from precede.engine.frames import refuse_text_in_blocks
 from precede.engine.parameters import whole_number
 from precede.engine.table import (
     MAX_BINS,
+    MOST_CATEGORIES,
     Bins,
+    FeatureBins,
     Table,
-    choose_cuts,
-    encode,
     integer_weights,
     mix_codes,
 )
 from precede.engine.training import Training, why_no_pair
 from precede.engine.workers import Workers
-from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights, two_grades
+from precede.judgments import (
+    Judgments,
+    column_numbers,
+    number_queries,
+    numeric_grades,
+    sample_weights,
+    two_grades,
+)
 
 __all__ = ["DiskTable", "Padded", "dense_block", "write_table"]
 
 
 FORMAT = 3  # 1 and 2 were single files
+NAMED_FORMAT = 4  # of tables with categories, which versions without them would read as numbers
 OLD_MAGIC = b"precede\x01"  # how those began
 FIELDS = "table.json"
 CODES = "codes"
@@ -79,6 +88,13 @@ KINDS = {
     "high": "<f8",
     "has_missing": "|u1",
 }
+# Beside them in tables with categories: the features that have some, and for each of them those
+# with a bin of their own.
+NAMED_KINDS = {
+    "category_feature": "<i8",
+    "category_start": "<i8",
+    "categories": "<f8",
+}
 # One number for each row; these stay in their files until they are read.
 PER_ROW = ("order", "grade", "weight", "outer", "outer_of_items")
 # The weights of losers and their total, by balance.
@@ -100,6 +116,7 @@ def write_table(
     pairs: ArrayLike | None = None,
     pair_weight: ArrayLike | None = None,
     feature_names: Sequence[str] | None = None,
+    categorical_features: Sequence[int | str] | None = None,
     n_jobs: int | None = None,
 ) -> DiskTable:
     """Write blocks of rows as a table of binned codes, without ever holding all of them.
@@ -113,6 +130,9 @@ def write_table(
     max_bins : as of the estimators that will be fitted
     pairs, pair_weight : as for `fit`; row numbers count from the first row of the first block
     feature_names : names of the columns, where the blocks are not data frames
+    categorical_features : numbers or names of the columns that hold categories, as whole numbers
+        from 0. Text and columns of a categorical type are refused, as a block does not know the
+        categories of the others: number them in the same way in all blocks.
     n_jobs : threads
 
     Notes
@@ -157,7 +177,8 @@ def write_table(
             for block in blocks:
                 spool.add(block)
             judgments, classes = spool.target(pairs, pair_weight)
-            _Writer(made, spool, workers, int(max_bins)).write(judgments, classes)
+            named = column_numbers(categorical_features, spool.names, spool.features)
+            _Writer(made, spool, workers, int(max_bins), named).write(judgments, classes)
         _install(made, target)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -242,7 +263,7 @@ class _Spool:
         X, y, qid, weight = [*block, None, None][:4]
         first, padded = (X.first, True) if isinstance(X, Padded) else (0, False)
         X = X.values if isinstance(X, Padded) else X
-        refuse_text(X)
+        refuse_text_in_blocks(X)
         self._check_names(X)
         values = dense_block(X)
         width, block_number = values.shape[1], len(self.parts)
@@ -361,8 +382,11 @@ def _has_nullable(X: Any) -> bool:
 
 
 class _Writer:
-    def __init__(self, folder: Path, spool: _Spool, workers: Workers, max_bins: int):
+    def __init__(
+        self, folder: Path, spool: _Spool, workers: Workers, max_bins: int, named: Sequence[int]
+    ):
         self.folder, self.spool, self.workers, self.max_bins = folder, spool, workers, max_bins
+        self.named = named  # the columns that hold categories
         self.members: dict[str, dict[str, Any]] = {}
 
     def write(self, judgments: Judgments, classes: list[Any] | None) -> None:
@@ -377,7 +401,7 @@ class _Writer:
         header = _npy_header("|u1", (self.spool.features, arrangement.n_arranged))
         with open(path, "x+b") as file:
             file.write(header)
-            cuts, ends, keys = self._encode(arrangement, file)
+            bins, keys = self._encode(arrangement, file)
             arrangement, old = arrangement.reorder(keys)
             checksum = self._reorder(old, file, header)
             file.flush()
@@ -385,9 +409,9 @@ class _Writer:
         self._list(CODES, "|u1", (self.spool.features, old.size), checksum)
         for name in outer:
             outer[name] = outer[name][old]
-        self._write_arrays(arrangement, outer, cuts, ends)
+        self._write_arrays(arrangement, outer, bins)
         fields = {
-            "format": FORMAT,
+            "format": NAMED_FORMAT if bins.categories else FORMAT,
             "features": self.spool.features,
             "rows": self.spool.rows,
             "arranged": arrangement.n_arranged,
@@ -409,36 +433,30 @@ class _Writer:
     def _list(self, name: str, kind: str, shape: tuple[int, ...], checksum: int) -> None:
         self.members[name] = {"kind": kind, "shape": list(shape), "checksum": checksum}
 
-    def _encode(
-        self, arrangement: Arrangement, file: BinaryIO
-    ) -> tuple[list[Floats], list[tuple[float, float, bool]], NDArray[np.uint64]]:
-        """Cut and encode every column, as `Table.build` does; the codes go to the file."""
+    def _encode(self, arrangement: Arrangement, file: BinaryIO) -> tuple[Bins, NDArray[np.uint64]]:
+        """Bin and encode every column, as `Table.build` does; the codes go to the file."""
         order, weight = arrangement.order, integer_weights(arrangement.weight)
         keys = arrangement.weight.astype(np.float64).view(np.uint64).copy()
-        cuts: list[Floats] = []
-        ends: list[tuple[float, float, bool]] = []
+        chosen: list[FeatureBins] = []
         group = np.empty((self.workers.jobs, order.size), np.uint8)
 
-        def bin_columns(
-            low: int, high: int, first: int
-        ) -> list[tuple[Floats, tuple[float, float, bool]]]:
+        def bin_columns(low: int, high: int, first: int) -> list[FeatureBins]:
             found = []
             for feature in range(first + low, first + high):
                 values = self.spool.column(feature, order)
-                cut, end = choose_cuts(values, weight, self.max_bins)
-                encode(values, cut, group[feature - first])
-                found.append((cut, end))
+                bins = FeatureBins.choose(
+                    values, weight, self.max_bins, feature=feature, named=feature in self.named
+                )
+                bins.encode(values, group[feature - first])
+                found.append(bins)
             return found
 
         for first in range(0, self.spool.features, len(group)):
             width = min(len(group), self.spool.features - first)
-            parts = self.workers.run(bin_columns, width, first)
-            for cut, end in (pair for part in parts for pair in part):
-                cuts.append(cut)
-                ends.append(end)
+            chosen += chain(*self.workers.run(bin_columns, width, first))
             self.workers.run(mix_codes, order.size, group[:width], keys)
             file.write(group[:width].data)
-        return cuts, ends, keys
+        return Bins.of(chosen), keys
 
     def _reorder(self, old: NDArray[np.int64], file: BinaryIO, header: bytes) -> int:
         """Move the rows of every column; returns the checksum of the file."""
@@ -451,26 +469,24 @@ class _Writer:
             file.write(column.data)
         return checksum
 
-    def _write_arrays(
-        self,
-        arrangement: Arrangement,
-        outer: dict[str, Floats],
-        cuts: list[Floats],
-        ends: list[tuple[float, float, bool]],
-    ) -> None:
-        low, high, missing = (np.array(column) for column in zip(*ends, strict=True))
-        start = np.concatenate([[0], np.cumsum([cut.size for cut in cuts])])
+    def _write_arrays(self, arrangement: Arrangement, outer: dict[str, Floats], bins: Bins) -> None:
         named = {
             name: getattr(arrangement, name) for name in KINDS if hasattr(arrangement, name)
         } | {
             **outer,
-            "cuts": np.concatenate(cuts),
-            "cut_start": start,
-            "low": low,
-            "high": high,
-            "has_missing": missing,
+            "cuts": np.concatenate(bins.cuts),
+            "cut_start": _starts(bins.cuts),
+            "low": bins.low,
+            "high": bins.high,
+            "has_missing": bins.has_missing,
         }
-        for name, kind in KINDS.items():
+        kinds = KINDS
+        if bins.categories:
+            kinds = KINDS | NAMED_KINDS
+            named["category_feature"] = np.array([*bins.categories])
+            named["category_start"] = _starts([*bins.categories.values()])
+            named["categories"] = np.concatenate([*bins.categories.values()])
+        for name, kind in kinds.items():
             array = np.ascontiguousarray(named[name], dtype=kind)
             header = _npy_header(kind, array.shape)
             with open(self._path(name), "xb") as file:
@@ -480,6 +496,19 @@ class _Writer:
                 os.fsync(file.fileno())
             checksum = zlib.crc32(array.data, zlib.crc32(header))
             self._list(name, kind, array.shape, checksum)
+
+
+def _starts(parts: Sequence[Array]) -> NDArray[np.int64]:
+    """Where each part begins when they stand one after the other, and where the last one ends."""
+    return np.cumsum([0, *(part.size for part in parts)])
+
+
+def _parts(whole: Array, starts: NDArray[np.int64]) -> list[Array] | None:
+    """What `_starts` was taken of; None if it cannot have been."""
+    good = starts.size and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+    if not good or starts[-1] != whole.size:
+        return None
+    return [whole[a:b].copy() for a, b in pairwise(starts)]
 
 
 def _npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
@@ -517,6 +546,7 @@ class DiskTable:
     max_bins : most bins a feature was cut into; a fit must ask for the same
     feature_names : list of str, or None
     classes : the two classes, if the target was two classes in one list
+    categorical_features : numbers of the columns that were written as categories
 
     Notes
     -----
@@ -560,10 +590,11 @@ class DiskTable:
                 raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
         self._open_names(fields["names"], fields["classes"])
         self._members = {CODES: self._member(CODES, "|u1", 2)}
-        self._members |= {name: self._member(name, kind, 1) for name, kind in KINDS.items()}
+        kinds = KINDS | (NAMED_KINDS if fields["format"] == NAMED_FORMAT else {})
+        self._members |= {name: self._member(name, kind, 1) for name, kind in kinds.items()}
         self._codes = self._members[CODES].array
-        self._arrays = {name: self._members[name].array for name in KINDS}
-        for name in KINDS:
+        self._arrays = {name: self._members[name].array for name in kinds}
+        for name in kinds:
             if name not in PER_ROW:
                 self._compare(name)
                 self._arrays[name] = self._arrays[name].copy()
@@ -581,19 +612,32 @@ class DiskTable:
         self.classes = None if classes is None else np.array(classes)
 
     def _open_bins(self) -> Bins:
-        start = self._arrays["cut_start"]
-        of_features = [self._arrays[name].size for name in ("low", "high", "has_missing")]
-        whole = start.size == self.n_features + 1 and set(of_features) == {self.n_features}
-        rising = whole and start[0] == 0 and bool((np.diff(start) >= 0).all())
-        if not rising or start[-1] != self._arrays["cuts"].size:
+        cuts = _parts(self._arrays["cuts"], self._arrays["cut_start"])
+        sizes = {self._arrays[name].size for name in ("low", "high", "has_missing")}
+        if cuts is None or len(cuts) != self.n_features or sizes != {self.n_features}:
             raise ValueError(f"{self.path}: the cuts are not those of {self.n_features} features")
-        cuts = tuple(
-            self._arrays["cuts"][start[f] : start[f + 1]].copy() for f in range(self.n_features)
-        )
         if max((cut.size for cut in cuts), default=0) >= MAX_BINS:
             raise ValueError(f"{self.path}: a feature has more than {MAX_BINS} bins")
         missing = self._arrays["has_missing"].astype(bool)
-        return Bins(cuts, self._arrays["low"], self._arrays["high"], missing)
+        ends = self._arrays["low"], self._arrays["high"]
+        return Bins(tuple(cuts), *ends, missing, self._open_categories(cuts))
+
+    def _open_categories(self, cuts: list[Floats]) -> dict[int, Floats]:
+        """Categories by feature, each of them a whole number and as many as there are bins."""
+        if "categories" not in self._arrays:
+            return {}
+        features = self._arrays["category_feature"]
+        kept = _parts(self._arrays["categories"], self._arrays["category_start"])
+        good = kept is not None and len(kept) == features.size
+        good = good and bool(((features >= 0) & (features < self.n_features)).all())
+        if kept is None or not good or not (np.diff(features) > 0).all():
+            raise ValueError(f"{self.path}: the categories are not those of some of its features")
+        for feature, each in zip(features.tolist(), kept, strict=True):
+            whole = (each == np.floor(each)) & (each >= 0) & (each < MOST_CATEGORIES)
+            rising = bool(whole.all()) and bool((np.diff(each) > 0).all())
+            if not rising or cuts[feature].size != max(each.size - 1, 0):
+                raise ValueError(f"{self.path}: the categories of feature {feature} make no sense")
+        return dict(zip(features.tolist(), kept, strict=True))
 
     def _member(self, name: str, kind: str, dimensions: int) -> _Member:
         """Map a member; its header and its length must be those that the JSON file tells."""
@@ -663,6 +707,11 @@ class DiskTable:
         return self.n_arranged
 
     @property
+    def categorical_features(self) -> list[int]:
+        """Numbers of the columns whose bins are categories."""
+        return list(self.bins.categories)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
         return self.n_rows, self.n_features
@@ -687,10 +736,14 @@ class DiskTable:
         self, *, balance: str, max_bins: int, workers: Workers, categorical: Sequence[int] = ()
     ) -> Training:
         """The data as the loop sees them; see `Training.prepare`."""
-        if len(categorical):
+        named = self.categorical_features
+        if sorted(categorical) != named:
+            remedy = "write the table again with those of the estimator"
+            if named:
+                remedy = f"leave it out with rankers that split on categories (trees), or {remedy}"
             raise ValueError(
-                f"{self.path} holds the bins of numbers: categories (categorical_features) need "
-                "rows in memory; leave them out, or fit from memory"
+                f"{self.path} was written with categorical_features={named}, and the estimator has "
+                f"{sorted(categorical)}; {remedy}"
             )
         if max_bins != self.max_bins:
             raise ValueError(
@@ -789,8 +842,10 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: {FIELDS} is no JSON ({error})") from error
     if not isinstance(fields, dict) or fields.pop("checksum", None) is None:
         raise ValueError(f"{path} is not a table of precede: {FIELDS} has no checksum")
-    if fields.get("format") != FORMAT:
-        raise ValueError(f"{path} has another format than {FORMAT}; upgrade precede to read it")
+    if fields.get("format") not in (FORMAT, NAMED_FORMAT):
+        raise ValueError(
+            f"{path} has another format than {FORMAT} or {NAMED_FORMAT}; upgrade precede to read it"
+        )
     if _signed(fields) != text:
         raise ValueError(f"{path} is damaged: {FIELDS} has a wrong checksum; write it again")
     return fields

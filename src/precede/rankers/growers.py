@@ -262,12 +262,6 @@ class TreeSearch(RegressionSearch):
         categorical = np.zeros(table.n_features, np.bool_)
         categorical[[*bins.categories]] = True
         for column in column_numbers(family.categorical_features, None, table.n_features):
-            if column not in bins.categories and (table.streamed or not workers.alone):
-                raise ValueError(
-                    f"categorical_features={family.categorical_features!r}: categories of a table "
-                    "on disk or on a cluster are not known; they need rows in memory, or treat the "
-                    "columns as numbers"
-                )
             if column not in bins.categories:
                 raise ValueError(
                     f"column {column} of the table is not binned as categories; build it with "

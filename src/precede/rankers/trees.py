@@ -178,7 +178,9 @@ class Tree(Ranker):
         return self._values(X, np.arange(X.shape[0]))
 
     def on(self, table: Table) -> Floats:
-        """Value of each row: from the codes where all thresholds are cuts of the table.
+        """Value of each row: from the codes where they tell which way it goes.
+
+        They do if all thresholds are cuts of the table, and all categories have bins there.
 
         Otherwise from the raw rows, without copying them; a table that holds none raises
         ValueError. O(depth) for each row.
@@ -202,24 +204,31 @@ class Tree(Ranker):
     def _left_codes(self, bins: Bins) -> Flags | None:
         """Which of the 256 codes each split sends left; None if codes cannot tell.
 
-        A value is at most ``cuts[b]`` if its code is at most b.
+        A value is at most ``cuts[b]`` if its code is at most b. A category without a bin is in no
+        set of those that have one, and goes right like missing values.
         """
-        if any(self.categories) or self.features[-1] >= bins.n_features:
+        if self.features[-1] >= bins.n_features:
             return None
-        last = np.empty(len(self.split_feature), np.int64)
-        for j, (feature, threshold) in enumerate(
-            zip(self.split_feature, self.threshold, strict=True)
+        sides = np.zeros((len(self.split_feature), MISSING + 1), np.bool_)
+        sets = self.categories or ((),) * len(sides)
+        for j, (feature, threshold, named) in enumerate(
+            zip(self.split_feature, self.threshold, sets, strict=True)
         ):
-            cuts = bins.cuts[feature]
-            at = int(np.searchsorted(cuts, threshold))
-            if threshold == np.inf:
-                last[j] = MISSING - 1
-            elif at < cuts.size and cuts[at] == threshold:
-                last[j] = at
-            else:
+            kept, cuts = bins.categories.get(feature), bins.cuts[feature]
+            if bool(named) != (kept is not None):
                 return None
-        sides = np.arange(MISSING + 1) <= last[:, None]
-        sides[:, MISSING] = self.missing_left
+            if kept is not None:
+                sides[j, : kept.size] = np.isin(kept, named)
+                if np.count_nonzero(sides[j]) < len(set(named)):
+                    return None
+                continue
+            last = int(np.searchsorted(cuts, threshold))
+            if threshold == np.inf:
+                last = MISSING - 1
+            elif last == cuts.size or cuts[last] != threshold:
+                return None
+            sides[j, : last + 1] = True
+            sides[j, MISSING] = self.missing_left[j]
         return sides
 
     def _values(self, X: Any, order: Integers) -> Floats:

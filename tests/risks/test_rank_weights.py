@@ -23,7 +23,7 @@ from precede.datasets import search_results
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.losses import pair_loss
-from precede.risks.rank_weights import RankWeight, rank_weight
+from precede.risks.rank_weights import RankWeight, _sort_by_cells, rank_weight
 
 RULES = [
     "gap", "grade_gap", "ndcg", "ndcg@1", "ndcg@3", "precision@2",
@@ -160,18 +160,36 @@ def test_a_long_list_with_many_grades_and_ties(rule, name):
     np.testing.assert_allclose(risk.pull(judgments, scores), pull, atol=1e-12 * mass)
 
 
-def test_the_ranks_of_a_list_sorted_by_numpy_are_the_same(monkeypatch):
+@pytest.mark.parametrize("kind", ["tied", "skewed", "equal"])
+def test_the_ranks_of_a_long_list_are_the_same(monkeypatch, kind):
+    """By cells; of skewed scores, most of which share one cell, by NumPy."""
     random = np.random.default_rng(4)
     judgments = Judgments(random.integers(0, 5, 500))
-    scores = np.round(random.normal(size=500), 1)
+    scores = {
+        "tied": np.round(random.normal(size=500), 1),
+        "skewed": np.append(1e-9 * random.normal(size=499), 100.0),
+        "equal": np.ones(500),
+    }[kind]
     risk = PairRisk("exponential", rank_weight="ndcg")
     expected = risk.pull(judgments, scores)
     monkeypatch.setattr("precede.risks.rank_weights.LONG", 10)
     bound = risk.bind(judgments)
     at = scores[bound.arrangement.order]
-    order = bound.weights.at(at).order
-    assert (np.diff(at[order]) <= 0).all()
+    assert _sort_by_cells(at, 0, np.empty(500, np.int64)) == (kind != "skewed")
+    np.testing.assert_array_equal(bound.weights.at(at).order, np.argsort(-at, kind="stable"))
     np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
+
+
+@given(st.lists(st.one_of(st.integers(-3, 3), st.floats(-1e308, 1e308)), min_size=1, max_size=40),
+       st.integers(0, 3))  # fmt: skip
+def test_a_sort_by_cells_is_a_stable_sort_or_says_that_it_is_none(values, start):
+    scores = np.append(np.zeros(start), np.array(values, float))
+    order = np.empty(len(values), np.int64)
+    if _sort_by_cells(scores, start, order):
+        expected = start + np.argsort(-scores[start:], kind="stable")
+        np.testing.assert_array_equal(order, expected)
+    else:
+        assert len(set(values)) > 1
 
 
 @pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", RankWeight(k=10, blend=0.5)], ids=str)

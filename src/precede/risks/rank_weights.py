@@ -39,8 +39,9 @@ __all__ = [
     "rank_weight",
 ]
 
-# Lists longer than this are sorted by NumPy, which is quicker there than a compiled loop.
+# Lists longer than this are sorted by cells of equal width, of which there are 4 ** CELL_DIGIT.
 LONG = 1 << 12
+CELL_DIGIT = 11
 # Scores of a query further apart than this have products of exponentials beyond floats.
 WIDEST = 600.0
 # With up to so many grades sums by grade are quicker than trees.
@@ -334,15 +335,16 @@ class RankWeights:
                 scores, none, none, top.discount, top.tied, plain, factor, (none, plain, plain), top
             )
         order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
-        discount, tied = np.zeros(graded), np.zeros(graded)
+        discount, tied = np.empty(graded), np.empty(graded)
         for query in np.flatnonzero(np.diff(self.first) > LONG):
             low, high = self.first[query], self.first[query + 1]
-            order[low:high] = low + np.argsort(-scores[low:high])
+            if not _sort_by_cells(scores, low, order[low:high]):
+                order[low:high] = low + np.argsort(-scores[low:high])
+        ranked = np.empty(graded, np.int64), np.empty(graded), np.empty(graded)
         self.workers.run(
-            _ranks_of_queries, queries, self.first, scores, self.by_rank, order, ends, discount,
-            tied, small=self.small,
+            _ranks_of_queries, queries, LONG, self.first, scores, self.by_rank, self.level, order,
+            ends, discount, tied, *ranked, small=self.small,
         )  # fmt: skip
-        ranked = self.level[order], discount[order], tied[order]
         return RoundWeights(scores, order, ends, discount, tied, plain, factor, ranked)
 
     def _totals(self, weights: RoundWeights) -> Floats:
@@ -380,11 +382,10 @@ class RankWeights:
         sides = np.zeros(1, np.uint8) if apart is None else apart[order]
         level, discount, tied = weights.ranked
         # From the top down and from the bottom up: two threads can share a single list.
-        up, down = np.zeros((2, order.size)), np.zeros((2, order.size if losers else 0))
+        up, down = np.empty((2, order.size)), np.empty((2, order.size if losers else 0))
         few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
-        many = None if few else True
         self.workers.run(
-            _meet_in_queries, 2 * queries, many, self.first, weights.ends,
+            _meet_few_grades if few else _meet_many_grades, 2 * queries, self.first, weights.ends,
             self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
             self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
             small=self.small,
@@ -463,13 +464,18 @@ class RankedExponentialRisk(RankWeightedRisk):
         log_mass = log_value + float(np.log(self.rate))
         return State(scores, log_value, log_mass, pull, (weights, parts))
 
+    def log_value(self, scores: Floats) -> float:
+        """Logarithm of the risk, without the pull."""
+        return log_total(self._sums(self.at(scores), scores, losers=False)[3], self.workers)
+
     def _sums(
-        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None
-    ) -> tuple[Floats, Floats, Floats, Floats]:
+        self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None, *,
+        losers: bool = True,
+    ) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
         """Sums over pairs of every row, as winner and as loser, and of every query.
 
         Those of a row are relative to exp(lift) of its query, the third array; those of
-        queries are logarithms. `apart` is as for `RankWeights.meet`, for winners only.
+        queries are logarithms. `apart` and `losers` are as for `RankWeights.meet`.
         """
         winner, loser = self.arrangement.weight, self.arrangement.outer
         first, graded = self.weights.first, self.arrangement.n_graded
@@ -484,9 +490,8 @@ class RankedExponentialRisk(RankWeightedRisk):
         at = margin - np.repeat(0.5 * (low + high), np.diff(first))
         term = np.exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
         up, down = self.weights.meet(
-            weights, winner[:graded] / term, loser[:graded] * term, losers=apart is None,
-            apart=apart,
-        )  # fmt: skip
+            weights, winner[:graded] / term, loser[:graded] * term, losers=losers, apart=apart
+        )
         lift = np.zeros(wide.size)
         if wide.any():
             self._meet_far_apart(weights, np.flatnonzero(wide), scores, apart, up, down, lift)
@@ -521,7 +526,7 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        up, _, lift, _ = self._sums(state.parts[0], state.scores, values)
+        up, _, lift, _ = self._sums(state.parts[0], state.scores, values, losers=False)
         up *= self._share(lift, state.log_value)
         above = values[: up.size] == 1
         right, wrong = exact_sums([up[above], up[~above]], self.workers)
@@ -541,14 +546,71 @@ class RankedExponentialRisk(RankWeightedRisk):
 
 
 @njit(cache=True, nogil=True)
+def _sort_by_cells(scores: Floats, start: int, order: Integers) -> bool:
+    """Rows from `start` on by falling score, equal ones in the order of rows: O(n).
+
+    Scores are sorted by cells of equal width, in two digits, then by insertion. False, and the
+    order is of no use, where too many scores share a cell.
+    """
+    count = order.size
+    values = scores[start : start + count]
+    low, high = values[0], values[0]
+    for i in range(count):
+        low, high = min(low, values[i]), max(high, values[i])
+    scale = 0.0 if high == low else (4.0**CELL_DIGIT - 1.0) / (high - low)
+    if not np.isfinite((high - low) * scale):
+        return False
+    right, last = np.uint32(CELL_DIGIT), np.uint32((1 << CELL_DIGIT) - 1)
+    cells, cells_by_last = np.empty((2, count), np.uint32)
+    by_last, sizes = np.empty(count, np.int64), np.zeros((2, 1 << CELL_DIGIT), np.int64)
+    for i in range(count):
+        cells[i] = np.uint32((high - values[i]) * scale)
+        sizes[0, cells[i] & last] += 1
+        sizes[1, cells[i] >> right] += 1
+    at = np.cumsum(sizes[0]) - sizes[0]
+    for i in range(count):
+        digit = cells[i] & last
+        by_last[at[digit]], cells_by_last[at[digit]] = start + i, cells[i]
+        at[digit] += 1
+    at = np.cumsum(sizes[1]) - sizes[1]
+    for i in range(count):
+        digit = cells_by_last[i] >> right
+        order[at[digit]] = by_last[i]
+        at[digit] += 1
+    return _insert_falling(scores, order, 8 * count)
+
+
+@njit(**INNER)
+def _insert_falling(scores: Floats, order: Integers, most: int) -> bool:
+    """Sort by insertion; False if more than `most` moves are needed."""
+    sorted_scores = np.empty(order.size)
+    moves = 0
+    for i in range(order.size):
+        row, score, j = order[i], scores[order[i]], i
+        while j > 0 and sorted_scores[j - 1] < score:
+            order[j], sorted_scores[j] = order[j - 1], sorted_scores[j - 1]
+            j -= 1
+        order[j], sorted_scores[j] = row, score
+        moves += i - j
+        if moves > most:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _ranks_of_queries(
-    low: int, high: int, first: Integers, scores: Floats, by_rank: Floats, order: Integers,
-    ends: Integers, discount: Floats, tied: Floats,
+    low: int, high: int, longest: int, first: Integers, scores: Floats, by_rank: Floats,
+    level: Integers, order: Integers, ends: Integers, discount: Floats, tied: Floats,
+    ranked_level: Integers, ranked_discount: Floats, ranked_tied: Floats,
 ) -> None:  # fmt: skip
-    """Ranking order of every query, its runs of equal scores, and the discounts of its rows."""
+    """Ranking order of every query, its runs of equal scores, and the discounts of its rows.
+
+    Queries of more than `longest` rows come with their order. Discounts and ties are written by
+    row and, with levels, in ranking order.
+    """
     for query in range(low, high):
         start, end = first[query], first[query + 1]
-        if end - start <= LONG:
+        if end - start <= longest:
             order[start:end] = start + np.argsort(-scores[start:end])
         begin = start
         while begin < end:
@@ -557,35 +619,44 @@ def _ranks_of_queries(
             while last < end and scores[order[last]] == here:
                 last += 1
             count = last - begin
-            if count > 1:  # a sort may leave equal scores in any order
-                order[begin:last] = np.sort(order[begin:last])
-            total, apart = 0.0, 0.0
-            for position in range(begin, last):
-                value = by_rank[position - start]
-                total += value
-                apart += (count - 1 - 2 * (position - begin)) * value
-            if by_rank[begin - start] == by_rank[last - 1 - start]:
-                total, apart = count * by_rank[begin - start], 0.0
+            mean, apart = by_rank[begin - start], 0.0
+            if count > 1:
+                _sort_rows(order, begin, last)
+                mean, apart = _shared_ranks(by_rank[begin - start : last - start])
             for position in range(begin, last):
                 row = order[position]
                 ends[position] = last
-                discount[row] = total / count
-                tied[row] = 2.0 * apart / (count * (count - 1.0)) if count > 1 else 0.0
+                discount[row], tied[row] = mean, apart
+                ranked_level[position] = level[row]
+                ranked_discount[position], ranked_tied[position] = mean, apart
             begin = last
 
 
 @njit(**INNER)
-def _insert(
-    many: bool | None, tree: Floats, index: Integer, value: float, gain: float, discount: float
-) -> None:
-    """Add an item to sums of value times 1 and D of its grade, or to a Fenwick tree.
+def _sort_rows(order: Integers, begin: Integer, end: Integer) -> None:
+    """Sort some rows; mostly they are in order."""
+    for position in range(begin + 1, end):
+        if order[position] < order[position - 1]:
+            order[begin:end] = np.sort(order[begin:end])
+            return
 
-    The tree holds sums of value times 1, G, D and G·D.
-    """
-    if many is None:
-        tree[index, 0] += value
-        tree[index, 1] += value * discount
-        return
+
+@njit(**INNER)
+def _shared_ranks(discounts: Floats) -> tuple[float, float]:
+    """Mean discount of some ranks, and mean |D_r - D_q| of two of them."""
+    count = discounts.size
+    if discounts[0] == discounts[count - 1]:
+        return discounts[0], 0.0
+    total, apart = 0.0, 0.0
+    for j in range(count):
+        total += discounts[j]
+        apart += (count - 1 - 2 * j) * discounts[j]
+    return total / count, 2.0 * apart / (count * (count - 1.0))
+
+
+@njit(**INNER)
+def _insert(tree: Floats, index: Integer, value: float, gain: float, discount: float) -> None:
+    """Add an item to a Fenwick tree of sums of value times 1, G, D and G·D."""
     node = index + 1
     while node < tree.shape[0]:
         tree[node, 0] += value
@@ -629,80 +700,104 @@ def _meeting(
 
 
 @njit(cache=True, nogil=True)
-def _meet_in_queries(
-    low: int, high: int, many: bool | None, first: Integers, ends: Integers,
-    query_start: Integers, level_gain: Floats, tied: Floats, plain: Floats, factor: Floats,
-    flat: float, level: Integers, discount: Floats, winner: Floats, loser: Floats, sides: Bytes,
-    losers: bool, up: Floats, down: Floats,
+def _meet_few_grades(
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers,
+    discount: Floats, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
+    down: Floats,
 ) -> None:  # fmt: skip
     """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below.
 
-    With few grades the sums of each are kept, with `many` they are in Fenwick trees: None or
-    True, so that numba compiles a kernel for each.
+    Part 0 or 1 of the sums, by side, is of losers: for every grade the sums of value times 1, of
+    the gap to the gain of the grade and of gap times D, over what was seen of lower grades. Part 2
+    is of winners of higher grades. All is one loop: calls would take longer than the sums.
     """
+    queries = first.size - 1
+    sums = np.empty((3, np.diff(query_start).max(), 3))
+    for task in range(low, high):
+        query, way = task % queries, task // queries
+        sign, start, end = 1.0 - 2.0 * way, first[query], first[query + 1]
+        gain = level_gain[query_start[query] : query_start[query + 1]]
+        share, by_rank = plain[query], factor[query]
+        sums[:, : gain.size] = 0.0
+        position = start if way == 0 else end - 1
+        while start <= position < end:
+            # A run of equal scores: what was seen so far is above it, or below it.
+            one, other = position, ends[position]
+            if way == 1:
+                one, other = _first_of_run(ends, start, position), position + 1
+            for i in range(one, other):
+                own, part = level[i], 1 - sides[i] if sides.size > 1 else 0
+                gaps = sums[part, own, 1]
+                apart = max(sign * (sums[part, own, 2] - discount[i] * gaps), 0.0) + flat * gaps
+                up[way, i] = winner[i] * (share * sums[part, own, 0] + by_rank * apart)
+                if losers:
+                    gaps = sums[2, own, 1]
+                    apart = max(sign * (sums[2, own, 2] - discount[i] * gaps), 0.0) + flat * gaps
+                    down[way, i] = loser[i] * (share * sums[2, own, 0] + by_rank * apart)
+            if way == 0 and other - one > 1:
+                _meet_tied(one, other, level, gain, tied[one] + flat, share, by_rank, winner, loser,
+                           sides, losers, up[0], down[0])  # fmt: skip
+            for i in range(one, other):
+                own, part = level[i], sides[i] if sides.size > 1 else 0
+                for each in range(own + 1, gain.size):
+                    gap = loser[i] * (gain[each] - gain[own])
+                    sums[part, each, 0] += loser[i]
+                    sums[part, each, 1] += gap
+                    sums[part, each, 2] += gap * discount[i]
+                for each in range(own if losers else 0):
+                    gap = winner[i] * (gain[own] - gain[each])
+                    sums[2, each, 0] += winner[i]
+                    sums[2, each, 1] += gap
+                    sums[2, each, 2] += gap * discount[i]
+            position = other if way == 0 else one - 1
+
+
+@njit(cache=True, nogil=True)
+def _meet_many_grades(
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
+    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers,
+    discount: Floats, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
+    down: Floats,
+) -> None:  # fmt: skip
+    """The same by Fenwick trees of what stands above, and below."""
     queries, most = first.size - 1, np.diff(query_start).max() + 1
     sums_above, sums_beyond = np.empty((2, most, 4)), np.empty((most, 4))
     for task in range(low, high):
         query, way = task % queries, task // queries
-        direction = 1 - 2 * way
+        direction = 1 - 2 * way  # the sign of D_k - D_i
         start, end = first[query], first[query + 1]
         gain = level_gain[query_start[query] : query_start[query + 1]]
+        share, by_rank = plain[query], factor[query]
         above, beyond = sums_above[:, : gain.size + 1], sums_beyond[: gain.size + 1]
         above[:, :, :] = 0.0  # of losers, by side
-        beyond[:, :] = 0.0  # of winners; in a tree from the highest grade down
+        beyond[:, :] = 0.0  # of winners, from the highest grade down
         position = start if direction > 0 else end - 1
         while start <= position < end:
-            # A run of equal scores: what was seen so far is above it, or below it.
             one, other = position, ends[position]
             if direction < 0:
                 one, other = _first_of_run(ends, start, position), position + 1
             for i in range(one, other):
-                look = 1 - sides[i] if sides.size > 1 else 0
-                up[way, i] += winner[i] * _met(
-                    many, above[look], level[i], gain, level[i], discount[i], 1, direction, flat,
-                    plain[query], factor[query],
-                )  # fmt: skip
+                own, look = level[i], 1 - sides[i] if sides.size > 1 else 0
+                up[way, i] = winner[i] * _meeting(
+                    above[look], own, gain[own], discount[i], 1.0, -direction, share, by_rank, flat
+                )
                 if losers:
-                    down[way, i] += loser[i] * _met(
-                        many, beyond, gain.size - 1 - level[i], gain, level[i], discount[i], -1,
-                        direction, flat, plain[query], factor[query],
+                    down[way, i] = loser[i] * _meeting(
+                        beyond, gain.size - 1 - own, gain[own], discount[i], -1.0, -direction,
+                        share, by_rank, flat,
                     )  # fmt: skip
             if direction > 0 and other - one > 1:
                 _meet_tied(
-                    one, other, level, gain, tied[one] + flat, plain[query], factor[query],
-                    winner, loser, sides, losers, up[0], down[0],
+                    one, other, level, gain, tied[one] + flat, share, by_rank, winner, loser,
+                    sides, losers, up[0], down[0],
                 )  # fmt: skip
             for i in range(one, other):
-                side = sides[i] if sides.size > 1 else 0
-                own = reverse = level[i]
-                if many is not None:
-                    reverse = gain.size - 1 - own
-                _insert(many, above[side], own, loser[i], gain[own], discount[i])
+                own, side = level[i], sides[i] if sides.size > 1 else 0
+                _insert(above[side], own, loser[i], gain[own], discount[i])
                 if losers:
-                    _insert(many, beyond, reverse, winner[i], gain[own], discount[i])
+                    _insert(beyond, gain.size - 1 - own, winner[i], gain[own], discount[i])
             position = other if direction > 0 else one - 1
-
-
-@njit(**INNER)
-def _met(
-    many: bool | None, sums: Floats, index: Integer, gain: Floats, own: Integer, discount: float,
-    sign: int, direction: int, flat: float, plain: float, factor: float,
-) -> float:  # fmt: skip
-    """Sum of the weights of an item with the items of smaller indices.
-
-    `sign` is that of G_i - G_k, and `direction` that of D_k - D_i.
-    """
-    if many is not None:
-        return _meeting(
-            sums, index, float(gain[own]), discount, sign, -direction, plain, factor, flat
-        )
-    apart, one = 0.0, 0.0
-    lowest, highest = (0, own) if sign > 0 else (own + 1, gain.size)
-    for level in range(lowest, highest):
-        gap = direction * (sums[level, 1] - discount * sums[level, 0])
-        apart += abs(gain[own] - gain[level]) * (max(gap, 0.0) + flat * sums[level, 0])
-        one += sums[level, 0]
-    return plain * one + factor * apart
 
 
 @njit(**INNER)

@@ -4,12 +4,14 @@
     python benchmarks/experiments/quality.py run        # ours and the peers, with test sets
     python benchmarks/experiments/quality.py report     # tables from what has been run
 
-Tuned models have the same folds, number of leaves, rounds, learning rates and shares of rows and
-features for a tree; the learning rate and the number of rounds are chosen on the validation set by
-NDCG@10. Models at their defaults are fitted to the same training parts. Everything is fitted with
-several seeds, the slow ones with fewer. Runs are kept as JSON lines, with the metrics of every test
-query, and not repeated: `run` and `search` may be stopped and started again, and `report` needs
-neither the data nor the libraries.
+Tuned models have the same folds, number of leaves, depth, rounds, learning rates, share of rows for
+a tree and share of features for a split; the learning rate and the number of rounds are chosen on
+the validation set by NDCG@10. Depth and features are limited in the way that all libraries have:
+CatBoost draws features for every split and has a depth limit of 6 unless told otherwise. Models at
+their defaults are fitted to the same training parts. Everything is fitted with several seeds, the
+slow ones with fewer. Runs are kept as JSON lines, with the metrics of every test query, and not
+repeated: `run` and `search` may be stopped and started again, and `report` needs neither the data
+nor the libraries.
 """
 
 import argparse
@@ -36,8 +38,8 @@ from precede.metrics import Evaluator  # noqa: E402
 from problems import lightgbm_rank, movielens, mq2008  # noqa: E402
 
 RESULTS = HERE.parent / "results"
-ROUNDS, EVERY, LEAVES, LEAST = 300, 10, 16, 20
-ROWS, FEATURES = 0.7, 0.5  # shares for a tree
+ROUNDS, EVERY, LEAVES, DEPTH, LEAST = 300, 10, 16, 6, 20
+ROWS, FEATURES = 0.7, 0.5  # shares for a tree and for a split
 RATES = (0.05, 0.1)
 METRICS = ("ndcg@10", "map", "pair_error")
 SETS = {
@@ -50,21 +52,27 @@ RELEVANT = {"MovieLens": 3.0}  # four stars and more; elsewhere every grade abov
 SHAPE = {
     "n_estimators": ROUNDS,
     "num_leaves": LEAVES,
+    "max_depth": DEPTH,
     "min_child_samples": LEAST,
     "subsample": ROWS,
-    "max_features": FEATURES,
+    "max_features_by_split": FEATURES,
     "n_jobs": 1,
 }
 HALF = RankWeight(k=10, blend=0.5)
-# What is tried for the defaults of BoostedRanker, one change at a time; weights by rank and losses
-# of lists are among the models below. Drawing rows and features alone moves the validation NDCG@10
-# of MQ2008 by some 0.005, so each is fitted with several seeds and their curves are averaged before
-# the best round is taken.
+# What is tried for the defaults of BoostedRanker, one change at a time from trees of any depth
+# whose features are drawn once; weights by rank and losses of lists are among the models below.
+# Drawing rows and features alone moves the validation NDCG@10 of MQ2008 by some 0.005, so each is
+# fitted with several seeds and their curves are averaged before the best round is taken.
 SEARCH_SEEDS = 3
 SEARCHED = {"MovieLens": 1}  # its folds differ little; of the other sets all
 BASE = "no change"
+SEARCH_SHAPE = {"max_depth": -1, "max_features": FEATURES, "max_features_by_split": 1.0}
+BY_SPLIT = {"max_features": 1.0, "max_features_by_split": FEATURES}
 VARIANTS = {
     BASE: {},
+    f"depth {DEPTH}": {"max_depth": DEPTH},
+    "features drawn for a split": BY_SPLIT,
+    f"depth {DEPTH}, features drawn for a split": {"max_depth": DEPTH, **BY_SPLIT},
     **{f"reg_lambda {each:g}": {"reg_lambda": each} for each in (0.0, 1.0, 20.0, 80.0, 320.0)},
     **{f"{each} leaves": {"num_leaves": each} for each in (4, 8, 31)},
     **{f"min_child_samples {each}": {"min_child_samples": each} for each in (5, 50)},
@@ -132,8 +140,9 @@ def lightgbm(objective):
         X, y, qid = train
         parameters = {
             "objective": objective, "learning_rate": rate, "num_leaves": LEAVES,
-            "min_data_in_leaf": LEAST, "bagging_fraction": ROWS, "bagging_freq": 1,
-            "feature_fraction": FEATURES, "verbosity": -1, "num_threads": 1, "seed": seed,
+            "max_depth": DEPTH, "min_data_in_leaf": LEAST, "bagging_fraction": ROWS,
+            "bagging_freq": 1, "feature_fraction_bynode": FEATURES, "verbosity": -1,
+            "num_threads": 1, "seed": seed,
         }  # fmt: skip
         data = library.Dataset(X, label=y, group=sizes(qid), params={"verbosity": -1})
         model = library.train(parameters, data, ROUNDS)
@@ -152,9 +161,9 @@ def xgboost(objective):
 
         X, y, qid = train
         parameters = {
-            "objective": objective, "eta": rate, "max_leaves": LEAVES, "max_depth": 0,
+            "objective": objective, "eta": rate, "max_leaves": LEAVES, "max_depth": DEPTH,
             "grow_policy": "lossguide", "tree_method": "hist", "subsample": ROWS,
-            "colsample_bytree": FEATURES, "nthread": 1, "seed": seed,
+            "colsample_bynode": FEATURES, "nthread": 1, "seed": seed,
         }  # fmt: skip
         data = library.DMatrix(X, label=y, qid=ordinals(qid))
         model = library.train(parameters, data, ROUNDS)
@@ -179,9 +188,10 @@ def catboost(loss):
         X, y, qid = train
         model = library.CatBoost({
             "loss_function": loss, "learning_rate": rate, "iterations": ROUNDS,
-            "grow_policy": "Lossguide", "max_leaves": LEAVES, "min_data_in_leaf": LEAST,
-            "bootstrap_type": "Bernoulli", "subsample": ROWS, "rsm": FEATURES, "verbose": False,
-            "thread_count": 1, "random_seed": seed, "allow_writing_files": False,
+            "grow_policy": "Lossguide", "max_leaves": LEAVES, "depth": DEPTH,
+            "min_data_in_leaf": LEAST, "bootstrap_type": "Bernoulli", "subsample": ROWS,
+            "rsm": FEATURES, "verbose": False, "thread_count": 1, "random_seed": seed,
+            "allow_writing_files": False,
         })  # fmt: skip
         model.fit(library.Pool(X, label=y, group_id=qid))
         return [list(model.staged_predict(X, eval_period=EVERY)) for X in others]
@@ -209,6 +219,7 @@ CHOICES = {  # among which "chosen on validation" chooses
     f"{OURS}, query_rmse": boosted(loss="query_rmse"),
 }
 OTHERS = {
+    f"{OURS}, query_rmse, 5 bags": boosted(loss="query_rmse", bags=5),
     f"{OURS}, exponential, price 2": boosted(loss="exponential", price=2),
     "precede QBRank": qbrank(),
     "precede QBRank, targets summed": qbrank(targets="sum"),
@@ -367,11 +378,14 @@ def run(models=("",), sets="", seeds=SEEDS, again=False):
         for row in others:
             keep(path, **row)
     seen = {key_of(row) for row in done(path)}
+    absent = {name for _, name, _, part in wanted if parts_of(name, part) is None}
+    if absent:
+        print(f"no data, and hence nothing to run, for {', '.join(sorted(absent))}")
     for job in wanted:
         seed, name, model, part = job
-        parts = parts_of(name, part)
-        if job in seen or parts is None:
+        if job in seen or name in absent:
             continue
+        parts = parts_of(name, part)
         began = time.process_time()
         if model in TUNED:
             valid, chosen, scores = best_of(name, TUNED[model], parts, seed)
@@ -408,7 +422,7 @@ def averaged(name, options, train, valid):
     judge = evaluator(name, valid)
     curves = []
     for seed in range(SEARCH_SEEDS):
-        [scores] = boosted(**options)(train, [valid[0]], RATES[-1], seed)
+        [scores] = boosted(**SEARCH_SHAPE | options)(train, [valid[0]], RATES[-1], seed)
         means = [judge.evaluate(each).mean for each in scores]
         curves.append([[mean[metric] for metric in METRICS] for mean in means])
     curve = np.mean(curves, axis=0)
@@ -671,8 +685,9 @@ def about_tuned(rows, by_name):
         f"{name} {versions[name]}" for name in ("lightgbm", "xgboost", "catboost")
     )
     return [
-        f"{LEAVES} leaves, {ROUNDS} rounds, learning rates {RATES}, {ROWS:.0%} of the rows and "
-        f"{FEATURES:.0%} of the features for a tree, everywhere; rate and rounds chosen on "
+        f"At most {LEAVES} leaves and depth {DEPTH}, {ROUNDS} rounds, learning rates {RATES}, "
+        f"{ROWS:.0%} of the rows for a tree and {FEATURES:.0%} of the features for a split, "
+        "everywhere (CatBoost has no other way to draw features); rate and rounds chosen on "
         f"validation NDCG@10. Other parameters are each library's own ({installed}). Differences "
         "are the first row minus the model, query by query, with paired 95 % intervals; a star "
         "marks those that leave out 0. NDCG and MAP: positive is better for us; pair error: "
@@ -737,11 +752,13 @@ def search_table():
     default = BoostedRanker()
     return [
         "# Other values of the parameters, on the validation sets", "",
-        f"One change at a time from the parameters above and the defaults otherwise (`reg_lambda` "
-        f"{default.reg_lambda:g}, in rows of mean weight). Means over the folds of each set and "
-        f"{SEARCH_SEEDS} seeds, learning rate {RATES[-1]}, at the best round of the mean curve. "
-        "In brackets the difference of NDCG@10 from the first line and, where there are folds, its "
-        "standard error over them; the last column is the same over all validation queries.", "",
+        f"One change at a time from the leaves, rounds and rows above, trees of any depth, "
+        f"{FEATURES:.0%} of the features drawn once for a tree and the defaults otherwise "
+        f"(`reg_lambda` {default.reg_lambda:g}, in rows of mean weight). Means over the folds "
+        f"of each set and {SEARCH_SEEDS} seeds, learning rate {RATES[-1]}, at the best round of "
+        "the mean curve. In brackets the difference of NDCG@10 from the first line and, where "
+        "there are folds, its standard error over them; the last column is the same over all "
+        "validation queries.", "",
         *_variant_table(rows, known), "", _far_variants(rows, known[1:]),
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import format_readers as read
 from exports.readers import FOUR, SINGLE_ROWS, close, fitted, stump_models, tree_models
-from precede import RankBoost, Stump, export
+from precede import BoostedRanker, RankBoost, Stump, export
 from precede.exports.elasticsearch import (
     elasticsearch_text,
     ltr_features_text,
@@ -176,6 +176,23 @@ def test_features_of_solr(tmp_path):
     written = json.loads((tmp_path / "model").read_text())
     assert written["store"] == "mine"
     assert [each["name"] for each in written["features"]] == ["x0", "x1", "x2"]
+
+
+def test_queries_of_solr_are_refused_where_a_missing_value_is_not_a_zero(tmp_path):
+    X = np.array([[np.nan, -1.0, 1.0, 2.0]] * 2).T  # a missing value is best, 0 is not
+    model = BoostedRanker(n_estimators=2, num_leaves=4, min_child_samples=1).fit(X, [3, 0, 1, 2])
+    used = {int(f) for nodes in Parts.of(model).trees for f in nodes.feature if f >= 0}
+    assert used == {0}
+    query, field = "{!edismax qf=title}${query}", {"field": "popularity"}
+    full = {"class": "org.apache.solr.ltr.feature.SolrFeature", "params": {"q": query}}
+    for feature in (query, full):
+        features = {"x0": feature, "x1": field}
+        with pytest.raises(ValueError, match=r"missing values of 'x0'.*query that does not match"):
+            export(model, tmp_path / "a", "solr-features", features=features)
+        assert not (tmp_path / "a").exists()
+        export(model, tmp_path / "zero", "solr-features", features=features, missing="zero")
+    export(model, tmp_path / "b", "solr-features", features={"x0": field, "x1": query})
+    assert (tmp_path / "b").exists()
 
 
 def test_requests_are_exported(tmp_path):

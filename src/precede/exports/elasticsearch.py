@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from precede.explain.shapley import Nodes
-from precede.exports.parts import Parts, as_single, refuse_categories
+from precede.exports.parts import Parts, as_single, refuse_categories, refuse_other_missing
 from precede.exports.search_engines import ranklib_text, xgboost_dump_text
 
 __all__ = ["elasticsearch_text", "ltr_features_text", "ltr_model_text", "solr_features_text"]
@@ -180,13 +180,17 @@ def solr_features_text(
     A feature is given as the text of a query (`SolrFeature`), as ``{"field": name}``
     (`FieldValueFeature`), or in full, with ``"class"`` and ``"params"``. A field that a document
     lacks is a missing value (NaN), with ``missing="zero"`` a 0. A document that a query does not
-    match has 0.
+    match always has 0: unless ``missing="zero"``, models that treat a missing value of such a
+    feature in another way are refused.
     """
     given = _queries(features, parts.names, "a query, a field or a feature")
     listed = [
         {"store": store, "name": name, **_solr_feature(name, feature, missing)}
         for name, feature in given.items()
     ]
+    if missing == "refuse":
+        queries = {each["name"] for each in listed if each["class"] == SOLR + "SolrFeature"}
+        refuse_other_missing(parts.trees, parts.names, "a query that does not match", queries)
     return json.dumps(listed, indent=1) + "\n"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +106,13 @@ def _unknown(ranker: Ranker) -> ValueError:
     )
 
 
-def refuse_other_missing(trees: list[Nodes], names: tuple[str, ...], reader: str) -> None:
-    """Refuse trees that send missing values elsewhere than zeros, for readers that take 0."""
+def refuse_other_missing(
+    trees: Iterable[Nodes], names: tuple[str, ...], reader: str, among: Container[str] | None = None
+) -> None:
+    """Refuse trees that send missing values elsewhere than zeros, for readers that take 0.
+
+    With `among`, only those features are read as 0.
+    """
     for nodes in trees:
         for feature, threshold, left in zip(
             nodes.feature.tolist(),
@@ -114,7 +120,9 @@ def refuse_other_missing(trees: list[Nodes], names: tuple[str, ...], reader: str
             nodes.missing_left.tolist(),
             strict=True,
         ):
-            if feature >= 0 and left != (threshold >= 0):
+            if feature < 0 or (among is not None and names[feature] not in among):
+                continue
+            if left != (threshold >= 0):
                 here, there = ("below", "above") if left else ("above", "below")
                 raise ValueError(
                     f"the model counts missing values of {names[feature]!r} as {here} "

@@ -107,10 +107,11 @@ def export(
         ``.onnx``, ``.py``, ``.c`` or ``.sql``; several formats are JSON, so ``.json`` needs a
         format.
     missing : {"refuse", "zero"}
-        For ``ranklib``, ``xgboost-dump``, ``ltr-model`` and ``solr``. These readers take a
-        missing value for 0. "refuse" refuses a model that does not; "zero" writes it all the
-        same, for when no feature is ever missing or 0 is what you mean. Solr 9.2 can keep the
-        rule and does, unless "zero" asks for a file for older versions.
+        For ``ranklib``, ``xgboost-dump``, ``ltr-model``, ``solr`` and ``solr-features``. These
+        readers take a missing value for 0. "refuse" refuses a model that does not; "zero" writes
+        it all the same, for when no feature is ever missing or 0 is what you mean. Solr 9.2 can
+        keep the rule for fields (not for queries) and does, unless "zero" asks for a file for
+        older versions.
     dtype : {"float32", "float64"}
         For ``onnx``: of the input and the scores.
     name : str

@@ -36,6 +36,16 @@ def test_the_python_module_gives_the_same_bits(ensemble, rows):
         module["score"]([0.0])
 
 
+def test_the_python_module_reads_a_dict_by_name():
+    names = ["2", "1", "10"]  # numbers, as in LETOR files: keys must not be taken for values
+    module = run_python(python_text(fitted(MIXED, names)))
+    row = {"10": 0.3, "1": None, "2": 9.0, "docid": "a"}
+    assert module["score"](row) == module["score"]([9.0, None, 0.3])
+    assert module["scores"]([row, row]) == [module["score"](row)] * 2
+    with pytest.raises(ValueError, match="the row has no '10'; give None for a missing value"):
+        module["score"]({"1": 0.5, "2": 0.1, "x": 0.2})
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize(
     "ensemble",

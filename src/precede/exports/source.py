@@ -67,10 +67,11 @@ PYTHON = '''\
 
 score(row) takes {n} numbers in the order of NAMES and returns one: the higher ranks first.
 None and NaN are missing values. Where CATEGORIES lists texts, a text is read as its number, and one
-that is not listed as a missing value.
+that is not listed as a missing value. A dict of names and values will do as well.
 """
 
 from bisect import bisect_left
+from collections.abc import Mapping
 
 inf, nan = float("inf"), float("nan")
 
@@ -90,7 +91,12 @@ LINES = {lines}
 
 
 def numbers(row):
-    """A row as numbers."""
+    """A row as numbers; a dict is read by name, and may hold more."""
+    if isinstance(row, Mapping):
+        absent = [name for name in NAMES if name not in row]
+        if absent:
+            raise ValueError(f"the row has no {{absent[0]!r}}; give None for a missing value")
+        row = [row[name] for name in NAMES]
     if len(row) != {n}:
         raise ValueError(f"a row has {n} numbers, not {{len(row)}}")
     for j, known in CATEGORIES.items():

@@ -112,3 +112,22 @@ def test_columns_need_features(planted):
     _, y, qid, scores, _ = planted
     with pytest.raises(ValueError, match="there is no X"):
         Report(scores={"a": scores}, y=y, qid=qid, slices=["x0"])
+
+
+def test_a_slice_of_one_value_is_called_by_it_and_a_range_by_both_ends():
+    rng = np.random.default_rng(0)
+    late = np.concatenate([np.zeros(600), np.arange(1, 8).repeat(40)])
+    age = rng.permutation(np.arange(late.size) % 80 + 18.0)
+    y = (rng.random(late.size) < 0.5).astype(int)
+    columns = {"late": late, "age": age}
+    report = Report(scores={"s": rng.normal(size=late.size)}, y=y, slices=columns)
+    labels = {by: [] for by in columns}
+    for row in report.facts["slices"]["rows"]:
+        labels[row["by"]].append(row["label"])
+    assert labels["late"] == ["0", "above 0 and up to 2", "above 2"]
+    assert labels["age"] == [
+        "up to 37",
+        "above 37 and up to 57",
+        "above 57 and up to 77",
+        "above 77",
+    ]

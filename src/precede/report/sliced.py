@@ -167,7 +167,7 @@ def _medians(values: Floats, units: Sequence[Any]) -> Floats:
 
 
 def _binned(values: Floats) -> tuple[Floats, list[str]]:
-    """Codes and their names: single values if there are few, quarters otherwise, and missing."""
+    """Codes and their names: single values if there are few, else quarters; and missing."""
     known = values[~np.isnan(values)]
     distinct = np.unique(known)
     years = may_be_years(distinct)
@@ -181,8 +181,11 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
             feature_value(float(f"{cut:.3g}") if cut != int(cut) else cut, years) for cut in cuts
         ]
         names = [f"up to {ends[0]}"]
-        names += [f"above {a}, up to {b}" for a, b in pairwise(ends)]
+        names += [f"above {a} and up to {b}" for a, b in pairwise(ends)]
         names.append(f"above {ends[-1]}")
+        for code, inside in enumerate(np.split(distinct, np.searchsorted(distinct, cuts, "right"))):
+            if inside.size == 1:  # of counts, most are often 0: "0" rather than "up to 0"
+                names[code] = feature_value(float(inside[0]), years)
     if known.size < values.size:
         codes[np.isnan(values)] = len(names)
         names.append("missing")

@@ -131,3 +131,10 @@ def test_a_slice_of_one_value_is_called_by_it_and_a_range_by_both_ends():
         "above 57 and up to 77",
         "above 77",
     ]
+
+
+def test_infinite_values_cannot_be_sliced():
+    y = np.arange(40) % 2
+    values = np.where(np.arange(40) < 20, np.inf, 1.0)
+    with pytest.raises(ValueError, match=r"slices\['ratio'\] has infinite values"):
+        Report(scores={"s": np.arange(40.0)}, y=y, slices={"ratio": values})

@@ -144,7 +144,11 @@ def _labels(name: Any, values: Any, subject: Subject) -> Array:
     array = np.asarray(values)
     if array.shape != subject.scores.shape:
         raise ValueError(f"slices[{name!r}] has shape {array.shape}; give one value for each row")
-    return array.astype(np.float64) if array.dtype.kind in "biuf" else array.astype(object)
+    if array.dtype.kind not in "biuf":
+        return array.astype(object)
+    if np.isinf(array).any():
+        raise ValueError(f"slices[{name!r}] has infinite values; give numbers, or NaN for missing")
+    return array.astype(np.float64)
 
 
 def _usual(texts: Array, units: Sequence[Any]) -> Array:

@@ -300,6 +300,19 @@ def test_paper_shows_every_part(page, made):
     assert page.locator("details[open]").count() == 2
 
 
+def test_queries_of_several_models_fit_on_paper(browser, tmp_path):
+    sample = search_results(15, features=5, per_query=25, random_state=1)
+    names = ("boosted.json", "stumps.json", "lightgbm.txt")
+    scores = {name: sample.X[:, j] for j, name in enumerate(names)}
+    Report(scores=scores, y=sample.y, qid=sample.qid).to_html(tmp_path / "report.html")
+    tab = browser.new_page(viewport={"width": 695, "height": 1000})  # A4 without its margins
+    tab.goto((tmp_path / "report.html").as_uri())
+    tab.emulate_media(media="print")
+    tab.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert tab.evaluate("document.querySelector('#query-table').offsetWidth") <= 695
+    tab.close()
+
+
 def test_the_facts_can_be_kept(page, made):
     with page.expect_download() as download:
         page.get_by_role("button", name="Save as JSON").click()

@@ -703,6 +703,7 @@ MEMORY = """
 import re, sys
 import numpy as np
 from precede import RankBoost, write_table
+from precede.engine import table as engine
 
 def peak():  # of this process; ru_maxrss would count that of its parent
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) * 1024
@@ -713,7 +714,10 @@ def block(number, features=200):
     qid = 200 * number + np.arange(5_000) // 25
     return X, np.digitize(X[:, 0] + rng.normal(size=5_000), [0, 1]), qid, 1.0 + qid % 3
 
+many, engine.MANY_ROWS = engine.MANY_ROWS, 1
 small = write_table(sys.argv[1], [block(0)], n_jobs=1)  # compiles everything
+engine.MANY_ROWS = many
+small = write_table(sys.argv[1], [block(0)], n_jobs=1)
 RankBoost(n_estimators=2, n_jobs=1).fit(small)
 before = peak()
 table = write_table(sys.argv[1], map(block, range(40)), n_jobs=1)

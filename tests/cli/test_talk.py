@@ -104,7 +104,8 @@ def test_tables_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
     names = ["ndcg@10", "pair_error"]
     rows = [{"metric": name, "a": 0.743178, "b": 0.713407, "difference": 0.0297707,
              "low": -0.00779276, "high": 0.0673341, "p_value": 0.117664, "units": 50,
-             "unit": "query", "p_holm": 0.117664} for name in names]  # fmt: skip
+             "unit": "query", "convention": "mean over queries, ties half",
+             "p_holm": 0.117664} for name in names]  # fmt: skip
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     for drawn in (judging.narrow(rows, 0.95), rows):
         talk.write_rows(rows, as_json=False, drawn=drawn)

@@ -246,10 +246,6 @@ class PairTerms(Family):
         self.cat_smooth = cat_smooth
         self.grid = grid
 
-    def search(self, table: Table, pull: Floats) -> Found | None:
-        """Fit one term to one pull."""
-        return self.start(table).best(pull)
-
     def start(self, table: Table, workers: Workers | None = None) -> PairSearch:
         """Join the bins of the table to a grid, and count the rows of each cell."""
         return PairSearch(self, table, workers or Workers(1))

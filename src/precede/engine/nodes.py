@@ -882,9 +882,11 @@ def _sum_unpacked(
     one_by_one = division.larger >= 0 and (
         (division.last - division.first) * n_bins.size < start[-1]
     )
-    smaller[2 * start[begin] : 2 * start[end]] = 0
+    needed = division.search_smaller == 1 or not one_by_one
+    if needed:
+        smaller[2 * start[begin] : 2 * start[end]] = 0
     for sign in range(1, -3 if one_by_one else -1, -2):
-        if sign < 0 or division.search_smaller == 1 or not one_by_one:
+        if sign < 0 or needed:
             _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
                        rules[0].count_bits, begin, end, start, n_bins, sign,
                        smaller if sign > 0 else larger)  # fmt: skip

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import naive
-from precede.engine.nodes import ROUNDING
+from precede.engine.histograms.nodes import ROUNDING
 
 
 def tree_value(tree, row):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from precede.engine import histogram
+from precede.engine.histograms import columns
 from precede.engine.ties import TIE, TIE_OF_DECREASES, TIE_UNITS, first_tied, least_tied
 
 
@@ -23,4 +23,4 @@ def test_integers_tie_as_numbers_do_but_for_rounding(most):
     least = least_tied(most)
     assert most - least >= TIE_UNITS
     assert abs((most - least - TIE_UNITS) - most * TIE) <= 1
-    assert histogram._least_tied(np.int64(most)) == least  # the kernels' own copy
+    assert columns._least_tied(np.int64(most)) == least  # the kernels' own copy

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import naive_trees
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, Stumps, Trees, load
-from precede.engine import nodes
 from precede.engine.exact import exact_sum
+from precede.engine.histograms import nodes
 from precede.engine.pull import Pull
 from precede.engine.table import Table
 from precede.engine.workers import Workers

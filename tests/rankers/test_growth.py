@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_trees
-from precede.engine import nodes
-from precede.engine.nodes import RowHistograms
+from precede.engine.histograms import nodes
+from precede.engine.histograms.nodes import RowHistograms
 from precede.engine.packing import pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import Workers

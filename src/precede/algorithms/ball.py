@@ -29,7 +29,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
-from precede.engine.histogram import Histograms, sums_from
+from precede.engine.histograms.columns import Histograms, sums_from
 from precede.engine.table import MISSING
 from precede.engine.training import Training
 from precede.engine.workers import Workers

@@ -24,7 +24,7 @@ from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, log_total, to_integers
-from precede.engine.histogram import BINS, Histograms
+from precede.engine.histograms.columns import BINS, Histograms
 from precede.engine.parameters import whole_number
 from precede.engine.table import Table
 from precede.engine.ties import TIE_UNITS, least_tied

@@ -3,10 +3,10 @@
 `open_device` is the only way in. CuPy is imported there and nowhere else, and the kernels, which
 are in `kernels.cu`, are compiled at the first use on a machine (CuPy keeps them on disk).
 
-`Device` has arrays and sums, `DeviceRows` what `precede.engine.nodes` does on the CPU: it moves
-the rows of nodes, sums them up and searches the sums, many nodes at a time. The codes of a table
-are copied to the device once; of a round only the best splits, the sums of the leaves and a few
-totals come back.
+`Device` has arrays and sums, `DeviceRows` what `precede.engine.histograms.nodes` does on the CPU:
+it moves the rows of nodes, sums them up and searches the sums, many nodes at a time. The codes of a
+table are copied to the device once; of a round only the best splits, the sums of the leaves and a
+few totals come back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ HELD = 1024
 LISTS = 18
 # Blocks that clear the histogram of a node, as in `kernels.cu`.
 CLEARING = 20
-# What a search answers where there is no split; see `precede.engine.nodes.SplitFound`.
+# What a search answers where there is no split; see `histograms.nodes.SplitFound`.
 NOTHING = (0.0, -1, -1, 0, 0, 0)
 # Histograms of few rows are filled by about so many blocks, of no fewer rows than this.
 FILLING, FEWEST = 1188, 250
@@ -426,7 +426,7 @@ class DeviceRows:
         """Do what is to be done to nodes; gives what was found for the children of each.
 
         Of each child gain, feature, cut, way and the two words of the sums on the left, as
-        `precede.engine.nodes.Divider`.
+        `precede.engine.histograms.nodes.Divider`.
         """
         self._make_room(max(each.slots[0] for each in nodes))
         batch = Batch(self._device, nodes, self._groups)

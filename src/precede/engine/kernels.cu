@@ -473,7 +473,7 @@ extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, i
   }
 }
 
-// -- rows of trees, see engine/nodes.py and engine/packing.py --------------------------------
+// -- rows of trees, see engine/histograms/nodes.py and engine/packing.py ---------------------
 
 // Columns of codes to rows of `width` bytes, 32 by 32.
 extern "C" __global__ void by_rows(i64 n, int features, int width, const u8* columns, u8* rows) {
@@ -676,7 +676,7 @@ extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, i
   }
 }
 
-// -- the best splits of nodes, see engine/nodes.py -------------------------------------------
+// -- the best splits of nodes, see engine/histograms/nodes.py --------------------------------
 
 struct Rules {
   double pull_unit, weight_unit, penalty, alpha, smooth, min_weight;

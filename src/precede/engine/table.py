@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, exact_sum, to_integers
-from precede.engine.histogram import Histograms
+from precede.engine.histograms.columns import Histograms
 from precede.engine.workers import Workers, is_small
 
 __all__ = [

@@ -16,7 +16,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, to_integers
-from precede.engine.histogram import Histograms, sums_from
+from precede.engine.histograms.columns import Histograms, sums_from
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.rankers.base import Family, Ranker

@@ -18,7 +18,7 @@ from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import exact_sum, sum_of
-from precede.engine.nodes import RowHistograms
+from precede.engine.histograms.nodes import RowHistograms
 from precede.engine.packing import PackedRows, factors, pack_rows
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS, Pull

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Rows
 from precede.engine.exact import added
-from precede.engine.nodes import (
+from precede.engine.histograms.nodes import (
     LEAF,
     NO_INTEGERS,
     NONE,
@@ -53,10 +53,10 @@ class Grown:
 
     Attributes
     ----------
-    splits : array of `precede.engine.nodes.SPLIT`, in the order in which they were made; children
+    splits : array of `histograms.nodes.SPLIT`, in the order in which they were made; children
         are numbered as in `precede.rankers.trees.Tree`: a split by its number, leaf k as
         ``-1 - k``
-    leaves : array of `precede.engine.nodes.LEAF`
+    leaves : array of `precede.engine.histograms.nodes.LEAF`
     bounds : least and greatest value of every leaf
     categories : of splits by categories, by their number: which of the 256 codes go left
     """

@@ -1,7 +1,7 @@
 """Interactions of two features: which pairs have one, and terms of a pair as weak rankers.
 
 Both work on a coarse `Grid` of the features and on two-dimensional histograms of the pull and of
-its weight (`precede.engine.pair_histogram`).
+its weight (`precede.engine.histograms.feature_pairs`).
 
 *Detection* (`interaction_strengths`) is the idea of FAST (Lou et al. 2013): for every pair of
 features and every pair of cuts the rows fall into four quadrants. With pull P, weight W and
@@ -31,8 +31,8 @@ from numba import njit
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, sum_of
-from precede.engine.histogram import Histograms
-from precede.engine.pair_histogram import (
+from precede.engine.histograms.columns import Histograms
+from precede.engine.histograms.feature_pairs import (
     SIDE,
     PairWords,
     pair_sums,

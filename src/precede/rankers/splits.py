@@ -1,7 +1,7 @@
 """The best split of a node of a tree, and what it must respect.
 
 The formula of the gain and the order in which candidates are compared are in
-`precede.engine.nodes`, which has the kernels.
+`precede.engine.histograms.nodes`, which has the kernels.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Flags, Floats, Integers, Signs
-from precede.engine.nodes import (
+from precede.engine.histograms.nodes import (
     RULES,
     SplitFound,
     best_split,
@@ -63,7 +63,7 @@ class Rules:
         return self.pull_unit, self.weight_unit, self.count_bits
 
     def record(self, plain: bool) -> NDArray[Any]:
-        """The same for the kernels of `precede.engine.nodes`."""
+        """The same for the kernels of `precede.engine.histograms.nodes`."""
         penalties = self.reg_lambda, self.reg_alpha, self.cat_smooth
         least = self.min_count, self.min_weight, self.min_gain
         return np.array([(*self.units, *penalties, *least, plain)], RULES)
@@ -127,7 +127,7 @@ class SplitSearch:
 
     Parameters
     ----------
-    start, n_bins : layout of the histograms, see `precede.engine.nodes.RowHistograms`
+    start, n_bins : layout of the histograms, see `precede.engine.histograms.nodes.RowHistograms`
     monotone : -1, 0 or 1 for each feature
     categorical : whether the codes of a feature are categories
 

@@ -13,7 +13,7 @@ from numba import njit
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, sum_of
-from precede.engine.histogram import ABREAST, BINS, Histograms, best_cuts, search_in_turn
+from precede.engine.histograms.columns import ABREAST, BINS, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied

@@ -15,8 +15,8 @@ from numba import njit
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.exact import exact_sum, sum_of
-from precede.engine.histogram import Histograms
-from precede.engine.pair_histogram import pair_sums
+from precede.engine.histograms.columns import Histograms
+from precede.engine.histograms.feature_pairs import pair_sums
 from precede.engine.table import Table, integer_weights
 from precede.engine.workers import Workers
 from precede.rankers.base import Ranker

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import SCALE, to_integers
-from precede.engine.histogram import Histograms
+from precede.engine.histograms.columns import Histograms
 from precede.engine.table import MISSING, Table
 from precede.engine.ties import least_tied
 from precede.engine.workers import Workers

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from precede.engine.pair_histogram import pair_sums, pair_words, triple_cover, triple_sums
+from precede.engine.histograms.feature_pairs import pair_sums, pair_words, triple_cover, triple_sums
 from precede.engine.workers import Workers
 
 

@@ -4,10 +4,6 @@
 for stumps or votes needs nothing else of the rows. Integers add up to the same bits in any order
 (`precede.engine.exact`), so histograms of blocks of rows, of threads and of machines may be added.
 
-Two modules have the same interface for other rows and cells: `precede.engine.nodes` for the rows
-of a node of a tree, and `precede.engine.pair_histogram` for the cells of two features. What `nodes`
-does on the CPU `precede.engine.cuda.DeviceRows` does on a GPU, to the same bits.
-
 `best_cuts` finds in the histograms the threshold with the largest edge. `search_in_turn` is the
 same search on one thread, filling and looking in one kernel: on small tables the calls would
 cost more than the sums.

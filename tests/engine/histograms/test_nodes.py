@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
-from precede.engine import nodes
-from precede.engine.nodes import NO_INTEGERS, RowHistograms, count_left, scatter
+from precede.engine.histograms import nodes
+from precede.engine.histograms.nodes import NO_INTEGERS, RowHistograms, count_left, scatter
 from precede.engine.packing import pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import LEAST_SHARED, Workers

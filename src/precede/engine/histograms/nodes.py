@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
 from precede.engine.crew import add, add_two, give_way, load, new_post, store
-from precede.engine.histogram import ABREAST
+from precede.engine.histograms.columns import ABREAST
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
 

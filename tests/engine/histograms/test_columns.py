@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
-from precede.engine.histogram import (
+from precede.engine.histograms.columns import (
     Histograms,
     best_cuts,
     search_in_turn,

@@ -20,7 +20,7 @@ from precede.engine import cuda
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 # The C library has functions of the same names (`advance`), which -Bsymbolic keeps away.
-OPTIONS = "-O1 -std=c++17 -shared -fPIC -Wl,-Bsymbolic -ffp-contract=off -w".split()
+OPTIONS = ["-O1", "-std=c++17", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-ffp-contract=off", "-w"]
 HEADER = Path(__file__).with_name("emulated_device.h")
 SOURCE = Path(cuda.__file__).with_name("kernels.cu")
 SIGNATURE = re.compile(
@@ -134,7 +134,7 @@ def as_argument(kind, given):
         assert name not in SIZES or SIZES[name] in sizes or 8 in sizes, (kind, given.dtype)
         return ctypes.c_void_p(given.ctypes.data)
     number = NUMBERS[kind](given)
-    assert number.value == given or given != given, f"{given} does not fit into {kind}"
+    assert number.value == given or np.isnan(given), f"{given} does not fit into {kind}"
     whole = kind in ("int", "i64", "u64", "u32")
     wide = kind in ("i64", "u64")
     assert whole != isinstance(given, float), (kind, given)

@@ -7,6 +7,7 @@ import pytest
 from precede import BoostedRanker, RankBoost, Report
 from precede.inference import auc
 from precede.metrics import evaluate
+from precede.report import sliced
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -138,3 +139,15 @@ def test_infinite_values_cannot_be_sliced():
     values = np.where(np.arange(40) < 20, np.inf, 1.0)
     with pytest.raises(ValueError, match=r"slices\['ratio'\] has infinite values"):
         Report(scores={"s": np.arange(40.0)}, y=y, slices={"ratio": values})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_medians_of_units(seed):
+    rng = np.random.default_rng(seed)
+    values = np.where(rng.random(200) < 0.4, np.nan, rng.integers(0, 5, 200).astype(float))
+    values[:20] = np.nan
+    units = [np.arange(12), *np.array_split(rng.permutation(np.arange(12, 200)), 40)]
+    found = sliced._medians(values, units)
+    known = [values[rows][~np.isnan(values[rows])] for rows in units]
+    expected = [np.median(each) if each.size else np.nan for each in known]
+    np.testing.assert_array_equal(found, expected)

@@ -464,16 +464,18 @@ def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
     >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
     True
     """
-    defined = []
-    for name in default_metrics():
+
+    def is_defined(names: Any) -> bool:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the evaluation itself will warn
-                Evaluator(y, qid, metrics=name, sample_weight=weight)
+                Evaluator(y, qid, metrics=names, sample_weight=weight)
         except ValueError:
-            continue
-        defined.append(name)
-    return defined
+            return False
+        return True
+
+    names = list(default_metrics())
+    return names if is_defined(names) else [name for name in names if is_defined(name)]
 
 
 def precision_at_percent(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, Integers
 from precede.report.compared import comparison_facts
 from precede.report.described import data_facts, making_facts, version_facts
 from precede.report.first_ranks import first_facts, listed_rows
@@ -73,11 +73,17 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
         return None
     number, grade = subject.query[0][rows], subject.grade[rows]
 
-    def pairs(*keys: Any) -> int:
-        counts = np.unique(np.stack(keys), axis=1, return_counts=True)[1].astype(np.int64)
+    def pairs(cell: Integers) -> int:
+        """Pairs of rows in the same cell."""
+        counts = np.unique(cell, return_counts=True)[1].astype(np.int64)
         return int((counts * (counts - 1) // 2).sum())
 
-    at = np.unique(scores[rows], return_inverse=True)[1]
-    level = np.unique(grade, return_inverse=True)[1]
-    every = pairs(number) - pairs(number, level)
-    return (pairs(number, at) - pairs(number, at, level)) / every if every else None
+    def within(cell: Integers, values: Any) -> Integers:
+        """Cells divided by the values of their rows."""
+        distinct, at = np.unique(values, return_inverse=True)
+        return cell.astype(np.int64) * distinct.size + at
+
+    every = pairs(number) - pairs(within(number, grade))
+    tied = within(number, scores[rows])
+    tied = np.unique(tied, return_inverse=True)[1]  # small numbers again
+    return (pairs(tied) - pairs(within(tied, grade))) / every if every else None

@@ -251,13 +251,13 @@ def query_facts(
         listed, opened = first.lists[query], shown[at]
         values = {name: plain_value(float(first.values(name)[query])) for name in columns}
         others = [plain_value(float(each.values(main)[query])) for each in found[1:] if each]
-        grades = [subject.grade_name(g) for g in subject.grade[listed].tolist()]
+        grades = [subject.grade_name(g) for g in subject.grade[opened].tolist()]
         rows.append(
             {"query": plain_value(subject.query[1][int(subject.query[0][listed[0]])]),
              "rows": int(listed.size), "pairs": _count_pairs(subject.grade[listed]),
              "values": values, "others": others, "first_grades": grades[:_SHOWN],
              "list": {"document": [subject.document(row) for row in opened.tolist()],
-                      "row": opened.tolist(), "grade": grades[:_MOST_LISTED],
+                      "row": opened.tolist(), "grade": grades,
                       "score": [float(f"{s:.6g}") for s in subject.scores[opened].tolist()],
                       "others": [rank[opened].tolist() for rank in ranks], "why": why[at]}}
         )  # fmt: skip
@@ -284,9 +284,10 @@ def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
         return [None] * len(lists)
     away = parts - parts.mean(axis=0)
     largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_REASONS]
+    amounts = np.take_along_axis(away, largest, axis=1).tolist()
     reasons = [
-        [[int(j), float(f"{away[row, j]:.3g}")] for j in features if away[row, j] != 0]
-        for row, features in enumerate(largest)
+        [[j, float(f"{amount:.3g}")] for j, amount in zip(features, row, strict=True) if amount]
+        for features, row in zip(largest.tolist(), amounts, strict=True)
     ]
     starts = [0, *ends[: count - 1].tolist()]
     return [reasons[a:b] for a, b in zip(starts, ends[:count].tolist(), strict=True)] + nothing

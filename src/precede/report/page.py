@@ -7,11 +7,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from html import escape
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
@@ -170,8 +171,9 @@ class Report:
 # -- the page --------------------------------------------------------------------------------
 
 
-def _page(facts: dict[str, Any]) -> str:
-    """Fill the template; every text is escaped by it, and only our own script may run."""
+@lru_cache
+def _template() -> Template:
+    """The template, compiled once: this takes longer than to fill it."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -182,9 +184,14 @@ def _page(facts: dict[str, Any]) -> str:
         "shown_value": wording.shown_value, "shown_interval": wording.shown_interval,
         "in_units": wording.in_units, "difference": wording.difference,
     }  # fmt: skip
+    return environment.from_string(_part("report.html.j2"))
+
+
+def _page(facts: dict[str, Any]) -> str:
+    """Fill the template; every text is escaped by it, and only our own script may run."""
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return environment.from_string(_part("report.html.j2")).render(
+    return _template().render(
         facts=facts,
         figures=figures_of(facts),
         style=Markup(_part("report.css")),

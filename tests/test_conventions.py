@@ -720,11 +720,8 @@ def test_files_on_the_page_of_the_architecture_are_there():
     assert [name for name in named if not any((home / name).exists() for home in homes)] == ["io/"]
 
 
-# The harness, and scripts whose pages take minutes to write again from another folder.
-BENCHMARKS = {
-    "measure", "papers", "run", "table",
-    "interval_coverage", "rankboost_plus", "soak",
-}  # fmt: skip
+# The harness.
+BENCHMARKS = {"measure", "papers", "run", "table"}
 
 
 def test_a_benchmark_is_a_problem_a_peer_a_part_or_an_experiment():

@@ -2,8 +2,8 @@
 
 Run from the root of the repository, five to ten minutes on one core:
 
-    python benchmarks/interval_coverage.py [--repeats 3000]
-    python benchmarks/interval_coverage.py --quick  # to see that it runs; nothing is written
+    python benchmarks/experiments/interval_coverage.py [--repeats 3000]
+    python benchmarks/experiments/interval_coverage.py --quick  # to see that it runs; nothing is written
 """
 
 import argparse
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+HERE = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 import test_coverage as simulations  # noqa: E402 - the scenarios are the tests' own
 from measure import write_page  # noqa: E402
@@ -80,7 +80,7 @@ def main():
     text = (
         "# Coverage of the intervals\n\n"
         "Share of intervals that hold the true value, by simulation "
-        "(`benchmarks/interval_coverage.py`, scenarios in `tests/test_coverage.py`). "
+        "(`benchmarks/experiments/interval_coverage.py`, scenarios in `tests/test_coverage.py`). "
         "The standard error of a share "
         f"near 95 % is {error(repeats):.1f} points over {repeats} samples and "
         f"{error(repeats // 4):.1f} over {repeats // 4}. "

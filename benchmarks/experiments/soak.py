@@ -1,6 +1,6 @@
 """Memory, threads and open files of a process that works for minutes.
 
-    python benchmarks/soak.py [SECONDS]
+    python benchmarks/experiments/soak.py [SECONDS]
 
 The rounds are those of tests/test_soak.py. Writes results/soak.md.
 """
@@ -10,7 +10,8 @@ import platform
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+HERE = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
 
 import test_soak
 from measure import write_page

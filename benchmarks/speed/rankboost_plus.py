@@ -1,8 +1,8 @@
 """RankBoost+: time and memory, on MQ2008 and on millions of pairs.
 
-    python benchmarks/rankboost_plus.py                   # some minutes on two free cores
-    python benchmarks/rankboost_plus.py --queries 1000    # a smaller set shaped like WEB10K
-    python benchmarks/rankboost_plus.py --quick           # small, to see that it runs
+    python benchmarks/speed/rankboost_plus.py                   # some minutes on two free cores
+    python benchmarks/speed/rankboost_plus.py --queries 1000    # a smaller set shaped like WEB10K
+    python benchmarks/speed/rankboost_plus.py --quick           # small, to see that it runs
 
 On a shared machine the clock measures the others as well, so times are CPU seconds (those of all
 threads together), ratios are taken inside one run and the variants take turns. Greatest memory
@@ -23,7 +23,7 @@ from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
@@ -31,7 +31,7 @@ import problems
 from measure import write_page
 from precede import Judgments, RankBoost, RankBoostPlus
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "results"
 THREADS = 2
 # The authors' code, measured once: rows x features, pairs, stumps, ms of a round of RB-C and of
@@ -78,7 +78,7 @@ def mq2008(rounds, repeats):
 
 LARGE = """
 import json, resource, sys
-sys.path.insert(0, {here!r})
+sys.path[:0] = [{here!r}, {here!r} + "/speed"]
 import rankboost_plus as bench, problems
 small = problems.web10k(20, features=136)
 bench.fitted((small.X, small.y, small.qid), 3, **{options!r})

@@ -3,7 +3,7 @@
 Run from the root of the repository, five to ten minutes on one core:
 
     python benchmarks/experiments/interval_coverage.py [--repeats 3000]
-    python benchmarks/experiments/interval_coverage.py --quick  # to see that it runs; nothing is written
+    python benchmarks/experiments/interval_coverage.py --quick  # small; nothing is written
 """
 
 import argparse

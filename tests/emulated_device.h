@@ -110,22 +110,29 @@ static unsigned drawn(unsigned below) {
   return (unsigned)(seed % below);
 }
 
+// A thread waits for the next block when it is done: to make a new one takes system calls.
 static void run_thread() {
-  body(given);
-  state[here] = DONE;
-  _longjmp(back, 1);
+  for (;;) {
+    body(given);
+    yield_as(DONE);
+  }
 }
 
-static int run_block(int* order) {
-  volatile int count = blockDim.x * blockDim.y;
-  for (int t = 0; t < count; t++) {
+static void make_threads() {
+  stacks = (char*)malloc((size_t)MOST * STACK);
+  for (int t = 0; t < MOST; t++) {
     getcontext(&contexts[t]);
     contexts[t].uc_stack.ss_sp = stacks + (size_t)t * STACK;
     contexts[t].uc_stack.ss_size = STACK;
     contexts[t].uc_link = &scheduler;
     makecontext(&contexts[t], run_thread, 0);
+  }
+}
+
+static int run_block(int* order) {
+  volatile int count = blockDim.x * blockDim.y;
+  for (int t = 0; t < count; t++) {
     state[t] = READY;
-    started[t] = false;
     int other = drawn(t + 1);
     order[t] = order[other];
     order[other] = t;
@@ -159,7 +166,7 @@ static int run_block(int* order) {
 }
 
 static int run_grid(void (*kernel)(void**), void** arguments, const int* grid, const int* block, int drawn_seed) {
-  if (!stacks) stacks = (char*)malloc((size_t)MOST * STACK);
+  if (!stacks) make_threads();
   int order[MOST];
   seed = 0x9E3779B97F4A7C15ull + drawn_seed;
   body = kernel;

@@ -6,6 +6,7 @@ a GPU can show, races between blocks and speed, is left to `make gpu`.
 
 import ctypes
 import hashlib
+import math
 import re
 import shutil
 import subprocess
@@ -15,10 +16,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from precede.engine import cuda
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
+needs_compiler = pytest.mark.skipif(
+    COMPILER is None, reason="kernels are compiled with g++, and there is none"
+)
 # The C library has functions of the same names (`advance`), which -Bsymbolic keeps away.
 OPTIONS = ["-O1", "-std=c++17", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-ffp-contract=off", "-w"]
 HEADER = Path(__file__).with_name("emulated_device.h")
@@ -134,7 +139,7 @@ def as_argument(kind, given):
         assert name not in SIZES or SIZES[name] in sizes or 8 in sizes, (kind, given.dtype)
         return ctypes.c_void_p(given.ctypes.data)
     number = NUMBERS[kind](given)
-    assert number.value == given or np.isnan(given), f"{given} does not fit into {kind}"
+    assert number.value == given or math.isnan(given), f"{given} does not fit into {kind}"
     whole = kind in ("int", "i64", "u64", "u32")
     wide = kind in ("i64", "u64")
     assert whole != isinstance(given, float), (kind, given)

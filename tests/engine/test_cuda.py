@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from naive_device import NaiveDevice, unpack
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker
 from precede.engine import cuda
 from precede.engine.cuda import open_device, tiles
 from precede.engine.exact import exact_sum, exact_sums
-from precede.engine.packing import pack_rows
+from precede.engine.packing import PackedRows, pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 
@@ -62,9 +62,10 @@ def test_tiles_cover_every_range_once(sizes, size):
     assert seen == sizes
 
 
+@needs_compiler
 @given(st.lists(st.floats(-1e300, 1e300), max_size=30))
 def test_sums(values):
-    device, array = NaiveDevice(), np.array(values, np.float64)
+    device, array = EmulatedDevice(), np.array(values, np.float64)
     there = device.put(array)
     assert exact_sums([there], Workers(1, device)) == [exact_sum(array)]
     negative = device.put(-array)
@@ -74,26 +75,33 @@ def test_sums(values):
     assert device.exact_sums([there, device.put(array[1:])]) == exact_sums([array, array[1:]])
 
 
+@needs_compiler
 def test_sums_of_numbers_that_are_here_are_taken_here():
-    device = NaiveDevice()
+    device = EmulatedDevice()
     assert exact_sums([np.ones(3)], Workers(1, device)) == [3.0]
     assert device.launched == []
 
 
+@needs_compiler
 @example([(2**25 - 65, 2**26 - 1)])
 @example([(65 - 2**25, 0)])
 @example([(-8191, 16383)] * 4000)
 @example([(8191, 16383)] * 4000)
-@given(st.lists(st.tuples(st.integers(-(2**12), 2**12), st.integers(0, 2**13)), max_size=4000))
+@given(st.lists(st.tuples(st.integers(-(2**12), 2**12), st.integers(0, 2**13)), min_size=1))
 def test_words_of_32_bits_tell_pull_weight_and_count(rows):
-    pull, weight = np.array(rows, np.int64).reshape(-1, 2).T
-    with np.errstate(over="ignore"):
-        first = (pull * 64 + 1).astype(np.int32).sum(dtype=np.int32)
-        second = (weight * 63 + 1).astype(np.uint32).sum(dtype=np.uint32)
-    found = unpack(np.array([first]), np.array([second]))
-    assert [int(each[0]) for each in found] == [pull.sum(), weight.sum(), len(rows)]
+    """What a block sums in two words of 32 bits, in one bin."""
+    pull, weight = np.array(rows, np.int64).T
+    device, none = EmulatedDevice(), np.zeros(1, np.int8)
+    table = Table.build(np.ones((len(rows), 1)))
+    there = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
+    words = device.put((pull << 38) + (weight << 12) + 1)
+    rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
+    size = there.begin(PackedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0)), None, rules)
+    expected = pull.sum(), (int(weight.sum()) << 24) + len(rows)
+    assert there.sums_of(0, size) == expected
 
 
+@needs_compiler
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("features", [1, 32, 45])
 def test_histograms_over_several_tiles(monkeypatch, wide, features):
@@ -103,7 +111,7 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
     rng = np.random.default_rng(features)
     values = rng.normal(size=(333, features))
     values[rng.random(values.shape) < 0.1] = np.nan
-    table, device = Table.build(values), NaiveDevice()
+    table, device = Table.build(values), EmulatedDevice()
     none = np.zeros(features, np.int8)
     chosen = np.arange(features)
     rows = cuda.DeviceRows(device, table, chosen, none, none.astype(bool))
@@ -135,7 +143,7 @@ def test_what_does_not_fit_is_refused_before_it_starts():
     table = Table.build(np.arange(1000.0)[:, None])
     with pytest.raises(ValueError, match=r"rows of the table would take .* use device='cpu'"):
         cuda.DeviceRows(
-            NaiveDevice(free=1000), table, np.array([0]), np.zeros(1, np.int8), np.zeros(1, bool)
+            EmulatedDevice(free=1000), table, np.array([0]), np.zeros(1, np.int8), np.zeros(1, bool)
         )
 
 

@@ -1,11 +1,13 @@
-"""Trees laid out for a device, here one in plain NumPy; `tests/gpu` has the kernel."""
+"""Trees laid out for a device, here one that the CPU emulates."""
 
 import numpy as np
 import pytest
 
-from naive_device import NaiveDevice
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Stump
 from precede.rankers.device_forest import DeviceForest
+
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +21,7 @@ def fitted():
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_scores(fitted, kind):
     X, model = fitted
-    device = NaiveDevice()
+    device = EmulatedDevice()
     forest = DeviceForest(device, model.rankers, model.weights)
     rows = X.astype(kind)
     np.testing.assert_array_equal(forest.scores(device.put(rows)).get(), model.predict(rows))
@@ -28,7 +30,7 @@ def test_scores(fitted, kind):
 
 def test_other_rankers_and_many_features_are_refused(fitted):
     X, model = fitted
-    device = NaiveDevice()
+    device = EmulatedDevice()
     with pytest.raises(ValueError, match="only trees without categories"):
         DeviceForest(device, [Stump(0, 0.5)], [1.0])
     forest = DeviceForest(device, model.rankers, model.weights)

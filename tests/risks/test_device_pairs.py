@@ -1,18 +1,19 @@
-"""Which pairs are summed on a device, and where the numbers are; `tests/gpu` has the bits."""
+"""Which pairs are summed on a device, here one that the CPU emulates, and their bits."""
 
 import numpy as np
 import pytest
 
-from naive_device import NaiveDevice
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, PairRisk
 from precede.engine.workers import Workers
 from precede.risks import device_pairs
 
+pytestmark = needs_compiler
 GRADES, QUERIES = np.arange(60) % 3, np.arange(60) // 20
 
 
 def bound(judgments, loss="logistic"):
-    return PairRisk(loss).bind(judgments, Workers(1, NaiveDevice()))
+    return PairRisk(loss).bind(judgments, Workers(1, EmulatedDevice()))
 
 
 def test_short_queries_are_summed_on_the_device():

@@ -94,6 +94,8 @@ static int __clz(int word) { return word ? __builtin_clz(word) : 32; }
 static int __ffs(int word) { return __builtin_ffs(word); }
 static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
 static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 template <typename T> static T __ldcg(const T* at) { return *at; }
 template <typename T> static T __ldg(const T* at) { return *at; }
 template <typename T> static T atomicAdd(T* at, T more) { T old = *at; *at += more; return old; }

@@ -89,6 +89,7 @@ class EmulatedDevice(cuda.Device):
             empty=lambda *given: np.zeros(*given).view(There),
             full=lambda *given: np.full(*given).view(There),
             ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(There),
+            argsort=lambda array: np.argsort(array, kind="stable").view(There),
             stack=lambda parts: np.stack(parts).view(There),
             concatenate=lambda parts, axis=0: np.concatenate(parts, axis).view(There),
             cuda=SimpleNamespace(runtime=SimpleNamespace(memGetInfo=lambda: (free, free))),

@@ -65,3 +65,24 @@ def test_balances(device, balance):
     here, there = states(judgments, "logistic", rng.normal(size=len(judgments)), device, balance)
     assert here.log_value == there.log_value
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 20.0])
+@pytest.mark.parametrize(("rows", "grades"), [(3_000, 2), (200_000, 2), (200_000, 5), (200_000, 90)])
+def test_one_list(device, rows, grades, spread):
+    """By cells: many blocks of rows, groups of grades, and groups within them."""
+    rng = np.random.default_rng(rows + grades)
+    judgments = Judgments(rng.integers(0, grades, rows))
+    here, there = states(judgments, "logistic", spread * rng.normal(size=rows), device)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+
+
+def test_blocks_of_rows_grow_with_the_cells(device):
+    rng = np.random.default_rng(0)
+    rows = 4_000_000
+    scores = rng.uniform(0.0, 900.0, rows)
+    here, there = states(Judgments(rng.integers(0, 2, rows)), "logistic", scores, device)
+    assert here.log_value == there.log_value
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)

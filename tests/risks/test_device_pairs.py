@@ -16,31 +16,17 @@ def bound(judgments, loss="logistic"):
     return PairRisk(loss).bind(judgments, Workers(1, EmulatedDevice()))
 
 
-def test_short_queries_are_summed_on_the_device():
+def test_queries_are_summed_on_the_device():
+    assert bound(Judgments(np.arange(4000) % 2)).on_device  # by cells
     assert bound(Judgments(GRADES, QUERIES)).on_device
     assert bound(Judgments(GRADES, QUERIES), "squared_hinge").on_device
 
 
 def test_other_pairs_are_not(monkeypatch):
     assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
-    assert not bound(Judgments(np.arange(4000) % 2)).on_device  # by cells
     assert not bound(Judgments(GRADES, QUERIES), "exponential").on_device
     monkeypatch.setattr(device_pairs, "LONGEST", 10)
     assert not bound(Judgments(GRADES, QUERIES)).on_device
-
-
-@pytest.mark.parametrize("grades", [2, 3, 40])
-def test_long_lists_among_short_ones_are_summed_by_the_cpu(grades):
-    rng = np.random.default_rng(grades)
-    qid = np.repeat(np.arange(61), [600] + [20] * 60)
-    risk = bound(Judgments(rng.integers(0, grades, qid.size), qid))
-    assert risk.on_device
-    assert risk._depths
-    device, scores = risk.workers.device, rng.normal(size=risk.arrangement.n_arranged)
-    here, there = risk.state(scores), risk.state(device.put(scores))
-    assert here.log_value == there.log_value
-    np.testing.assert_array_equal(here.pull, there.pull.get())
-    np.testing.assert_array_equal(here.parts, there.parts.get())
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -15,6 +15,7 @@ from numba import njit
 from precede.engine.arrays import Array, Floats, Integers
 
 if TYPE_CHECKING:
+    from precede.engine.cuda import Device
     from precede.judgments import Judgments
 
 __all__ = [
@@ -167,14 +168,15 @@ class Arrangement:
         part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
         return part.astype(np.int64)
 
-    def reorder(self, key: Array) -> tuple[Arrangement, Integers]:
+    def reorder(self, key: Array, device: Device | None = None) -> tuple[Arrangement, Integers]:
         """Sort the rows inside each level by `key`; returns also where each row was before.
 
-        The sums over a query then do not depend on the order of the user's rows.
+        The sums over a query then do not depend on the order of the user's rows. The device, if
+        there is one, sorts.
         """
         run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
         run = np.concatenate([run, np.full(self.n_arranged - self.n_graded, run.size)])
-        old = np.lexsort((key, run))
+        old = np.lexsort((key, run)) if device is None else device.lexsort(key, run)
         new = np.empty_like(old)
         new[old] = np.arange(old.size)
         winner, loser = new[self.winner], new[self.loser]
@@ -323,7 +325,9 @@ def _sorted_levels(
     grade = judgments.grade
     rows = np.flatnonzero(~np.isnan(grade) & (weight > 0))
     # Equal grades by rising weight, so that sums of weights do not depend on the rows' order.
-    rows = rows[np.lexsort((weight[rows], grade[rows], query[rows]))]
+    keys = _short(grade[rows]), query[rows]
+    by_weight = () if judgments.weight is None else (weight[rows],)
+    rows = rows[np.lexsort((*by_weight, *keys))]
     query, grade = query[rows], grade[rows]
     new_query = np.ones(rows.size, bool)
     new_query[1:] = query[1:] != query[:-1]
@@ -336,6 +340,15 @@ def _sorted_levels(
     level_start = np.append(np.flatnonzero(new_level), rows.size)
     query_start = np.append(np.flatnonzero(new_query[new_level]), level_start.size - 1)
     return rows, level_start.astype(np.int64), query_start.astype(np.int64)
+
+
+def _short(grade: Floats) -> Array:
+    """Grades as bytes if they are small whole numbers, which are sorted many times as fast."""
+    if grade.size and grade.min() >= 0 and grade.max() <= 255:
+        short = grade.astype(np.uint8)
+        if (short == grade).all():
+            return short
+    return grade
 
 
 def _merged_pairs(

@@ -156,13 +156,25 @@ class Device:
 
     def check_room(self, needed: int, what: str) -> None:
         """Refuse what would not fit into the memory that is free."""
-        free = self.arrays.cuda.runtime.memGetInfo()[0]
-        free += self.arrays.get_default_memory_pool().free_bytes()
-        if needed > free:
+        if not self.has_room(needed):
             raise ValueError(
                 f"{what} would take {needed / 1e9:.1f} GB on {self.name}, which has "
-                f"{free / 1e9:.1f} GB left; use device='cpu', or fewer leaves or rows"
+                f"{self._free() / 1e9:.1f} GB left; use device='cpu', or fewer leaves or rows"
             )
+
+    def has_room(self, needed: int) -> bool:
+        """Whether so many bytes are free."""
+        return needed <= self._free()
+
+    def _free(self) -> int:
+        free = self.arrays.cuda.runtime.memGetInfo()[0]
+        return int(free + self.arrays.get_default_memory_pool().free_bytes())
+
+    def lexsort(self, key: Array, run: Integers) -> Integers:
+        """Rows by rising `run` and, inside a run, by `key`; equal ones as they were."""
+        by_key = self.arrays.argsort(self.put(key))
+        by_run = self.arrays.argsort(self.put(run.astype(np.uint32))[by_key])
+        return self.get(by_key[by_run])
 
     # -- sums ------------------------------------------------------------------------------
 
@@ -365,9 +377,7 @@ class DeviceRows:
 
     def _copy(self, table: Table, features: Integers, to: int) -> None:
         """Copy some columns to rows of the device."""
-        near = features[-1] - features[0] + 1 == features.size  # then nothing is copied here
-        chosen = slice(features[0], features[-1] + 1) if near else features
-        columns = self._device.put(table.codes[chosen])
+        columns = table.codes_on(self._device, features)
         table.release(features)
         tile = -(-self.n_rows // GROUP), 1
         self._device.launch(

@@ -473,6 +473,446 @@ extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, i
   }
 }
 
+// -- pulls of long lists, see risks/logistic_cells.py and risks/device_cells.py ----------------
+//
+// Cells are counted without gaps here. Sums are taken in the order of the CPU, each by one thread.
+
+#define NODES 9
+#define TERMS 13
+#define FAR_FIELD 29
+#define NEAR 12
+#define KNOWN 256  // rows of the tables
+#define DENSITY 4.0
+
+// A node: the number of its first cell, how many cells and groups it has, its first group, and where
+// its cells begin among those of all groups and of all sides.
+struct CellNode {
+  double first, factor;
+  i64 cells, groups, first_group, cell_start, side_start;
+};
+
+// Rows whose moments are added in order.
+struct CellBlock { i64 low, high, group, start; };
+
+// An integer with the order of the floats; that of a negative number is below 2^63.
+__device__ __forceinline__ u64 ordered_bits(double x) {
+  u64 bits = (u64)__double_as_longlong(x);
+  return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
+}
+
+// Ordered bits of the least and the greatest score of every node; a block has some rows of one.
+extern "C" __global__ void cell_ends(const i64* pieces, const double* scores, u64* least, u64* greatest) {
+  __shared__ u64 low, high;
+  if (threadIdx.x == 0) { low = ~0ULL; high = 0; }
+  __syncthreads();
+  u64 own_low = ~0ULL, own_high = 0;
+  const i64* piece = pieces + 3 * (i64)blockIdx.x;
+  for (i64 row = piece[0] + threadIdx.x; row < piece[1]; row += blockDim.x) {
+    u64 bits = ordered_bits(scores[row]);
+    own_low = bits < own_low ? bits : own_low;
+    own_high = bits > own_high ? bits : own_high;
+  }
+  atomicMin(&low, own_low);
+  atomicMax(&high, own_high);
+  __syncthreads();
+  if (threadIdx.x == 0) { atomicMin(least + piece[2], low); atomicMax(greatest + piece[2], high); }
+}
+
+// Add the moments of the rows of a block, a warp, to those of its cells. Each lane prepares a row;
+// then each of the first lanes adds one moment of all of them.
+__device__ __forceinline__ void add_moments(const CellBlock& block, double first, const double* scores, const double* weight, double (*powers)[NODES], int* cell, double* moments) {
+  int lane = threadIdx.x;
+  i64 row = block.low + lane;
+  double score = row < block.high ? scores[row] : 0.0, power = row < block.high ? weight[row] : 0.0;
+  for (i64 begin = block.low; begin < block.high; begin += 32) {
+    int count = block.high - begin < 32 ? (int)(block.high - begin) : 32;
+    double position = score * DENSITY;
+    double number = floor(position);
+    double x = 2.0 * (position - number) - 1.0;
+    cell[lane] = lane < count ? NODES * (int)(number - first) : 0;
+    for (int a = 0; a < NODES; a++) {
+      powers[lane][a] = power;
+      power = power * x;
+    }
+    row = begin + 32 + lane;  // read while the others are added
+    if (row < block.high) { score = scores[row]; power = weight[row]; }
+    __syncwarp();
+    if (lane < NODES)
+      for (int each = 0; each < count; each++) moments[cell[each] + lane] += powers[each][lane];
+    __syncwarp();
+  }
+}
+
+// Moments of a block, which is a warp; those of up to `held` cells are summed in shared memory.
+extern "C" __global__ void cell_moments(const CellBlock* blocks, const i64* node_of_group, const CellNode* nodes, const double* scores, const double* weight, int held, double* moments) {
+  extern __shared__ double held_moments[];
+  __shared__ double powers[32][NODES];
+  __shared__ int cell[32];
+  CellBlock block = blocks[blockIdx.x];
+  const CellNode* node = nodes + node_of_group[block.group];
+  int size = (int)node->cells * NODES;
+  double *out = moments + block.start * NODES, first = node->first;
+  bool here = node->cells <= held;
+  for (int i = threadIdx.x; i < size; i += 32) {
+    if (here) held_moments[i] = 0.0;
+    else out[i] = 0.0;
+  }
+  __syncwarp();
+  if (!here) {
+    add_moments(block, first, scores, weight, powers, cell, out);
+    return;
+  }
+  add_moments(block, first, scores, weight, powers, cell, held_moments);
+  for (int i = threadIdx.x; i < size; i += 32) out[i] = held_moments[i];
+}
+
+// Moments of every group (x): those of its blocks, in order.
+extern "C" __global__ void cell_groups(const CellBlock* blocks, const i64* block_start, const i64* node_of_group, const CellNode* nodes, const double* moments, double* own) {
+  const CellNode* node = nodes + node_of_group[blockIdx.x];
+  i64 size = node->cells * NODES, at = blockIdx.y * (i64)blockDim.x + threadIdx.x;
+  if (at >= size) return;
+  i64 first = block_start[blockIdx.x], count = block_start[blockIdx.x + 1] - first;
+  const double* from = moments + blocks[first].start * NODES + at;
+  double total = 0.0;
+#pragma unroll 8
+  for (i64 block = 0; block < count; block++) total += from[block * size];
+  own[(node->cell_start + (blockIdx.x - node->first_group) * node->cells) * NODES + at] = total;
+}
+
+// Moments of all groups above each group, and of all below it, of every node (x); `step` numbers
+// lie between the two.
+extern "C" __global__ void cell_sides(const CellNode* nodes, const double* own, i64 step, double* sides) {
+  const CellNode* node = nodes + blockIdx.x;
+  i64 size = node->cells * NODES, at = blockIdx.y * (i64)blockDim.x + threadIdx.x;
+  if (at >= size) return;
+  own += node->cell_start * NODES + at;
+  sides += node->side_start * NODES + at;
+  double total = 0.0;
+  for (i64 group = 0; group < node->groups - 1; group++) {
+    total = group ? own[group * size] + total : own[0];
+    sides[step + group * size] = total;
+  }
+  for (i64 group = node->groups - 2; group >= 0; group--) {
+    total = group < node->groups - 2 ? own[(group + 1) * size] + total : own[(group + 1) * size];
+    sides[group * size] = total;
+  }
+}
+
+// What the cells of a side (x of those above, y = 1: below) know of those more than NEAR away; see
+// `_carry`. `factors`: exponentials of one cell, and of NEAR + 1.
+extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, const double* sides, i64 step, const double* powers, const double* factors, double* far_field) {
+  const CellNode* node = nodes + of_side[2 * blockIdx.x];
+  i64 cells = node->cells;
+  i64 start = node->side_start + of_side[2 * blockIdx.x + 1] * cells + blockIdx.y * step;
+  const double* moments = sides + start * NODES;
+  double* far = far_field + start * FAR_FIELD;
+  for (i64 i = threadIdx.x; i < cells * 2 * TERMS; i += blockDim.x) {
+    i64 cell = i / (2 * TERMS);
+    int j = (int)(i % (2 * TERMS)), term = j % TERMS;
+    i64 source = j < TERMS ? cell + NEAR + 1 : cell - NEAR - 1;
+    double enters = -0.0;  // adds nothing
+    if (source >= 0 && source < cells && moments[source * NODES] != 0.0) {
+      double total = 0.0;
+      for (int a = 0; a < NODES; a++) {
+        double power = powers[term * NODES + a];
+        total += (j >= TERMS && a % 2 ? -power : power) * moments[source * NODES + a];
+      }
+      enters = total * factors[TERMS + term];
+    }
+    far[cell * FAR_FIELD + j] = enters;
+  }
+  __syncthreads();
+  int j = threadIdx.x;
+  if (j >= 2 * TERMS + 2) return;
+  bool right = j < TERMS || j == 2 * TERMS;
+  if (j < 2 * TERMS) {
+    double decay = factors[j % TERMS], here = 0.0;
+    for (i64 begin = 0; begin < cells; begin += 8) {
+      int count = cells - begin < 8 ? (int)(cells - begin) : 8;
+      double enters[8];
+#pragma unroll
+      for (int k = 0; k < 8; k++)
+        enters[k] = k < count ? far[(right ? cells - 1 - begin - k : begin + k) * FAR_FIELD + j] : 0.0;
+#pragma unroll
+      for (int k = 0; k < 8; k++) {
+        here = here * decay + enters[k];
+        if (k < count) far[(right ? cells - 1 - begin - k : begin + k) * FAR_FIELD + j] = here;
+      }
+    }
+    return;
+  }
+  double weight = 0.0, distance = 0.0, gap = NEAR + 1.0;
+  for (i64 k = 0; k < cells; k++) {
+    i64 cell = right ? cells - 1 - k : k, source = right ? cell + NEAR + 1 : cell - NEAR - 1;
+    if (k > 0) distance = distance + weight * (1.0 / DENSITY);
+    if (source >= 0 && source < cells) {
+      const double* row = moments + source * NODES;
+      weight += row[0];
+      distance += (row[0] * gap - 0.5 * row[1]) / DENSITY;
+    }
+    if (right) far[cell * FAR_FIELD + FAR_FIELD - 1] = weight;
+    else {
+      far[cell * FAR_FIELD + FAR_FIELD - 3] = weight;
+      far[cell * FAR_FIELD + FAR_FIELD - 2] = distance;
+    }
+  }
+}
+
+// Let a warp collect what a cell knows of the others, in the order of the rows of the tables.
+__device__ __forceinline__ void know(const double* moments, const double* far, i64 cells, i64 cell, double* known) {
+  int lane = threadIdx.x & 31;
+  __syncwarp();
+  for (int i = lane; i < KNOWN; i += 32) {
+    double value = 0.0;
+    if (i < (2 * NEAR + 1) * NODES) {
+      i64 at = (cell - NEAR) * NODES + i;
+      if (at >= 0 && at < cells * NODES) value = moments[at];
+    } else if (i < (2 * NEAR + 1) * NODES + FAR_FIELD)
+      value = far[cell * FAR_FIELD + i - (2 * NEAR + 1) * NODES];
+    known[i] = value;
+  }
+  __syncwarp();
+}
+
+// Add `known` times column j of a table to `found`, eight rows at a time.
+__device__ __forceinline__ double add_rows(const double* known, const double* table, int columns, int j, double found) {
+  for (int row = 0; row < KNOWN; row += 8) {
+    const double* k = known + row;
+    if (k[0] == 0.0 && k[1] == 0.0 && k[2] == 0.0 && k[3] == 0.0 && k[4] == 0.0 && k[5] == 0.0 && k[6] == 0.0 && k[7] == 0.0) continue;
+    const double* t = table + row * columns + j;
+    found += ((k[0] * t[0] + k[1] * t[columns]) + (k[2] * t[2 * columns] + k[3] * t[3 * columns])) + ((k[4] * t[4 * columns] + k[5] * t[5 * columns]) + (k[6] * t[6 * columns] + k[7] * t[7 * columns]));
+  }
+  return found;
+}
+
+// Polynomials of the cells of every group (x), a warp for each, and value and mass of their losers.
+extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* nodes, const double* above, const double* below, const double* own, const double* sides, const double* far_field, i64 step, double* local, double* sums) {
+  __shared__ double all_known[8][KNOWN], all_found[8][3 * NODES];
+  int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const CellNode* node = nodes + node_of_group[blockIdx.x];
+  i64 cells = node->cells, cell = blockIdx.y * 8LL + warp, group = blockIdx.x - node->first_group;
+  if (cell >= cells) return;
+  i64 at = node->cell_start + group * cells + cell;
+  const double* here = own + at * NODES;
+  double *known = all_known[warp], *share = all_found[warp], found = 0.0, total = 0.0;
+  if (here[0] != 0.0) {
+    if (group < node->groups - 1) {
+      i64 side = node->side_start + group * cells;
+      know(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
+      if (lane < 3 * NODES) share[lane] = found = add_rows(known, above, 3 * NODES, lane, found);
+      __syncwarp();
+      if (lane == 0)
+        for (int a = 0; a < NODES; a++) total += here[a] * share[a];
+      if (lane == 1)
+        for (int a = 0; a < NODES; a++) total -= here[a] * share[NODES + 2 * a];
+    }
+    if (group > 0) {
+      i64 side = step + node->side_start + (group - 1) * cells;
+      know(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
+      if (lane >= NODES && lane < 3 * NODES) found = add_rows(known, below, 2 * NODES, lane - NODES, found);
+    }
+  }
+  if (lane >= NODES && lane < 3 * NODES) local[at * 2 * NODES + lane - NODES] = found;
+  if (lane < 2) sums[2 * at + lane] = total;
+}
+
+// Value and mass of every node (x), cell by cell; `step` numbers lie between the two.
+extern "C" __global__ void cell_sums(const CellNode* nodes, const double* sums, i64 step, double* totals) {
+  __shared__ double room[512];
+  const CellNode* node = nodes + blockIdx.x;
+  const double* from = sums + 2 * node->cell_start;
+  i64 size = 2 * node->groups * node->cells;
+  if (!size) return;
+  double total = 0.0;
+  for (i64 begin = 0; begin < size; begin += 512) {
+    int count = size - begin < 512 ? (int)(size - begin) : 512;
+    __syncthreads();
+    for (int i = threadIdx.x; i < count; i += blockDim.x) room[i] = from[begin + i];
+    __syncthreads();
+    if (threadIdx.x < 2)
+      for (int i = threadIdx.x; i < count; i += 2) total += room[i];
+  }
+  if (threadIdx.x < 2) totals[threadIdx.x * step + blockIdx.x] = node->factor * total;
+}
+
+// Add to pull and curvature of every row the polynomials of its cell; a block of rows (x) is shared
+// by several of threads (y).
+extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of_group, const CellNode* nodes, const double* scores, const double* weight, const double* local, double* pull, double* hessian) {
+  CellBlock block = blocks[blockIdx.x];
+  const CellNode* node = nodes + node_of_group[block.group];
+  double first = node->first, factor = node->factor;
+  local += (node->cell_start + (block.group - node->first_group) * node->cells) * 2 * NODES;
+  for (i64 item = block.low + blockIdx.y * (i64)blockDim.x + threadIdx.x; item < block.high; item += gridDim.y * (i64)blockDim.x) {
+    double position = scores[item] * DENSITY;
+    double number = floor(position);
+    double x = 2.0 * (position - number) - 1.0;
+    double square = x * x;
+    const double* row = local + (i64)(number - first) * 2 * NODES;
+    double up = row[2 * NODES - 2], second = row[2 * NODES - 1];
+    double odd_up = row[2 * NODES - 4], odd_second = row[2 * NODES - 3];
+#pragma unroll
+    for (int a = NODES - 3; a > 0; a -= 2) {
+      up = up * square + row[2 * a];
+      second = second * square + row[2 * a + 1];
+      odd_up = odd_up * square + row[2 * a - 2];
+      odd_second = odd_second * square + row[2 * a - 1];
+    }
+    up = up * square + row[0];
+    second = second * square + row[1];
+    double own = weight[item] * factor;
+    pull[item] += own * (up + x * odd_up);
+    hessian[item] += own * (second + x * odd_second);
+  }
+}
+
+// -- columns of tables, see engine/table.py and engine/device_table.py -------------------------
+
+// Keys are integers with the order of the floats; -0 is 0, and missing values come last.
+__device__ __forceinline__ u32 key_of(float x) {
+  if (x != x) return ~0u;
+  u32 bits = __float_as_uint(x + 0.0f);
+  return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+
+__device__ __forceinline__ u64 key_of(double x) { return x != x ? ~0ULL : ordered_bits(x + 0.0); }
+
+__device__ __forceinline__ double value_of_key(u32 key) {
+  return (double)__uint_as_float(key >> 31 ? key ^ 0x80000000u : ~key);
+}
+
+__device__ __forceinline__ double value_of_key(u64 key) {
+  return __longlong_as_double((i64)(key >> 63 ? key ^ 0x8000000000000000ULL : ~key));
+}
+
+// Keys of some columns, 32 rows (x) by 32 columns (y) at a time; `row_step` and `column_step` are the
+// distances of neighbours in X.
+template <typename Number, typename Key>
+__device__ void keys_of_columns(i64 n, int columns, const Number* X, i64 row_step, i64 column_step, const i64* order, Key* keys) {
+  __shared__ Key tile[32][33];
+  i64 first_row = blockIdx.x * 32LL;
+  int first = blockIdx.y * 32, across = row_step > column_step;
+  int own_row = across ? threadIdx.y : threadIdx.x, own = across ? threadIdx.x : threadIdx.y;
+  i64 row = first_row + own_row;
+  if (row < n && first + own < columns)
+    tile[own_row][own] = key_of(X[order[row] * row_step + (first + own) * column_step]);
+  __syncthreads();
+  row = first_row + threadIdx.x;
+  if (row < n && first + (int)threadIdx.y < columns)
+    keys[(first + threadIdx.y) * n + row] = tile[threadIdx.x][threadIdx.y];
+}
+
+extern "C" __global__ void keys_of_singles(i64 n, int columns, const float* X, i64 row_step, i64 column_step, const i64* order, u32* keys) {
+  keys_of_columns(n, columns, X, row_step, column_step, order, keys);
+}
+
+extern "C" __global__ void keys_of_doubles(i64 n, int columns, const double* X, i64 row_step, i64 column_step, const i64* order, u64* keys) {
+  keys_of_columns(n, columns, X, row_step, column_step, order, keys);
+}
+
+// First position from `low` on with more than the key, or as much unless `equal`; or `high`.
+template <typename Key>
+__device__ i64 first_beyond(const Key* ordered, Key key, i64 low, i64 high, int equal) {
+  while (low < high) {
+    i64 middle = (low + high) / 2;
+    if (ordered[middle] < key || (equal && ordered[middle] == key)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Where the bin that starts at `first` ends; see `_end_of_bin`.
+template <typename Key>
+__device__ i64 end_of_bin(const Key* ordered, i64 size, i64 first, i64 left, i64 bins, i64 max_bins) {
+  i64 target = first + (left - 1) / bins, heavy = (size - 1) / max_bins + 1, position = first;
+  while (position < target) {
+    position = position + heavy < target ? position + heavy : target;
+    i64 start = first_beyond(ordered, ordered[position], first, position, 0);
+    i64 far = start + heavy - 1;
+    if (start > first && far < size && ordered[far] == ordered[start]) return start;
+  }
+  return first_beyond(ordered, ordered[target], target, size, 1);
+}
+
+// Cuts of sorted columns, a thread for each; see `_cut_points`. A column of `cuts` has the cuts at 0 to
+// 254, infinities after them, and in the end their number, least and greatest value, and how many
+// values are there.
+template <typename Key>
+__device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sorted, double* cuts) {
+  int column = blockIdx.x * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  const Key* ordered = sorted + column * n;
+  double* own = cuts + 260 * (i64)column;
+  i64 size = first_beyond(ordered, (Key)~(Key)0, 0, n, 0), count = 0, i = 0;
+  i64 left = size, bins = max_bins;
+  bool even = false;
+  while (!even || count < max_bins - 1) {
+    i64 end = i == size ? size : even ? end_of_bin(ordered, size, i, left, bins, (i64)max_bins) : first_beyond(ordered, ordered[i], i, size, 1);
+    if (end == size) break;
+    if (!even && count == max_bins - 1) {  // too many values
+      even = true;
+      count = i = 0;
+      left = size;
+      bins = max_bins;
+      continue;
+    }
+    double below = value_of_key(ordered[end - 1]), above = value_of_key(ordered[end]);
+    double cut = below / 2 + above / 2;
+    own[count++] = below <= cut && cut < above ? cut : below + 0.0;
+    left -= end - i;
+    bins--;
+    i = end;
+  }
+  for (int k = (int)count; k < 256; k++) own[k] = INFINITE;
+  own[256] = (double)count;
+  own[257] = size ? value_of_key(ordered[0]) : LEFT_OUT;
+  own[258] = size ? value_of_key(ordered[size - 1]) : LEFT_OUT;
+  own[259] = (double)size;
+}
+
+extern "C" __global__ void cuts_of_singles(i64 n, int columns, int max_bins, const u32* sorted, double* cuts) {
+  cuts_of_columns(n, columns, max_bins, sorted, cuts);
+}
+
+extern "C" __global__ void cuts_of_doubles(i64 n, int columns, int max_bins, const u64* sorted, double* cuts) {
+  cuts_of_columns(n, columns, max_bins, sorted, cuts);
+}
+
+// Codes of a column (y): how many cuts lie below a value; 255 if it is missing.
+template <typename Key>
+__device__ void codes_of_columns(i64 n, const Key* keys, const double* cuts, u8* codes) {
+  __shared__ double own[256];
+  own[threadIdx.x] = cuts[260 * (i64)blockIdx.y + threadIdx.x];
+  __syncthreads();
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    Key key = keys[blockIdx.y * n + row];
+    double value = value_of_key(key);
+    int below = 0;
+#pragma unroll
+    for (int step = 128; step > 0; step >>= 1) below += value > own[below + step - 1] ? step : 0;
+    codes[blockIdx.y * n + row] = key == (Key)~(Key)0 ? 255 : below;
+  }
+}
+
+extern "C" __global__ void codes_of_singles(i64 n, const u32* keys, const double* cuts, u8* codes) {
+  codes_of_columns(n, keys, cuts, codes);
+}
+
+extern "C" __global__ void codes_of_doubles(i64 n, const u64* keys, const double* cuts, u8* codes) {
+  codes_of_columns(n, keys, cuts, codes);
+}
+
+// Let the codes of every row, feature by feature, into its key; see `mix_codes`.
+extern "C" __global__ void mix_codes(i64 n, int features, const u8* codes, u64* keys) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    u64 key = keys[row];
+    for (int feature = 0; feature < features; feature++) {
+      u64 mixed = (key ^ codes[feature * n + row]) * 0x9E3779B97F4A7C15ULL;
+      key = mixed ^ (mixed >> 29);
+    }
+    keys[row] = key;
+  }
+}
+
 // -- rows of trees, see engine/histograms/nodes.py and engine/packing.py ---------------------
 
 // Columns of codes to rows of `width` bytes, 32 by 32.

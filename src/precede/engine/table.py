@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -23,12 +23,16 @@ from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histograms.columns import Histograms
 from precede.engine.workers import Workers, is_small
 
+if TYPE_CHECKING:
+    from precede.engine.cuda import Device
+
 __all__ = [
     "MISSING",
     "MOST_CATEGORIES",
     "Bins",
     "FeatureBins",
     "Table",
+    "check_max_bins",
     "choose_categories",
     "choose_cuts",
     "encode",
@@ -187,8 +191,7 @@ class Table:
         >>> table.bins.cuts[0], table.codes
         (array([2.]), array([[  0, 255,   1,   0]], dtype=uint8))
         """
-        if not isinstance(max_bins, Integral) or not 2 <= max_bins <= MAX_BINS:
-            raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
+        check_max_bins(max_bins)
         order = np.arange(X.shape[0]) if order is None else order
         integers = integer_weights(weight)
         codes = np.empty((X.shape[1], order.size), np.uint8)
@@ -240,6 +243,11 @@ class Table:
         """Sum integers over every bin of every feature: O(n) for each."""
         return Histograms(self).sums(integers)
 
+    def codes_on(self, device: Device, features: Integers) -> Any:
+        """Codes of some features in the memory of a device."""
+        near = features[-1] - features[0] + 1 == features.size  # then nothing is copied here
+        return device.put(self.codes[slice(features[0], features[-1] + 1) if near else features])
+
     def release(self, features: Integers) -> None:
         """Say that the codes of these features are not needed for a while."""
 
@@ -284,6 +292,12 @@ class Table:
         if not isinstance(rows, slice):  # rows that are picked come in Fortran order
             codes = np.ascontiguousarray(codes)
         return Table(self.X, codes, self.bins, self.order[rows])
+
+
+def check_max_bins(max_bins: int) -> None:
+    """Refuse what is no number of bins."""
+    if not isinstance(max_bins, Integral) or not 2 <= max_bins <= MAX_BINS:
+        raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
 
 
 def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:

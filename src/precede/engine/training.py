@@ -10,6 +10,7 @@ import numpy as np
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
+from precede.engine.device_table import DeviceTable
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 
@@ -49,14 +50,14 @@ class Training:
         arrangement = judgments.arrange(balance, labelled=labelled)
         if arrangement.total <= 0 and not (labelled and arrangement.n_arranged):
             raise ValueError(why_no_pair(judgments))
-        table = Table.build(
-            X,
-            order=arrangement.order,
-            weight=arrangement.weight,
-            max_bins=max_bins,
-            categorical=categorical,
+        order, weight = arrangement.order, arrangement.weight
+        kind: type[Table] = Table
+        if workers.device is not None and not categorical:
+            kind = DeviceTable if DeviceTable.takes(X, order, weight, workers.device) else Table
+        table = kind.build(
+            X, order=order, weight=weight, max_bins=max_bins, categorical=categorical,
             workers=workers,
-        )
+        )  # fmt: skip
         start = None if init_score is None else init_score[arrangement.order]
         return cls.ordered(table, arrangement, workers, start)
 
@@ -74,7 +75,7 @@ class Training:
             keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)
         if init_score is not None:  # and so have rows that differ in where they start
             keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
-        arrangement, old = arrangement.reorder(keys)
+        arrangement, old = arrangement.reorder(keys, workers.device)
         start = None if init_score is None else init_score[old]
         return cls(table.reorder(old), arrangement, workers, start)
 

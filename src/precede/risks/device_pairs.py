@@ -18,6 +18,7 @@ from precede.engine.pull import Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
+from precede.risks.device_cells import DeviceNodes
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
@@ -30,8 +31,8 @@ LONGEST = 8192
 class DeviceEnumeratedRisk(EnumeratedRisk):
     """Pairs enumerated on a device, wherever the scores are there; on the CPU otherwise.
 
-    `on_device` says whether scores may be there: not with listed pairs, and not where most rows are
-    in lists so long that they are not enumerated.
+    `on_device` says whether scores may be there: not with listed pairs, and not with runs of more
+    than `LONGEST` rows that are enumerated.
     """
 
     def __init__(
@@ -41,17 +42,10 @@ class DeviceEnumeratedRisk(EnumeratedRisk):
         assert self.workers.device is not None
         self._device: Device = self.workers.device
         self.on_device = (
-            self._mostly_enumerated()
-            and not arrangement.winner.size
-            and not arrangement.shared
-            and self._longest <= LONGEST
+            not arrangement.winner.size and not arrangement.shared and self._longest <= LONGEST
         )
         if self.on_device:
             self._put_on_device()
-
-    def _mostly_enumerated(self) -> bool:
-        """Whether few rows, or none, take part in sums that are left to the CPU."""
-        return True
 
     def _put_on_device(self) -> None:
         put, arrangement, rows = self._device.put, self.arrangement, self.arrangement.n_arranged
@@ -63,6 +57,8 @@ class DeviceEnumeratedRisk(EnumeratedRisk):
         self._scratch = self._device.zeros(4, rows)
         self._twos = self._device.zeros(rows, dtype=np.int32)
         self._totals = self._device.zeros(len(self._runs))
+        if not len(self._runs):
+            return
         self._device.launch(
             "pair_weights", -(-len(self._runs) // 128), 128, len(self._runs), *self._read,
             *self._weights, self._totals,
@@ -117,34 +113,17 @@ class DeviceEnumeratedRisk(EnumeratedRisk):
 
 
 class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):
-    """The logistic risk: pairs that are enumerated on a device, those of long lists on the CPU.
-
-    The scores of the long lists travel to the CPU and their pulls back.
-    """
-
-    def _mostly_enumerated(self) -> bool:
-        nodes = [np.zeros(0, np.int64)]
-        for depth in self._depths:
-            ends = depth.bounds[depth.start[:-1]], depth.bounds[depth.start[1:] - 1]
-            nodes += [np.arange(*each) for each in zip(*ends, strict=True)]
-        self._long = np.unique(np.concatenate(nodes))
-        return 2 * self._long.size <= self.arrangement.n_arranged
+    """The logistic risk: pairs that are enumerated, and long lists by cells."""
 
     def _put_on_device(self) -> None:
         super()._put_on_device()
-        self._long_there = self._device.put(self._long)
-        self._here = np.zeros((3, self.arrangement.n_arranged))
+        self._nodes = None
+        if self._depths:
+            self._nodes = DeviceNodes(self._device, self._depths, self._weight)
 
     def _sum_on_device(self, at: Any, pull: Floats, hessian: Floats) -> Any:
         sums = super()._sum_on_device(at, pull, hessian)
-        if not self._depths:
+        if self._nodes is None:
             return sums
-        arrays, rows, there = self._device.arrays, self._long, self._long_there
-        self._here[:, rows] = self._device.get(
-            arrays.stack([at[there], pull[there], hessian[there]])
-        )
-        scores, own_pull, own_hessian = self._here
-        read = scores, self.arrangement.weight, own_pull, own_hessian, self.workers
-        found = [each.add_to(*read) for each in self._depths]
-        pull[there], hessian[there] = self._device.put(self._here[1:, rows])
-        return arrays.concatenate([sums, self._device.put(np.concatenate(found).T)], axis=1)
+        found = self._nodes.add_to(at, pull, hessian, self.workers)
+        return self._device.arrays.concatenate([sums, found], axis=1)

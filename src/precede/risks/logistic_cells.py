@@ -41,7 +41,7 @@ from precede.risks.short_queries import EnumeratedRisk
 from precede.risks.smooth_line import least_on_points
 from precede.risks.sweeps import chebyshev
 
-__all__ = ["LogisticRisk"]
+__all__ = ["LogisticRisk", "Nodes", "cell_tables"]
 
 
 # Cells for each unit of the score, a power of two: the position of a score in its cell is exact.
@@ -101,7 +101,7 @@ class LogisticRisk(EnumeratedRisk):
 
 
 @dataclass(frozen=True)
-class _Nodes:
+class Nodes:
     """Nodes that have no row in common.
 
     Groups of node j begin at ``bounds[start[j]]``, ``bounds[start[j] + 1]``, ..., and the last
@@ -118,7 +118,7 @@ class _Nodes:
         """Add gradient and Hessian of all rows; gives value and mass of every node."""
         sums = np.zeros((self.factor.size, 2))
         rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
-        small, tables = np.flatnonzero(rows < LARGE), _tables()
+        small, tables = np.flatnonzero(rows < LARGE), cell_tables()
         workers.run(
             _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
             tables.powers, tables.above, tables.below, pull, hessian, sums,
@@ -129,6 +129,12 @@ class _Nodes:
             factor = self.factor[node]
             sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, hessian, workers)
         return sums
+
+    def some(self, chosen: Integers) -> Nodes:
+        """Some of the nodes."""
+        bounds = [self.bounds[self.start[each] : self.start[each + 1]] for each in chosen]
+        start = np.cumsum([0, *map(len, bounds)])
+        return Nodes(start, np.concatenate(bounds), self.factor[chosen])
 
 
 def _sum_large_node(
@@ -150,7 +156,7 @@ def _sum_large_node(
         rest = scores, weight, factor, pull, hessian, workers
         return np.sum([_sum_large_node(each, *rest) for each in parts if len(each) > 2], axis=0)
     blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
-    tables = _tables()
+    tables = cell_tables()
     workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
     _gather(moments, block_start, numbers, tables.powers, own, sides, far_field)
     workers.run(
@@ -164,7 +170,7 @@ def _sum_large_node(
     return factor * _in_order(sums)
 
 
-def _plan(arrangement: Arrangement) -> tuple[Integers, list[_Nodes]]:
+def _plan(arrangement: Arrangement) -> tuple[Integers, list[Nodes]]:
     """Runs of levels to enumerate, and the nodes by depth."""
     level_start, query_start = arrangement.level_start, arrangement.query_start
     open_ = np.column_stack([query_start[:-1], query_start[1:]])
@@ -182,9 +188,9 @@ def _plan(arrangement: Arrangement) -> tuple[Integers, list[_Nodes]]:
     return np.concatenate([np.zeros((0, 2), np.int64), *runs]), depths
 
 
-def _nodes(bounds: list[Integers], arrangement: Arrangement) -> _Nodes:
+def _nodes(bounds: list[Integers], arrangement: Arrangement) -> Nodes:
     heaviest = [b[0] + int(np.argmax(arrangement.weight[b[0] : b[-1]])) for b in bounds]
-    return _Nodes(
+    return Nodes(
         start=np.cumsum([0, *map(len, bounds)]),
         bounds=np.concatenate(bounds),
         factor=arrangement.outer[heaviest] / arrangement.weight[heaviest],
@@ -235,7 +241,8 @@ class _Tables:
 
 
 @lru_cache(maxsize=1)
-def _tables() -> _Tables:
+def cell_tables() -> _Tables:
+    """The tables, made once."""
     points, to_coefficients = chebyshev(NODES)
     to_powers = _powers_of_chebyshev().T @ to_coefficients
     half = 0.5 / DENSITY
@@ -467,7 +474,7 @@ def _carry(moments: Floats, numbers: Floats, powers: Floats, far_field: Floats) 
 @njit(**INNER)
 def _decay(before: Floats, gap: float, here: Floats) -> None:
     """Exponentials of a cell from those of the cell before, `gap` cells away."""
-    step, factor = np.exp(-gap / DENSITY), 1.0
+    step, factor = _portable_exp(-gap / DENSITY), 1.0
     for j in range(TERMS):
         factor *= step
         here[j] = before[j] * factor
@@ -478,7 +485,7 @@ def _enter(row: Floats, powers: Floats, gap: float, here: Floats) -> None:
     """Add the exponentials of the rows of a cell `gap` cells away."""
     if row[0] == 0.0:
         return
-    step, factor = np.exp(-gap / DENSITY), 1.0
+    step, factor = _portable_exp(-gap / DENSITY), 1.0
     for j in range(TERMS):
         factor *= step
         total = 0.0
@@ -588,3 +595,38 @@ def _in_order(sums: Floats) -> Floats:
         total[0] += sums[row, 0]
         total[1] += sums[row, 1]
     return total
+
+
+# -- copied from `precede.engine.portable` -----------------------------------------------------
+
+
+@njit(**INNER)
+def _portable_exp(x: float) -> float:
+    """Exponential; see `precede.engine.portable`."""
+    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
+    near = near if near > -746.0 else -746.0
+    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
+    shifted = near * 1.4426950408889634 + 6755399441055744.0
+    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
+    number = number - 0x4338000000000000
+    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
+    r = high - low
+    lost = (high - r) - low
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 0.0001984126984126984
+    p = p * r + 0.001388888888888889
+    p = p * r + 0.008333333333333333
+    p = p * r + 0.041666666666666664
+    p = p * r + 0.16666666666666666
+    p = p * r + 0.5
+    value = 1.0 + (r + (lost + r * r * p))
+    # In two factors: the smallest results are rounded once, by the last product.
+    half = number >> 1
+    one = np.int64((half + 1023) << 52).view(np.float64)
+    other = np.int64((number - half + 1023) << 52).view(np.float64)
+    return x if np.isnan(x) else value * one * other

@@ -1,0 +1,139 @@
+"""A table that is binned on a GPU, with the cut points and codes of `precede.engine.table`.
+
+The columns are sorted on the device as integers that have the order of the numbers, and one thread
+for each goes through the bins, by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.cuda import Device
+from precede.engine.table import MANY_ROWS, MAX_BINS, Bins, FeatureBins, Table, check_max_bins
+from precede.engine.workers import Workers
+
+__all__ = ["DeviceTable"]
+
+# Bytes of columns that are sorted at a time.
+SORTED = 1 << 31
+# Numbers that the kernels give for a column: cuts, how many, least, greatest, and values.
+NUMBERS = 260
+KINDS = {np.dtype(np.float32): ("singles", np.uint32), np.dtype(np.float64): ("doubles", np.uint64)}
+
+
+class DeviceTable(Table):
+    """A table whose codes are on a device; a copy comes here when `codes` is asked for."""
+
+    def __init__(self, device: Device, X: Any, there: Any, bins: Bins, order: Integers) -> None:
+        self._device, self._there = device, there
+        self.X, self.bins, self.order = X, bins, order
+        self._here: Bytes | None = None
+
+    @staticmethod
+    def takes(X: Any, order: Integers, weight: Floats, device: Device) -> bool:
+        """Whether a device can bin the rows: many dense ones of equal weight."""
+        if not isinstance(X, np.ndarray) or X.dtype not in KINDS or order.size < MANY_ROWS:
+            return False
+        cells = order.size * X.shape[1]
+        room = X.nbytes + 16 * order.size + cells + min(3 * SORTED, 3 * cells * X.itemsize)
+        return device.has_room(room) and bool((weight == weight[:1]).all())
+
+    @classmethod
+    def build(
+        cls,
+        X: Any,
+        *,
+        order: Integers | None = None,
+        weight: Floats | None = None,  # noqa: ARG003
+        max_bins: int = MAX_BINS,
+        categorical: Sequence[int] = (),
+        workers: Workers | None = None,
+    ) -> DeviceTable:
+        """Choose cut points from the rows `order` of X and bin those rows, on the device.
+
+        As `Table.build`, for what `takes` says, without categories: O(n log n) for each feature.
+        """
+        check_max_bins(max_bins)
+        assert workers is not None
+        assert order is not None
+        assert not categorical
+        device = workers.device
+        assert device is not None
+        kind, whole = KINDS[X.dtype]
+        by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
+        there, rows = device.put(X.T if by_columns else X), order.size
+        steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
+        order_there = device.put(order)
+        codes = device.arrays.empty((X.shape[1], rows), np.uint8)
+        group = max(1, min(X.shape[1], SORTED // (rows * X.itemsize)))
+        features = []
+        for first in range(0, X.shape[1], group):
+            count = min(group, X.shape[1] - first)
+            keys = device.arrays.empty((count, rows), whole)
+            device.launch(
+                f"keys_of_{kind}", (-(-rows // 32), -(-count // 32)), (32, 32), np.int64(rows),
+                count, there.ravel()[first * steps[1] :], *map(np.int64, steps), order_there, keys,
+            )  # fmt: skip
+            cuts = _cuts(device, kind, keys, int(max_bins))
+            device.launch(
+                f"codes_of_{kind}", (min(-(-rows // 256), 256), count), 256, np.int64(rows), keys,
+                cuts, codes[first : first + count],
+            )  # fmt: skip
+            features += [_feature_bins(each, rows) for each in device.get(cuts)]
+        return cls(device, X, codes, Bins.of(features), order)
+
+    @property
+    def codes(self) -> Bytes:  # type: ignore[override]
+        """The codes, copied from the device once."""
+        if self._here is None:
+            self._here = self._device.get(self._there)
+        return self._here
+
+    @property
+    def n_arranged(self) -> int:
+        """Number of rows in the table."""
+        return int(self._there.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return int(self._there.shape[0])
+
+    def codes_on(self, device: Device, features: Integers) -> Any:  # noqa: ARG002
+        """Codes of some features on the device, where they are."""
+        near = features[-1] - features[0] + 1 == features.size
+        if near:
+            return self._there[int(features[0]) : int(features[-1]) + 1]
+        return self._there[self._device.put(features)]
+
+    def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:  # noqa: ARG002
+        """Give every row a number that depends on its codes and weight alone."""
+        keys = self._device.put(weight.astype(np.float64).view(np.uint64))
+        self._device.over_rows("mix_codes", self.n_arranged, self.n_features, self._there, keys)
+        return self._device.get(keys)
+
+    def reorder(self, old: Integers) -> Table:
+        """Reorder the rows: new row p was row ``old[p]``."""
+        self._there, self._here = self._there[:, self._device.put(old)], None
+        self.order = self.order[old]
+        return self
+
+
+def _cuts(device: Device, kind: str, keys: Any, max_bins: int) -> Any:
+    """Cut points of columns of keys, and what is known of their ends."""
+    ordered, (count, rows) = keys.copy(), keys.shape
+    for column in ordered:
+        column.sort()
+    cuts = device.arrays.empty((count, NUMBERS), np.float64)
+    device.launch(f"cuts_of_{kind}", count, 1, np.int64(rows), count, max_bins, ordered, cuts)
+    return cuts
+
+
+def _feature_bins(found: Floats, rows: int) -> FeatureBins:
+    count, low, high, values = found[256:]
+    return FeatureBins(found[: int(count)].copy(), float(low), float(high), bool(values < rows))

@@ -1,0 +1,134 @@
+"""Tables that are binned on a device, here an emulated one, beside those of the CPU."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import Judgments
+from precede.engine import device_table
+from precede.engine.cuda import DeviceRows
+from precede.engine.table import Table
+from precede.engine.training import Training
+from precede.engine.workers import Workers
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture(autouse=True)
+def _few_rows(monkeypatch):
+    monkeypatch.setattr(device_table, "MANY_ROWS", 1)
+
+
+def assert_same(X, *, order=None, max_bins=255):
+    order = np.arange(len(X)) if order is None else order
+    given = {"order": order, "weight": np.ones(order.size), "max_bins": max_bins}
+    workers = Workers(1, EmulatedDevice())
+    assert device_table.DeviceTable.takes(X, order, given["weight"], workers.device)
+    here = Table.build(X, **given)
+    there = device_table.DeviceTable.build(X, **given, workers=workers)
+    for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name in ("low", "high", "has_missing", "n_bins"):
+        np.testing.assert_array_equal(getattr(here.bins, name), getattr(there.bins, name))
+    np.testing.assert_array_equal(here.codes, there.codes)
+    assert (here.n_arranged, here.n_features) == (there.n_arranged, there.n_features)
+    weight = np.full(order.size, 0.5)
+    np.testing.assert_array_equal(here.keys(weight, workers), there.keys(weight, workers))
+    old = np.random.default_rng(0).permutation(order.size)
+    here, there = here.reorder(old), there.reorder(old)
+    np.testing.assert_array_equal(here.codes, there.codes)
+    np.testing.assert_array_equal(here.order, there.order)
+
+
+def columns(dtype, rows=1500, seed=0):
+    """Columns of all kinds: even, of few values, heavy ones, missing, constant, far apart."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 38))
+    X[:, 1] = rng.integers(-2, 3, rows)
+    X[:, 2] = np.where(rng.random(rows) < 0.7, 0.0, X[:, 2])
+    X[:, 3] = np.nan
+    X[:, 4] = 7.0
+    X[:, 5] = rng.choice([-0.0, 0.0, 1.0], rows)
+    X[:, 6] = np.exp(30 * X[:, 6])
+    X[:, 7] = rng.integers(0, 255, rows)
+    X[:, 8] = rng.integers(0, 256, rows)
+    X[:, 9] = rng.integers(0, 257, rows)
+    X[:, 10] = np.where(rng.random(rows) < 0.1, rng.integers(0, 9, rows), X[:, 10])
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+@pytest.mark.parametrize("max_bins", [2, 9, 255])
+def test_cuts_and_codes(dtype, layout, max_bins):
+    X = columns(dtype)
+    X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
+    assert_same(X, order=np.random.default_rng(1).permutation(len(X))[:1200], max_bins=max_bins)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays.arrays(
+        st.sampled_from([np.float32, np.float64]), st.tuples(st.integers(1, 40), st.integers(1, 3)),
+        elements=st.floats(-9, 9, width=16) | st.just(np.nan) | st.sampled_from([0.0, -0.0, 1.0]),
+    ),
+    st.integers(2, 8),
+)  # fmt: skip
+def test_small_columns(X, max_bins):
+    assert_same(X, max_bins=max_bins)
+
+
+def test_columns_are_sorted_some_at_a_time(monkeypatch):
+    monkeypatch.setattr(device_table, "SORTED", 3 * 8 * 1500)
+    assert_same(columns(np.float64))
+
+
+def test_rows_of_trees_are_those_of_the_cpu():
+    X = columns(np.float32)
+    device = EmulatedDevice()
+    given = {"order": np.arange(len(X)), "weight": np.ones(len(X)), "max_bins": 255}
+    there = device_table.DeviceTable.build(X, **given, workers=Workers(1, device))
+    for features in (np.arange(38), np.array([0, 2, 5, 36])):
+        flags = np.zeros(features.size, bool)
+        rows = [
+            DeviceRows(device, table, features, flags.astype(np.int8), flags).codes
+            for table in (Table.build(X), there)
+        ]
+        np.testing.assert_array_equal(*rows)
+
+
+@pytest.mark.parametrize("what", ["weights", "objects", "room"])
+def test_other_rows_are_left_to_the_cpu(what):
+    X, weight = columns(np.float64), np.ones(1500)
+    if what == "weights":
+        weight[3] = 2.0
+    X = X.astype(object) if what == "objects" else X
+    device = EmulatedDevice(free=1000 if what == "room" else 10**12)
+    assert not device_table.DeviceTable.takes(X, np.arange(1500), weight, device)
+
+
+def prepared(device, *, offset=False, categorical=()):
+    rng = np.random.default_rng(2)
+    X = np.round(columns(np.float64), 1)
+    X[:, 1] = rng.integers(0, 9, len(X))
+    judgments = Judgments(rng.integers(0, 3, 1500), rng.integers(0, 40, 1500))
+    return Training.prepare(
+        X, judgments, balance="pairs", max_bins=255, workers=Workers(1, device),
+        init_score=rng.normal(size=1500) if offset else None, categorical=categorical,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("categorical", [(), (1,)])
+def test_rows_are_put_in_the_same_order(offset, categorical):
+    """By the device; with categories the codes are those of the CPU."""
+    given = {"offset": offset, "categorical": categorical}
+    here, there = prepared(None, **given), prepared(EmulatedDevice(), **given)
+    assert isinstance(there.table, device_table.DeviceTable) == (not categorical)
+    np.testing.assert_array_equal(here.table.codes, there.table.codes)
+    np.testing.assert_array_equal(here.arrangement.order, there.arrangement.order)
+    np.testing.assert_array_equal(here.table.order, there.table.order)

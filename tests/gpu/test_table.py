@@ -1,0 +1,39 @@
+"""Tables that are binned on a device, beside those of the CPU: the same bits."""
+
+import numpy as np
+import pytest
+
+from precede.engine.device_table import DeviceTable
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize("max_bins", [2, 63, 255])
+def test_cuts_codes_and_order(device, dtype, layout, max_bins):
+    rng = np.random.default_rng(max_bins)
+    rows = 200_000
+    X = rng.normal(size=(rows, 40))
+    X[:, 1] = rng.integers(-2, 3, rows)
+    X[:, 2] = np.where(rng.random(rows) < 0.7, 0.0, X[:, 2])
+    X[:, 3] = np.nan
+    X[:, 4] = 7.0
+    X[:, 5] = rng.integers(0, 256, rows)
+    X[:, 6] = rng.integers(0, 257, rows)
+    X[:, 7:20][rng.random((rows, 13)) < 0.05] = np.nan
+    X = np.array(X, dtype, order=layout)
+    order = rng.permutation(rows)[:150_000]
+    given = {"order": order, "weight": np.ones(order.size), "max_bins": max_bins}
+    workers = Workers(1, device)
+    assert DeviceTable.takes(X, order, given["weight"], device)
+    here, there = Table.build(X, **given), DeviceTable.build(X, **given, workers=workers)
+    for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(here.bins.has_missing, there.bins.has_missing)
+    np.testing.assert_array_equal(here.codes, there.codes)
+    keys = here.keys(given["weight"], Workers(1))
+    np.testing.assert_array_equal(keys, there.keys(given["weight"], workers))
+    run = np.sort(rng.integers(0, 30, order.size))
+    for key in (keys, keys % np.uint64(50)):  # equal keys stay in their order
+        np.testing.assert_array_equal(np.lexsort((key, run)), device.lexsort(key, run))

@@ -68,7 +68,9 @@ def test_balances(device, balance):
 
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, 20.0])
-@pytest.mark.parametrize(("rows", "grades"), [(3_000, 2), (200_000, 2), (200_000, 5), (200_000, 90)])
+@pytest.mark.parametrize(
+    ("rows", "grades"), [(3_000, 2), (200_000, 2), (200_000, 5), (200_000, 90)]
+)
 def test_one_list(device, rows, grades, spread):
     """By cells: many blocks of rows, groups of grades, and groups within them."""
     rng = np.random.default_rng(rows + grades)

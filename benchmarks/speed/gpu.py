@@ -74,7 +74,7 @@ def problems(quick):
          {"loss": "exponential"}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
          data(uneven, queries)),
-        ("one list of two classes, 10 M x 30, logistic (its pull on the CPU), 31 leaves", 40, {},
+        ("one list of two classes, 10 M x 30, logistic, 31 leaves", 40, {},
          data(one_list, 10_000_000 // part)),
     ]  # fmt: skip
 
@@ -177,8 +177,8 @@ HEADER = """# Trees on a GPU
 {device}, driver {driver}, CUDA {cuda}; {processor}, {cores} cores; Python {python}, CuPy
 {cupy}, NumPy {numpy}, numba {numba}; {date}, commit {commit}. Synthetic data. Milliseconds of a
 round: the median of {rounds} rounds, and in brackets the least and the greatest; on the CPU, with
-all cores, of {cpu_rounds}. Set-up in seconds is everything else in `fit`: sorting, binning on the
-CPU, and copying to the device. The digest is of the first {models} trees.
+all cores, of {cpu_rounds}. Set-up in seconds is everything else in `fit`: checks, sorting, binning,
+and copying to the device. The digest is of the first {models} trees.
 
 | work | target, ms | GPU, ms | set-up, s | CPU, ms | set-up, s | digest on the GPU | on the CPU |
 |---|---|---|---|---|---|---|---|

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from emulated_device import EmulatedDevice, needs_compiler
+from emulated_device import EmulatedDevice, There, needs_compiler
 from precede import Judgments
 from precede.engine import device_table
 from precede.engine.cuda import DeviceRows
+from precede.engine.device_table import DeviceTable
 from precede.engine.table import Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers
@@ -26,9 +27,9 @@ def assert_same(X, *, order=None, max_bins=255):
     order = np.arange(len(X)) if order is None else order
     given = {"order": order, "weight": np.ones(order.size), "max_bins": max_bins}
     workers = Workers(1, EmulatedDevice())
-    assert device_table.DeviceTable.takes(X, order, given["weight"], workers.device)
+    assert DeviceTable.takes(X, order, given["weight"], workers.device)
     here = Table.build(X, **given)
-    there = device_table.DeviceTable.build(X, **given, workers=workers)
+    there = DeviceTable.build(X, **given, workers=workers)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)
     for name in ("low", "high", "has_missing", "n_bins"):
@@ -91,7 +92,7 @@ def test_rows_of_trees_are_those_of_the_cpu():
     X = columns(np.float32)
     device = EmulatedDevice()
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X)), "max_bins": 255}
-    there = device_table.DeviceTable.build(X, **given, workers=Workers(1, device))
+    there = DeviceTable.build(X, **given, workers=Workers(1, device)).reorder(np.arange(len(X)))
     for features in (np.arange(38), np.array([0, 2, 5, 36])):
         flags = np.zeros(features.size, bool)
         rows = [
@@ -101,6 +102,18 @@ def test_rows_of_trees_are_those_of_the_cpu():
         np.testing.assert_array_equal(*rows)
 
 
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_rows_that_are_there_already(layout):
+    X, device = columns(np.float32), EmulatedDevice()
+    X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
+    given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
+    assert DeviceTable.takes(X.view(There), *given.values(), device)
+    there = DeviceTable.build(X.view(There), **given, workers=Workers(1, device))
+    np.testing.assert_array_equal(there.codes, Table.build(X).codes)
+    np.testing.assert_array_equal(there.X, X)
+    assert not device.holds(there.X)
+
+
 @pytest.mark.parametrize("what", ["weights", "objects", "room"])
 def test_other_rows_are_left_to_the_cpu(what):
     X, weight = columns(np.float64), np.ones(1500)
@@ -108,7 +121,7 @@ def test_other_rows_are_left_to_the_cpu(what):
         weight[3] = 2.0
     X = X.astype(object) if what == "objects" else X
     device = EmulatedDevice(free=1000 if what == "room" else 10**12)
-    assert not device_table.DeviceTable.takes(X, np.arange(1500), weight, device)
+    assert not DeviceTable.takes(X, np.arange(1500), weight, device)
 
 
 def prepared(device, *, offset=False, categorical=()):
@@ -128,7 +141,7 @@ def test_rows_are_put_in_the_same_order(offset, categorical):
     """By the device; with categories the codes are those of the CPU."""
     given = {"offset": offset, "categorical": categorical}
     here, there = prepared(None, **given), prepared(EmulatedDevice(), **given)
-    assert isinstance(there.table, device_table.DeviceTable) == (not categorical)
+    assert isinstance(there.table, DeviceTable) == (not categorical)
     np.testing.assert_array_equal(here.table.codes, there.table.codes)
     np.testing.assert_array_equal(here.arrangement.order, there.arrangement.order)
     np.testing.assert_array_equal(here.table.order, there.table.order)

@@ -12,13 +12,17 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
+from emulated_device import EmulatedDevice, There, needs_compiler
 from precede import (
+    BoostedRanker,
     Judgments,
     MultilabelBoost,
     PushRanker,
     RankBoost,
     write_table,
 )
+from precede.engine import device_table
+from precede.estimator import base, inputs
 from samples import Q6, X6, Y6, data, halves, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -335,3 +339,65 @@ def test_prediction_refuses_other_tables():
         model.score(X6, [0, 1])
     with pytest.raises(ValueError, match="no pair"):
         model.score(X6, [1] * 6)
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """Arrays on an emulated device."""
+    device = EmulatedDevice()
+    for module in (inputs, base):
+        known = module.open_device
+        found = lambda name, known=known: device if name == "cuda" else known(name)  # noqa: E731
+        monkeypatch.setattr(module, "open_device", found)
+    monkeypatch.setattr(inputs, "on_gpu", device.holds)
+    monkeypatch.setattr(device_table, "MANY_ROWS", 1)
+    return lambda array: np.asarray(array).view(There)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_on_a_gpu(on_device, dtype, weighted):
+    """With weights they are copied and binned here."""
+    rng = np.random.default_rng(0)
+    X, y, qid = (
+        (3 * rng.normal(size=(90, 3))).astype(dtype),
+        rng.integers(0, 3, 90),
+        np.arange(90) // 9,
+    )
+    weight = rng.integers(1, 3, 90) if weighted else None
+    given = {"n_estimators": 2, "min_child_samples": 2}
+    here = BoostedRanker(**given).fit(X, y, qid=qid, sample_weight=weight)
+    there = BoostedRanker(**given, device="cuda")
+    there.fit(
+        on_device(X), on_device(y), qid=on_device(qid),
+        sample_weight=None if weight is None else on_device(weight),
+        eval_set=(on_device(X), y), eval_qid=qid,
+    )  # fmt: skip
+    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
+    assert there.n_features_in_ == 3
+    copied = BoostedRanker(**given).fit(on_device(X), y, qid=qid, sample_weight=weight)
+    assert here.ensemble_.to_dict() == copied.ensemble_.to_dict()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((1, 2)), "at least 2"),
+        (np.zeros((3, 0)), "at least 2"),
+        (np.array([[1.0], [np.inf]]), "infinity"),
+        (np.zeros(3), "matrix"),
+    ],
+)
+def test_rows_on_a_gpu_that_are_refused(on_device, X, message):
+    with pytest.raises(ValueError, match=message):
+        BoostedRanker(device="cuda").fit(on_device(X), [0, 1])
+
+
+@needs_compiler
+def test_rows_on_a_gpu_with_another_number_of_features(on_device):
+    model = BoostedRanker(device="cuda", warm_start=True, n_estimators=1, min_child_samples=1)
+    model.fit(on_device(np.eye(4)), [0, 1, 2, 3])
+    with pytest.raises(ValueError, match="features"):
+        model.fit(on_device(np.eye(4)[:, :2]), [0, 1, 2, 3])

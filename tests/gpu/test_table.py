@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from precede import BoostedRanker
 from precede.engine.device_table import DeviceTable
 from precede.engine.table import Table
 from precede.engine.workers import Workers
@@ -37,3 +38,35 @@ def test_cuts_codes_and_order(device, dtype, layout, max_bins):
     run = np.sort(rng.integers(0, 30, order.size))
     for key in (keys, keys % np.uint64(50)):  # equal keys stay in their order
         np.testing.assert_array_equal(np.lexsort((key, run)), device.lexsort(key, run))
+
+
+@pytest.mark.parametrize("kind", ["cupy", "torch", "dlpack"])
+def test_rows_on_the_device(device, kind):
+    """They are binned where they are; targets there are copied."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100_000, 5)).astype(np.float32)
+    y, qid = rng.integers(0, 3, len(X)), np.arange(len(X)) // 100
+    here = BoostedRanker(n_estimators=3).fit(X, y, qid=qid)
+    there = device.put(X)
+    if kind != "cupy":
+        torch = pytest.importorskip("torch")
+        there = torch.from_numpy(X).cuda()
+    if kind == "dlpack":
+        there = OfOthers(there)
+    model = BoostedRanker(n_estimators=3, device="cuda")
+    model.fit(there, device.put(y), qid=device.put(qid))
+    assert here.ensemble_.to_dict() == model.ensemble_.to_dict()
+    np.testing.assert_array_equal(device.get(model.predict(there)), here.predict(X))
+
+
+class OfOthers:
+    """An array that knows nothing but DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **given):
+        return self.array.__dlpack__(**given)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()

@@ -312,7 +312,7 @@ def _sum_of_pairs(level_start: Integers, query_start: Integers) -> int:
     below = np.concatenate([[0], np.cumsum(sizes)])
     first_level = np.repeat(query_start[:-1], np.diff(query_start))
     losers = below[:-1] - below[first_level]
-    return sum(int(a) * int(b) for a, b in zip(sizes, losers, strict=True))
+    return int(sizes @ losers)
 
 
 def _sorted_levels(

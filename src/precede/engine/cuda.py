@@ -36,11 +36,14 @@ __all__ = [
     "DeviceRows",
     "NodeWork",
     "SearchRules",
+    "on_gpu",
     "open_device",
     "tiles",
 ]
 
 DEVICES = ("cpu", "cuda")
+# The number of CUDA in `__dlpack_device__`.
+DLPACK_CUDA = 2
 # Rows that one block of threads moves, sums into histograms (at most), and sums up in leaves;
 # features of one block; and bytes of shared memory that a block needs for their histograms. As in
 # `kernels.cu`.
@@ -72,6 +75,20 @@ def open_device(name: Any) -> Device | None:
     if name not in DEVICES:
         raise ValueError(f"device={name!r} is unknown; use one of {DEVICES}")
     return None if name == "cpu" else Device()
+
+
+def on_gpu(array: Any) -> bool:
+    """Whether an array is in the memory of a GPU, as CuPy's arrays and tensors of PyTorch may be.
+
+    >>> on_gpu(np.zeros(3))
+    False
+    """
+    if isinstance(array, np.ndarray):
+        return False
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    where = getattr(array, "__dlpack_device__", None)
+    return where is not None and where()[0] == DLPACK_CUDA
 
 
 class Device:
@@ -137,8 +154,14 @@ class Device:
         return there
 
     def adopt(self, array: Any) -> Any:
-        """An array of anybody's on the device, without a copy; refuses what is no matrix."""
-        found = self.arrays.asarray(array)
+        """An array of anybody's on the device, without a copy; see `on_gpu`."""
+        if hasattr(array, "__cuda_array_interface__") or self.holds(array):
+            return self.arrays.asarray(array)
+        return self.arrays.from_dlpack(array)
+
+    def adopt_matrix(self, array: Any) -> Any:
+        """The same of a matrix of numbers; anything else is refused."""
+        found = self.adopt(array)
         if found.ndim != 2 or found.dtype.kind not in "fiub":
             raise ValueError(
                 f"X is an array of shape {found.shape} and type {found.dtype} on a GPU; give a "

@@ -37,7 +37,8 @@ class DeviceTable(Table):
     @staticmethod
     def takes(X: Any, order: Integers, weight: Floats, device: Device) -> bool:
         """Whether a device can bin the rows: many dense ones of equal weight."""
-        if not isinstance(X, np.ndarray) or X.dtype not in KINDS or order.size < MANY_ROWS:
+        known = isinstance(X, np.ndarray) or device.holds(X)
+        if not known or X.dtype not in KINDS or order.size < MANY_ROWS:
             return False
         cells = order.size * X.shape[1]
         room = X.nbytes + 16 * order.size + cells + min(3 * SORTED, 3 * cells * X.itemsize)
@@ -67,6 +68,8 @@ class DeviceTable(Table):
         kind, whole = KINDS[X.dtype]
         by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
         there, rows = device.put(X.T if by_columns else X), order.size
+        if not there.flags.c_contiguous:
+            there = device.arrays.ascontiguousarray(there, there.dtype)
         steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
         order_there = device.put(order)
         codes = device.arrays.empty((X.shape[1], rows), np.uint8)
@@ -86,6 +89,15 @@ class DeviceTable(Table):
             )  # fmt: skip
             features += [_feature_bins(each, rows) for each in device.get(cuts)]
         return cls(device, X, codes, Bins.of(features), order)
+
+    @property
+    def X(self) -> Any:  # noqa: N802
+        """The raw values, copied from the device if they are there."""
+        return self._device.get(self._X)
+
+    @X.setter
+    def X(self, X: Any) -> None:  # noqa: N802
+        self._X = X
 
     @property
     def codes(self) -> Bytes:  # type: ignore[override]
@@ -119,7 +131,8 @@ class DeviceTable(Table):
 
     def reorder(self, old: Integers) -> Table:
         """Reorder the rows: new row p was row ``old[p]``."""
-        self._there, self._here = self._there[:, self._device.put(old)], None
+        self._there = self._device.arrays.take(self._there, self._device.put(old), axis=1)
+        self._here = None
         self.order = self.order[old]
         return self
 

@@ -54,6 +54,8 @@ class Training:
         kind: type[Table] = Table
         if workers.device is not None and not categorical:
             kind = DeviceTable if DeviceTable.takes(X, order, weight, workers.device) else Table
+        if workers.device is not None and kind is Table:
+            X = workers.device.get(X)
         table = kind.build(
             X, order=order, weight=weight, max_bins=max_bins, categorical=categorical,
             workers=workers,

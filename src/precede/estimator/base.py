@@ -39,7 +39,12 @@ from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator.inputs import evaluation_sets, initial_scores, one_for_each
+from precede.estimator.inputs import (
+    copied_here,
+    evaluation_sets,
+    initial_scores,
+    one_for_each,
+)
 from precede.estimator.saving import SavedRanker, evals_result, history_of, parameters_of, part_of
 from precede.files.disk import DiskTable
 from precede.judgments import (
@@ -252,7 +257,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         ----------
         X : array, data frame or sparse matrix of shape (n, features), or DiskTable
             NaN means missing; infinities are refused. With a `DiskTable` everything about
-            the order of the rows is in the table.
+            the order of the rows is in the table. Rows on a GPU (CuPy, anything with
+            ``__cuda_array_interface__`` or DLPack) stay there if ``device="cuda"``.
         y : array of n grades, or Judgments
             Only the order of grades inside a query matters. With a `Judgments` nothing else
             about the order may be given.
@@ -276,6 +282,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
+        y, init_score = copied_here(y), copied_here(init_score)
+        target = {name: copied_here(each) for name, each in target.items()}
         source: Callable[..., Training]
         known: Sequence[int] = ()  # columns of categories that the data name themselves
         if init_score is not None:

@@ -15,7 +15,7 @@ from precede.boosting.history import History
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.selection import Selection
 from precede.engine.arrays import Array, Floats
-from precede.engine.cuda import open_device
+from precede.engine.cuda import on_gpu, open_device
 from precede.engine.frames import row_labels
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers
@@ -88,11 +88,11 @@ class FittedRanker(Inputs):
         `num_iteration` uses only the first so many rounds. The default is all rounds of the model,
         which after early stopping are those up to the best.
 
-        An array on a GPU (CuPy, or anything with ``__cuda_array_interface__``) is scored there by
-        trees, to the same bits, and the scores are a CuPy array. Nothing is copied.
+        An array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack) is scored
+        there by trees, to the same bits, and the scores are a CuPy array. Nothing is copied.
         """
         check_is_fitted(self)
-        there = hasattr(X, "__cuda_array_interface__")
+        there = on_gpu(X)
         X = X if there else self._validated(X, reset=False)
         model = self.ensemble_
         if num_iteration is not None:
@@ -101,7 +101,7 @@ class FittedRanker(Inputs):
         if there:
             device = open_device("cuda")
             assert device is not None
-            return model.predict_on_device(device.adopt(X), device)
+            return model.predict_on_device(device.adopt_matrix(X), device)
         with Workers(self.n_jobs) as workers:
             return model.predict(X, workers)
 

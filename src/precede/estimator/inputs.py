@@ -6,20 +6,25 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
 
 from precede.engine.arrays import Array, Floats
+from precede.engine.cuda import on_gpu, open_device
 from precede.engine.frames import refuse_text
 from precede.judgments import Judgments, check_column, judgments_to_fit
 
-__all__ = ["Inputs", "evaluation_sets", "initial_scores", "one_for_each"]
+__all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each"]
 
 
 class Inputs(BaseEstimator):
     """How rows and targets are read, in a fit and after it."""
 
+    device: str = "cpu"
+
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
-        X = self._encoded(X, reset=reset)
+        if to_fit and self.device == "cuda" and on_gpu(X):
+            return self._validated_there(X, reset=reset)
+        X = self._encoded(copied_here(X), reset=reset)
         refuse_text(X)
         return validate_data(
             self,
@@ -30,6 +35,24 @@ class Inputs(BaseEstimator):
             ensure_all_finite="allow-nan",
             ensure_min_samples=2 if to_fit else 1,
         )
+
+    def _validated_there(self, X: Any, *, reset: bool) -> Any:
+        """Check rows that are on a GPU, and leave them there."""
+        device = open_device("cuda")
+        assert device is not None
+        found = device.adopt_matrix(X)
+        if found.dtype not in (np.float32, np.float64):
+            found = found.astype(np.float64)
+        if found.shape[0] < 2 or found.shape[1] < 1:
+            raise ValueError(
+                f"X has {found.shape[0]} sample(s) and {found.shape[1]} feature(s); a fit needs at "
+                "least 2 and 1"
+            )
+        if bool(device.arrays.isinf(found).any()):
+            raise ValueError("Input X contains infinity; replace it, or use NaN for missing values")
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, found, reset=reset)
+        return found
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
         """Replace categories by numbers; for algorithms that know what to do with them."""
@@ -43,6 +66,15 @@ class Inputs(BaseEstimator):
                 "give grades, Judgments or pairs"
             )
         return judgments_to_fit(n, y, **target)
+
+
+def copied_here(values: Any) -> Any:
+    """What is given, as a NumPy array if it is on a GPU."""
+    if not on_gpu(values):
+        return values
+    device = open_device("cuda")
+    assert device is not None
+    return device.get(device.adopt(values))
 
 
 def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:

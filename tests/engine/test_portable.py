@@ -125,7 +125,9 @@ def functions(file):
     return {each.name: each for each in found if "INNER" in ast.unparse(each).partition("def ")[0]}
 
 
-@pytest.mark.parametrize(("file", "count"), [("short_queries", 4), ("logistic_cells", 1)])
+@pytest.mark.parametrize(
+    ("file", "count"), [("short_queries", 4), ("exponential", 4), ("logistic_cells", 1)]
+)
 def test_copies_are_copies(file, count):
     ours, theirs = functions("engine/portable.py"), functions(f"risks/{file}.py")
     copied = ours.keys() & theirs.keys()

@@ -129,4 +129,4 @@ def test_what_does_not_fit_is_refused_before_it_starts(device, monkeypatch):
 def test_other_families_are_refused():
     X, y, qid = problem(10, missing=False)
     with pytest.raises(ValueError, match="device='cuda' is for trees"):
-        BoostedRanker(rankers="stumps", device="cuda").fit(X, y, qid=qid)
+        BoostedRanker(rankers="features", device="cuda").fit(X, y, qid=qid)

@@ -116,7 +116,7 @@ def test_qbrank_with_labels():
 def test_families_that_are_not_grown_there_are_refused():
     X, y, qid = problem(6)
     with pytest.raises(ValueError, match="device='cuda' is for trees"):
-        BoostedRanker(rankers="stumps", device="cuda").fit(X, y, qid=qid)
+        BoostedRanker(rankers="features", device="cuda").fit(X, y, qid=qid)
 
 
 @pytest.mark.usefixtures("device")

@@ -24,7 +24,6 @@ def test_queries_are_summed_on_the_device():
 
 def test_other_pairs_are_not(monkeypatch):
     assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
-    assert not bound(Judgments(GRADES, QUERIES), "exponential").on_device
     monkeypatch.setattr(device_pairs, "LONGEST", 10)
     assert not bound(Judgments(GRADES, QUERIES)).on_device
 

@@ -152,7 +152,7 @@ class PushRanker(BaseRanker):
         `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
     monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
 early_stopping_rounds,
-    eval_metric, callbacks, warm_start, random_state, n_jobs, verbose
+    eval_metric, callbacks, warm_start, random_state, n_jobs, device, verbose
         As for `RankBoost`.
 
     Attributes
@@ -232,6 +232,7 @@ early_stopping_rounds,
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.price = price
@@ -254,6 +255,7 @@ early_stopping_rounds,
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
@@ -351,7 +353,10 @@ early_stopping_rounds,
 
     def _weigh_losers(self, result: Result, training: Training) -> None:
         """Count the rows behind the push, and say when they are too few for it."""
-        share, workers = np.maximum(-result.state.pull, 0.0), training.workers
+        workers, pull = training.workers, result.state.pull
+        if workers.device is not None:
+            pull = workers.device.get(pull)
+        share = np.maximum(-pull, 0.0)
         total, squares = exact_sums([share, share**2], workers)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0
         above = training.arrangement.weight_above()

@@ -87,6 +87,11 @@ class RankBoost(BaseRanker):
         For `max_features` below 1; everything else is deterministic.
     n_jobs : int, optional
         Threads; None means every core. The model is the same to the bit for any number.
+    device : {"cpu", "cuda"}
+        Where stumps or trees are searched; the model is the same to the bit. "cuda" needs an
+        NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
+        ``select="slope"``. With neither listed pairs nor `rank_weight` whole rounds are done
+        there.
     verbose : int
         1 shows a progress bar.
 
@@ -135,6 +140,7 @@ class RankBoost(BaseRanker):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.select = select
@@ -154,6 +160,7 @@ class RankBoost(BaseRanker):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:

@@ -137,14 +137,16 @@ class CoordinateDescent(Method):
         given = self.training.init_score
         scores = np.zeros(self.training.table.n_arranged) if given is None else given.copy()
         device = self.workers.device
-        return device.put(scores) if device is not None and self.risk.on_device else scores
+        stepping = self.plan.step.on_device or self.risk.steps_on_device
+        stays = device is not None and self.risk.on_device and stepping
+        return device.put(scores) if device is not None and stays else scores
 
     def _check_device(self) -> None:
         """Refuse a device that would not be used."""
         if self.workers.device is not None and not self.search.on_device:
             raise ValueError(
-                f"device='cuda' is for trees, and {self.plan.rankers!r} would be searched on the "
-                "CPU; use device='cpu'"
+                f"device='cuda' is for trees and stumps, and {self.plan.rankers!r} would be "
+                "searched on the CPU; use device='cpu'"
             )
 
     def check_history(self, history: History) -> None:

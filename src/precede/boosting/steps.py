@@ -65,6 +65,8 @@ class StepRule:
     warns: ClassVar[bool] = True
     # Whether `step` may ask for the value of the risk where the round begins.
     needs_value: ClassVar[bool] = True
+    # Whether `step` takes states and values that are on a device, of any risk.
+    on_device: ClassVar[bool] = False
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Called once before the first round, with the rounds of an earlier fit."""
@@ -103,6 +105,8 @@ class BoundStep(StepRule):
 
     Valid for rankers with values in [0, 1] and the exponential loss.
     """
+
+    on_device = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Take the step from the edge alone."""
@@ -147,6 +151,8 @@ class NormalizedStep(StepRule):
     NormalizedStep(0.1, hessian='bound')
     """
 
+    on_device = True
+
     def __init__(self, length: float, *, hessian: str = "bound"):
         if not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
             raise ValueError(f"step_length={length!r} is out of range; use a number above 0")
@@ -177,6 +183,7 @@ class QuadraticStep(StepRule):
     """The step 1: the ranker was fitted to a quadratic model of the risk and is the step."""
 
     needs_value = False
+    on_device = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Take the step as it is."""
@@ -194,6 +201,8 @@ class SecantStep(StepRule):
     found in at most 12 evaluations of the risk; should they not suffice (on kinks) it is the
     best of those tried.
     """
+
+    on_device = True
 
     def step(
         self,

@@ -231,7 +231,11 @@ class Device:
 
     def advance(self, scores: Any, values: Any, weight: float) -> None:
         """Add ``weight·values`` to the scores."""
-        values = self.put(values).astype(np.float64, copy=False)
+        values = self.put(values)
+        if values.dtype == np.uint8:
+            self.over_rows("advance_by_bytes", scores.size, scores, values, float(weight))
+            return
+        values = values.astype(np.float64, copy=False)
         self.over_rows("advance", scores.size, scores, values, float(weight))
 
     def function(self, name: str, values: Any) -> Any:

@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.portable import exp, log
 from precede.engine.workers import Workers, is_small
 
 __all__ = [
@@ -259,12 +260,12 @@ def log_totals(arrays: Sequence[Floats], workers: Workers | None = None) -> list
     largest = greatest_of(lambda: np.array([each.max(initial=-np.inf) for each in arrays]), workers)
     finite = np.isfinite(largest)
     base = np.where(finite, largest, 0.0)
-    terms = [np.exp(each - low) for each, low in zip(arrays, base, strict=True)]
+    terms = [exp(each - low) for each, low in zip(arrays, base, strict=True)]
     # The largest of the terms, wherever it is, is 1.
     sums = _sums_below(terms, finite.astype(np.float64), workers)
     return [
-        float(top) + float(np.log(each)) if known else float(top)
-        for top, each, known in zip(largest, sums, finite, strict=True)
+        float(top + each) if known else float(top)
+        for top, each, known in zip(largest, log(np.array(sums)), finite, strict=True)
     ]
 
 
@@ -272,7 +273,7 @@ def _log_total(log_values: Floats) -> float:
     largest = float(log_values.max(initial=-np.inf))
     if not np.isfinite(largest):
         return largest
-    return largest + float(np.log(_sum_alone(np.exp(log_values - largest))))
+    return largest + float(log(np.array([_sum_alone(exp(log_values - largest))]))[0])
 
 
 # -- over all machines -------------------------------------------------------------------------

@@ -1405,3 +1405,425 @@ extern "C" __global__ void score_singles(i64 n, i64 width, const float* X, int u
 extern "C" __global__ void score_doubles(i64 n, i64 width, const double* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
   score_rows(n, width, X, used, features, trees, start, branches, scores);
 }
+
+// ============================================================================================
+// Exponential losses and stumps
+// ============================================================================================
+
+// -- exponential losses, see risks/exponential.py ----------------------------------------------
+//
+// Levels are cut into pieces, and a warp has a piece. What is summed over a level are integers.
+
+// Floats as integers of the same order, above 0.
+__device__ __forceinline__ u64 ordered(double x) {
+  i64 bits = __double_as_longlong(x);
+  return bits < 0 ? ~(u64)bits : (u64)bits | 0x8000000000000000ULL;
+}
+
+__device__ __forceinline__ double from_ordered(u64 code) {
+  return __longlong_as_double((i64)(code >> 63 ? code ^ 0x8000000000000000ULL : ~code));
+}
+
+__device__ __forceinline__ double greatest_of_warp(double value) {
+  for (int step = 16; step > 0; step >>= 1) {
+    double other = __shfl_xor_sync(~0u, value, step);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+// Greatest of -s and of p·s of every level, with the logarithms of the weights if there are any.
+extern "C" __global__ void level_ends(int pieces, const i64* start, const i64* level, double rate, double power, int weighted, const double* scores, const double* log_weight, u64* ends) {
+  int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
+  if (piece >= pieces) return;
+  double least = INFINITE, most = -INFINITE;
+  for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32) {
+    double margin = rate * scores[row];
+    double low = weighted ? margin - log_weight[row] : margin;
+    double high = weighted ? power * margin + log_weight[row] : margin;
+    least = low < least ? low : least;
+    most = high > most ? high : most;
+  }
+  double first = greatest_of_warp(-least), second = greatest_of_warp(most);
+  if (!weighted) second = second * power;
+  if (lane == 0) {
+    atomicMax(&ends[2 * level[piece]], ordered(first));
+    atomicMax(&ends[2 * level[piece] + 1], ordered(second));
+  }
+}
+
+// A term as two integers, multiples of 2^-31 and of 2^-62: see `_sums_of_pieces`.
+__device__ __forceinline__ void add_term(double term, i64& high, i64& low) {
+  double coarse = (term + 3145728.0) - 3145728.0;
+  high += (i64)(coarse * 2147483648.0);
+  low += (i64)((((term - coarse) + 0.00146484375) - 0.00146484375) * 4611686018427387904.0);
+}
+
+__device__ __forceinline__ void add_to_level(int lane, u64* words, i64 up_high, i64 up_low, i64 down_high, i64 down_low) {
+  up_high = add_up_warp(up_high);
+  up_low = add_up_warp(up_low);
+  down_high = add_up_warp(down_high);
+  down_low = add_up_warp(down_low);
+  if (lane > 0) return;
+  atomicAdd(&words[0], (u64)up_high);
+  atomicAdd(&words[1], (u64)up_low);
+  atomicAdd(&words[2], (u64)down_high);
+  atomicAdd(&words[3], (u64)down_low);
+}
+
+// Terms of winners and losers, relative to the greatest of their level, and their sums.
+extern "C" __global__ void level_terms(int pieces, const i64* start, const i64* level, double rate, double power, int weighted, const double* scores, const double* log_weight, const u64* ends, i64 rows, double* terms, u64* words) {
+  int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
+  if (piece >= pieces) return;
+  i64 here = level[piece];
+  double low = -from_ordered(ends[2 * here]), high = from_ordered(ends[2 * here + 1]);
+  bool plain = power == 1.0 && !weighted;
+  double product = plain ? portable_exp(low - high) : 0.0;
+  i64 words_of_terms[4] = {0, 0, 0, 0};
+  for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32) {
+    double margin = rate * scores[row];
+    double up = -1.0 * margin - -low, down = power * margin - high;
+    if (weighted) { up += log_weight[row]; down += log_weight[row]; }
+    up = portable_exp(up);
+    if (product > 1e-280) {
+      down = product / up;
+      down = down < 1.0 ? down : 1.0;
+    } else down = portable_exp(down);
+    terms[row] = up;
+    terms[rows + row] = down;
+    add_term(up, words_of_terms[0], words_of_terms[1]);
+    add_term(down, words_of_terms[2], words_of_terms[3]);
+  }
+  add_to_level(lane, words + 4 * here, words_of_terms[0], words_of_terms[1], words_of_terms[2], words_of_terms[3]);
+}
+
+__device__ __forceinline__ double sum_of_level(const i64* words, i64 level, int column) {
+  return (double)words[4 * level + column] * 4.656612873077393e-10 + (double)words[4 * level + column + 1] * 2.168404344971009e-19;
+}
+
+__device__ __forceinline__ double log_add(double a, double b) {
+  if (a < b) { double c = a; a = b; b = c; }
+  if (b == -INFINITE) return a;
+  return a + portable_log1p(portable_exp(b - a));
+}
+
+// Masses of the levels as shares of their query; a thread has a query. See `_levels_of_queries`.
+extern "C" __global__ void query_levels(int queries, const i64* query_start, const i64* words, const u64* codes, double power, const double* log_balance, i64 count, double* by_level, double* ends, double* log_query) {
+  int query = blockIdx.x * blockDim.x + threadIdx.x;
+  if (query >= queries) return;
+  double *winner_sum = by_level, *loser_sum = by_level + count, *winner = by_level + 2 * count;
+  double *loser = by_level + 3 * count, *carry = by_level + 4 * count, *fresh = by_level + 5 * count;
+  i64 bottom = query_start[query], top = query_start[query + 1];
+  double above = -INFINITE;
+  for (i64 level = top - 1; level >= bottom; level--) {
+    double low = -from_ordered(codes[2 * level]);
+    ends[level] = low;
+    ends[count + level] = from_ordered(codes[2 * level + 1]);
+    winner_sum[level] = sum_of_level(words, level, 0);
+    loser_sum[level] = sum_of_level(words, level, 2);
+    double own = portable_log(winner_sum[level]) - low;
+    winner[level] = own;
+    loser[level] = above;
+    above = log_add(above, own);
+  }
+  double below = -INFINITE, total = -INFINITE;
+  carry[bottom] = 0.0;
+  fresh[bottom] = 0.0;
+  for (i64 level = bottom; level < top; level++) {
+    double log_loser = portable_log(loser_sum[level]) + ends[count + level] + log_balance[query];
+    above = loser[level];
+    double own = winner[level] + below;
+    winner[level] = own;
+    loser[level] = power * above + log_loser;
+    total = log_add(total, own);
+    if (level < top - 1) {
+      double sloped = log_loser;
+      if (power != 1.0) sloped += (power - 1.0) * above;
+      double grown = log_add(below, sloped);
+      carry[level + 1] = portable_exp(below - grown);
+      fresh[level + 1] = portable_exp(sloped - grown);
+      below = grown;
+    }
+  }
+  for (i64 level = bottom; level < top; level++) {
+    winner[level] = portable_exp(winner[level] - total);
+    loser[level] = portable_exp(loser[level] - total);
+  }
+  log_query[query] = total;
+}
+
+// Logarithm of the sum of exponentials, by one block of 1024 threads: see `exact.log_total`.
+extern "C" __global__ void log_of_sum(int count, const double* logs, double* result) {
+  __shared__ double tops[32];
+  __shared__ i64 room[32];
+  double most = -INFINITE;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) most = logs[i] > most ? logs[i] : most;
+  most = greatest_of_warp(most);
+  if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = most;
+  __syncthreads();
+  for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) most = tops[warp] > most ? tops[warp] : most;
+  i64 high = 0, low = 0;
+  if (most > -INFINITE && most < INFINITE)
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {  // the largest is 1, so halves are below 1
+      double scaled = portable_exp(logs[i] - most) * 0.5 * 2147483648.0;
+      double whole = floor(scaled);
+      high += (i64)whole;
+      low += (i64)((scaled - whole) * 2147483648.0);
+    }
+  high = add_up_block(high, room);
+  low = add_up_block(low, room);
+  if (threadIdx.x > 0) return;
+  double total = ((double)high / 2147483648.0 + (double)low / 4611686018427387904.0) * 2.0;
+  *result = most > -INFINITE && most < INFINITE ? most + portable_log(total) : most;
+}
+
+// Masses as shares of all queries.
+extern "C" __global__ void scale_levels(i64 count, const i64* query, const double* log_query, const double* log_value, double* by_level) {
+  for (i64 level = blockIdx.x * (i64)blockDim.x + threadIdx.x; level < count; level += gridDim.x * (i64)blockDim.x) {
+    double share = portable_exp(log_query[query[level]] - *log_value);
+    by_level[2 * count + level] = by_level[2 * count + level] * share;
+    by_level[3 * count + level] = by_level[3 * count + level] * share;
+  }
+}
+
+extern "C" __global__ void level_pulls(int pieces, const i64* start, const i64* level, i64 count, const double* by_level, i64 rows, const double* terms, double* pull) {
+  int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
+  if (piece >= pieces) return;
+  i64 here = level[piece];
+  double up = by_level[2 * count + here] / by_level[here];
+  double down = by_level[3 * count + here] / by_level[count + here];
+  for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32)
+    pull[row] = terms[row] * up - terms[rows + row] * down;
+}
+
+// What winners add to the second derivative because the price is curved; a thread has a query, and
+// `above` a number for every level. See `_price_curvatures_of_queries`.
+extern "C" __global__ void price_curvatures(int queries, const i64* query_start, i64 count, const double* by_level, const double* ends, double power, const double* log_balance, double log_value, double* above, double* curvature) {
+  int query = blockIdx.x * blockDim.x + threadIdx.x;
+  if (query >= queries) return;
+  i64 bottom = query_start[query], top = query_start[query + 1];
+  double sum = -INFINITE;
+  for (i64 level = top - 1; level >= bottom; level--) {
+    above[level] = sum;
+    sum = log_add(sum, portable_log(by_level[level]) - ends[level]);
+  }
+  double below = -INFINITE;
+  for (i64 level = bottom; level < top; level++) {
+    double log_winner = portable_log(by_level[level]) - ends[level];
+    curvature[level] = (power - 1.0) * portable_exp(2.0 * log_winner + below - log_value);
+    if (level < top - 1) {
+      double log_loser = portable_log(by_level[count + level]) + ends[count + level] + log_balance[query];
+      below = log_add(below, log_loser + (power - 2.0) * above[level]);
+    }
+  }
+}
+
+extern "C" __global__ void level_hessians(int pieces, const i64* start, const i64* level, i64 count, const double* by_level, i64 rows, const double* terms, const double* curvature, double power, double rate, double* hessian) {
+  int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
+  if (piece >= pieces) return;
+  i64 here = level[piece];
+  double up = by_level[2 * count + here] / by_level[here];
+  double down = by_level[3 * count + here] / by_level[count + here];
+  double quadratic = curvature[here] / (by_level[here] * by_level[here]);
+  for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32)
+    hessian[row] = rate * (terms[row] * (up + quadratic * terms[row]) + power * down * terms[rows + row]);
+}
+
+// Sums of the terms of the rows where a ranker is 1.
+extern "C" __global__ void split_levels(int pieces, const i64* start, const i64* level, i64 rows, const double* terms, const u8* values, u64* words) {
+  int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
+  if (piece >= pieces) return;
+  i64 sums[4] = {0, 0, 0, 0};
+  for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32)
+    if (values[row]) {
+      add_term(terms[row], sums[0], sums[1]);
+      add_term(terms[rows + row], sums[2], sums[3]);
+    }
+  add_to_level(lane, words + 4 * level[piece], sums[0], sums[1], sums[2], sums[3]);
+}
+
+// Masses of the pairs in order and reversed in every query: see `_masses_of_queries`.
+extern "C" __global__ void query_masses(int queries, const i64* query_start, const i64* ones, const i64* all, i64 count, const double* by_level, double* right, double* wrong) {
+  int query = blockIdx.x * blockDim.x + threadIdx.x;
+  if (query >= queries) return;
+  i64 bottom = query_start[query], top = query_start[query + 1];
+  double low_zero = 0.0, low_one = 0.0, in_order = 0.0, reversed = 0.0;
+  double one_before = 0.0, zero_before = 0.0;
+  for (i64 level = bottom; level < top; level++) {
+    i64 rest[4];
+    for (int j = 0; j < 4; j++) rest[j] = all[4 * level + j] - ones[4 * level + j];
+    if (level > bottom) {
+      double carry = by_level[4 * count + level], fresh = by_level[5 * count + level];
+      low_one = carry * low_one + fresh * one_before / (one_before + zero_before);
+      low_zero = carry * low_zero + fresh * zero_before / (one_before + zero_before);
+    }
+    double one = sum_of_level(ones, level, 0), zero = sum_of_level(rest, 0, 0);
+    double mass = by_level[2 * count + level];
+    in_order += mass * one / (one + zero) * low_zero;
+    reversed += mass * zero / (one + zero) * low_one;
+    one_before = sum_of_level(ones, level, 2);
+    zero_before = sum_of_level(rest, 0, 2);
+  }
+  right[query] = in_order;
+  wrong[query] = reversed;
+}
+
+extern "C" __global__ void advance_by_bytes(i64 n, double* scores, const u8* values, double weight) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
+    scores[i] = scores[i] + weight * (double)values[i];
+}
+
+// -- stumps, see rankers/stumps.py and engine/histograms/columns.py ----------------------------
+
+// Most rows between two carries: their words of 20 bits, and what is left of those before, add up
+// to less than 2^32.
+#define CARRIED 4000
+
+// Sums of the pulls, as multiples of 2^-61, over the bins of 32 features: blocks of 512 threads, `size`
+// rows. Shared memory adds 32 bits without a loop, so a sum is three words, of 20, 20 and 32 bits.
+extern "C" __global__ void stump_fill(i64 n, i64 size, int width, int features, const u8* codes, const double* pull, u64* sums) {
+  extern __shared__ u32 first[];
+  u32 *second = first + 32 * STRIDE, *third = second + 32 * STRIDE;
+  i64 begin = blockIdx.x * size, end = begin + size < n ? begin + size : n;
+  int word = threadIdx.x & 7, row0 = threadIdx.x >> 3, step = blockDim.x >> 3;
+  int at = word * 4 * STRIDE;
+  bool used = 32 * (int)blockIdx.y + 4 * word < features;
+  const u8* group = codes + 32 * blockIdx.y + 4 * word;
+  for (int j = threadIdx.x; j < 3 * 32 * STRIDE; j += blockDim.x) first[j] = 0;
+  __syncthreads();
+  for (i64 low = begin; low < end; low += CARRIED) {
+    i64 high = low + CARRIED < end ? low + CARRIED : end;
+    if (used) {
+#pragma unroll 4
+      for (i64 row = low + row0; row < high; row += step) {
+        i64 number = (i64)rint(pull[row] * 2305843009213693952.0);
+        u32 four = *(const u32*)(group + row * width);
+        u32 one = (u32)number & 0xFFFFF, two = (u32)(number >> 20) & 0xFFFFF, three = (u32)(number >> 40);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+          int bin = at + j * STRIDE + ((four >> (8 * j)) & 255);
+          atomicAdd(first + bin, one);
+          atomicAdd(second + bin, two);
+          atomicAdd(third + bin, three);
+        }
+      }
+    }
+    __syncthreads();
+    if (high == end) break;
+    for (int bin = threadIdx.x; bin < 32 * STRIDE; bin += blockDim.x) {
+      u32 more = second[bin] + (first[bin] >> 20);
+      first[bin] &= 0xFFFFF;
+      second[bin] = more & 0xFFFFF;
+      third[bin] += more >> 20;
+    }
+    __syncthreads();
+  }
+  u64* out = sums + 32 * 256 * (i64)blockIdx.y;
+  for (int j = threadIdx.x; j < 32 * 256; j += blockDim.x) {
+    int bin = (j >> 8) * STRIDE + (j & 255);
+    u64 sum = ((u64)third[bin] << 40) + ((u64)second[bin] << 20) + first[bin];
+    if (sum != 0) atomicAdd(&out[j], sum);
+  }
+}
+
+__device__ __forceinline__ i64 least_tied(i64 most) { return most - (most >> 40) - 256; }
+
+// Greatest over a block of 256 threads, in all of them.
+__device__ __forceinline__ i64 greatest_integer(i64 value, i64* room) {
+  for (int step = 16; step > 0; step >>= 1) {
+    i64 other = __shfl_xor_sync(~0u, value, step);
+    value = other > value ? other : value;
+  }
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = value;
+  __syncthreads();
+  for (int j = 0; j < 8; j++) value = room[j] > value ? room[j] : value;
+  __syncthreads();
+  return value;
+}
+
+// Signed edge, first code above the threshold and side of the missing of the best stump of a feature,
+// by 256 threads; see `_pick`. `sign` is that of the edges which are allowed, 0 for both.
+__device__ void pick_stump(const u64* sums, int bins, int missing, int sign, i64 least, i64* best) {
+  __shared__ i64 room[16];
+  __shared__ i64 total;
+  __shared__ int chosen;
+  int code = threadIdx.x, factor = sign ? sign : 1;
+  i64 own = code < bins ? factor * (i64)__ldcg(&sums[code]) : 0, up_to = own, unused = 0;
+  i64 lost = factor * (i64)__ldcg(&sums[255]);
+  sums_up_to(up_to, unused, room);
+  if (code == 255) { total = up_to; chosen = 1 << 20; }
+  __syncthreads();
+  i64 edge = total - (up_to - own), other = edge + lost;
+  i64 size = sign || edge > 0 ? edge : -edge, other_size = sign || other > 0 ? other : -other;
+  bool below = code < bins && (code > 0 || missing), above = code < bins && code > 0 && missing;
+  i64 most = below && size > 0 ? size : 0;
+  if (above && other_size > most) most = other_size;
+  most = greatest_integer(most, room);
+  if (least < 0) least = least_tied(most);
+  if (sign && least < 1) least = 1;
+  if (below && size >= least) atomicMin(&chosen, 2 * code);
+  else if (above && other_size >= least) atomicMin(&chosen, 2 * code + 1);
+  __syncthreads();
+  if (chosen == 1 << 20) {
+    if (code == 0) { best[0] = 0; best[1] = 0; best[2] = 0; }
+  } else if (chosen >> 1 == code) {
+    best[0] = factor * (chosen & 1 ? other : edge);
+    best[1] = code;
+    best[2] = chosen & 1;
+  }
+}
+
+// The best stump: blocks of 256 threads have a feature, and the last one to end compares them.
+// `answer`: feature (-1: none), edge, first code above the threshold, side of the missing.
+extern "C" __global__ void stump_search(int features, const i64* n_bins, const u8* missing, const signed char* signs, const u8* allowed, const u64* sums, i64* best, u64* searched, i64* answer) {
+  __shared__ int last, winner;
+  __shared__ i64 room[16];
+  int feature = blockIdx.x;
+  if (allowed[feature])
+    pick_stump(sums + 256 * feature, (int)n_bins[feature], missing[feature], signs[feature], -1, best + 3 * feature);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) { last = atomicAdd(searched, 1ULL) == gridDim.x - 1; winner = features; }
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  i64 most = 0;
+  for (int j = threadIdx.x; j < features; j += blockDim.x)
+    if (allowed[j]) {
+      i64 edge = __ldcg(&best[3 * j]);
+      edge = edge < 0 ? -edge : edge;
+      most = edge > most ? edge : most;
+    }
+  most = greatest_integer(most, room);
+  i64 least = least_tied(most);
+  for (int j = threadIdx.x; j < features; j += blockDim.x)
+    if (allowed[j]) {
+      i64 edge = __ldcg(&best[3 * j]);
+      if ((edge < 0 ? -edge : edge) >= least) { atomicMin(&winner, j); break; }
+    }
+  __syncthreads();
+  if (most <= 0) {
+    if (threadIdx.x == 0) { answer[0] = -1; answer[1] = 0; answer[2] = 0; answer[3] = 0; }
+    return;
+  }
+  i64 edge = __ldcg(&best[3 * winner]);
+  if ((edge < 0 ? -edge : edge) < most)  // it won by a tie: its first stump that ties
+    pick_stump(sums + 256 * winner, (int)n_bins[winner], missing[winner], signs[winner], least, best + 3 * winner);
+  __threadfence_block();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    answer[0] = winner;
+    for (int j = 0; j < 3; j++) answer[1 + j] = __ldcg(&best[3 * winner + j]);
+  }
+}
+
+// Values of the stump that was found.
+extern "C" __global__ void stump_values(i64 n, int width, const u8* codes, const i64* answer, u8* values) {
+  i64 feature = answer[0], first = answer[2];
+  u8 missing = (u8)answer[3];
+  if (feature < 0) return;
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    u8 code = codes[row * width + feature];
+    values[row] = code == 255 ? missing : code >= first;
+  }
+}

@@ -127,6 +127,10 @@ class Stumps(Family):
     def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
         """Prepare to search a table many times."""
         signs = directions(self.monotone_constraints, table.n_features)
+        if workers is not None and workers.device is not None:
+            from precede.rankers.device_stumps import DeviceStumpSearch  # noqa: PLC0415  (a subclass)
+
+            return DeviceStumpSearch(table, workers, signs=signs)
         return StumpSearch(table, workers or Workers(1), lazy=self.lazy, signs=signs)
 
     def __repr__(self) -> str:

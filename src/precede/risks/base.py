@@ -110,6 +110,9 @@ class BoundRisk:
     decay: float = 1.0
     # Whether scores may be on the device of the workers, and pulls are then there as well.
     on_device: bool = False
+    # Whether `exact_step` and `search_line` take such scores; otherwise rules that need them keep
+    # the scores on the CPU.
+    steps_on_device: bool = False
     # Share of the first slope below which a line is not followed further; none by default.
     negligible: float = -1.0
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import (
     SCALE,
@@ -24,6 +24,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
+from precede.engine.portable import exp, exp_of_rows
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -192,13 +193,16 @@ class SeparableRisk(BoundLossRisk):
         masses = self.masses(state, values)
         right, wrong = masses.right, masses.wrong
         if self.power > 1:
-            line = PushLine(self, state, values, masses)
+            line = self._line(state, values, masses)
             if line.bounded:
                 return line.least(), False
             right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
         if min(right, wrong) > 0:
             return float(np.log(right / wrong)) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, right, wrong), True
+
+    def _line(self, state: State, values: Bytes, masses: Masses) -> PushLine:
+        return PushLine(self, state, values, masses)
 
     def _query_masses(self, parts: SeparableParts, words: Integers) -> tuple[Floats, Floats]:
         queries = self.arrangement.query_start.size - 1
@@ -245,19 +249,16 @@ class SeparableRisk(BoundLossRisk):
             log_pair = log_pair - (margin[winner] - margin[loser])
             log_all = np.append(log_query, log_pair)
         log_value = log_total(log_all, self.across)
-        levels[2:4] *= np.exp(log_query - log_value)[self._level_query]
+        levels[2:4] *= exp(log_query - log_value)[self._level_query]
         ends = np.stack([low, high])
-        parts = SeparableParts(terms, levels, words, np.exp(log_pair - log_value), ends)
+        parts = SeparableParts(terms, levels, words, exp(log_pair - log_value), ends)
         return parts, log_value
 
     def _fill(  # the arguments are what one thread reads and writes
         self, first: int, last: int, margin: Floats, low: Floats, high: Floats, terms: Floats,
         words: Integers,
     ) -> None:  # fmt: skip
-        """Terms of the pieces first..last and their sums.
-
-        NumPy takes the exponentials: it does several at a time, which compiled loops do not.
-        """
+        """Terms of the pieces first..last and their sums."""
         pieces, power = self.pieces, self.power
         begin, end = pieces.start[first], pieces.start[last]
         up, down = terms[0, begin:end], terms[1, begin:end]
@@ -266,14 +267,14 @@ class SeparableRisk(BoundLossRisk):
         _exponents(*where, margin, -1.0, low, terms[0])
         if weighted:
             up += self.log_weight[begin:end]
-        np.exp(up, out=up)
+        exp_of_rows(0, up.size, up, up)
         if power == 1 and not weighted:
             _complements(*where, margin, low, high, terms)
         else:
             _exponents(*where, margin, power, high, terms[1])
             if weighted:
                 down += self.log_weight[begin:end]
-            np.exp(down, out=down)
+            exp_of_rows(0, down.size, down, down)
         _sums_of_pieces(first, last, pieces.start, terms, words)
 
 
@@ -370,13 +371,13 @@ def _complements(
     """
     for piece in range(first, last):
         top = high[level[piece]]
-        product = np.exp(low[level[piece]] - top)
+        product = _portable_exp(low[level[piece]] - top)
         if product > 1e-280:
             for row in range(start[piece], start[piece + 1]):
                 terms[1, row] = min(product / terms[0, row], 1.0)
         else:
             for row in range(start[piece], start[piece + 1]):
-                terms[1, row] = np.exp(margin[row] - top)
+                terms[1, row] = _portable_exp(margin[row] - top)
 
 
 @njit(cache=True, nogil=True)
@@ -410,7 +411,7 @@ def _log_add(a: float, b: float) -> float:
         a, b = b, a
     if b == -np.inf:
         return a
-    return a + np.log1p(np.exp(b - a))
+    return a + _portable_log1p(_portable_exp(b - a))
 
 
 @njit(cache=True, nogil=True)
@@ -429,13 +430,13 @@ def _levels_of_queries(
             by_level[0, level] = _sum_of_level(words, level, 0)
             by_level[1, level] = _sum_of_level(words, level, 2)
             # What was summed so far, and the level itself, for the loop below.
-            by_level[2, level] = np.log(by_level[0, level]) - low[level]
+            by_level[2, level] = _portable_log(by_level[0, level]) - low[level]
             by_level[3, level] = above
             above = _log_add(above, by_level[2, level])
         below = -np.inf  # log of b times the price's slope, over the levels below
         total = -np.inf
         for level in range(bottom, top):
-            log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
+            log_loser = _portable_log(by_level[1, level]) + high[level] + log_balance[query]
             above = by_level[3, level]
             by_level[2, level] += below
             by_level[3, level] = power * above + log_loser
@@ -445,12 +446,12 @@ def _levels_of_queries(
                 if power != 1.0:
                     log_sloped_loser += (power - 1.0) * above
                 grown = _log_add(below, log_sloped_loser)
-                by_level[4, level + 1] = np.exp(below - grown)
-                by_level[5, level + 1] = np.exp(log_sloped_loser - grown)
+                by_level[4, level + 1] = _portable_exp(below - grown)
+                by_level[5, level + 1] = _portable_exp(log_sloped_loser - grown)
                 below = grown
         for level in range(bottom, top):
-            by_level[2, level] = np.exp(by_level[2, level] - total)
-            by_level[3, level] = np.exp(by_level[3, level] - total)
+            by_level[2, level] = _portable_exp(by_level[2, level] - total)
+            by_level[3, level] = _portable_exp(by_level[3, level] - total)
         log_query[query] = total
 
 
@@ -480,15 +481,17 @@ def _price_curvatures_of_queries(
         bottom, top = query_start[query], query_start[query + 1]
         above = np.full(top - bottom + 1, -np.inf)  # log of a summed over the levels above
         for j in range(top - bottom - 1, -1, -1):
-            log_winner = np.log(by_level[0, bottom + j]) - low[bottom + j]
+            log_winner = _portable_log(by_level[0, bottom + j]) - low[bottom + j]
             above[j] = _log_add(above[j + 1], log_winner)
         below = -np.inf
         for j in range(top - bottom):
             level = bottom + j
-            log_winner = np.log(by_level[0, level]) - low[level]
-            price_curvature[level] = (power - 1.0) * np.exp(2.0 * log_winner + below - log_value)
+            log_winner = _portable_log(by_level[0, level]) - low[level]
+            price_curvature[level] = (power - 1.0) * _portable_exp(
+                2.0 * log_winner + below - log_value
+            )
             if j < top - bottom - 1:
-                log_loser = np.log(by_level[1, level]) + high[level] + log_balance[query]
+                log_loser = _portable_log(by_level[1, level]) + high[level] + log_balance[query]
                 below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
 
 
@@ -551,3 +554,93 @@ def _masses_of_queries(
             reversed_ += winner_mass[level] * zero / (one + zero) * low_one
         right[query] = in_order
         wrong[query] = reversed_
+
+
+# -- copied from `precede.engine.portable` -----------------------------------------------------
+
+
+@njit(**INNER)
+def _portable_exp(x: float) -> float:
+    """Exponential; see `precede.engine.portable`."""
+    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
+    near = near if near > -746.0 else -746.0
+    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
+    shifted = near * 1.4426950408889634 + 6755399441055744.0
+    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
+    number = number - 0x4338000000000000
+    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
+    r = high - low
+    lost = (high - r) - low
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 0.0001984126984126984
+    p = p * r + 0.001388888888888889
+    p = p * r + 0.008333333333333333
+    p = p * r + 0.041666666666666664
+    p = p * r + 0.16666666666666666
+    p = p * r + 0.5
+    value = 1.0 + (r + (lost + r * r * p))
+    # In two factors: the smallest results are rounded once, by the last product.
+    half = number >> 1
+    one = np.int64((half + 1023) << 52).view(np.float64)
+    other = np.int64((number - half + 1023) << 52).view(np.float64)
+    return x if np.isnan(x) else value * one * other
+
+
+@njit(**INNER, error_model="numpy")
+def _portable_log(x: float) -> float:
+    """Natural logarithm; see `precede.engine.portable`."""
+    if not 0.0 < x < np.inf:
+        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
+    shift = np.int64(0)
+    if x < 2.2250738585072014e-308:  # subnormal
+        x, shift = x * 18014398509481984.0, np.int64(54)
+    bits = np.float64(x).view(np.int64)
+    e = (bits >> 52) - 1023 - shift
+    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    if m > 1.4142135623730951:
+        m, e = 0.5 * m, e + 1
+    return _log_of_parts(m - 1.0, e, 0.0)
+
+
+@njit(**INNER, error_model="numpy")
+def _portable_log1p(x: float) -> float:
+    """``log(1 + x)``; see `precede.engine.portable`."""
+    if not -1.0 < x < np.inf:
+        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
+    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
+        return x
+    if -0.2928932188134524 < x < 0.41421356237309503:
+        return _log_of_parts(x, np.int64(0), 0.0)
+    whole = 1.0 + x
+    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
+    bits = np.float64(whole).view(np.int64)
+    e = (bits >> 52) - 1023
+    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    if m > 1.4142135623730951:
+        m, e = 0.5 * m, e + 1
+    return _log_of_parts(m - 1.0, e, lost / whole)
+
+
+@njit(**INNER, error_model="numpy")
+def _log_of_parts(f: float, e: Integer, more: float) -> float:
+    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
+    s = f / (2.0 + f)
+    z = s * s
+    p = 0.09523809523809523
+    p = p * z + 0.10526315789473684
+    p = p * z + 0.11764705882352941
+    p = p * z + 0.13333333333333333
+    p = p * z + 0.15384615384615385
+    p = p * z + 0.18181818181818182
+    p = p * z + 0.2222222222222222
+    p = p * z + 0.2857142857142857
+    p = p * z + 0.4
+    p = p * z + 0.6666666666666666
+    square = 0.5 * f * f
+    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
+    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)

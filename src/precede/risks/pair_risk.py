@@ -16,6 +16,7 @@ from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
+from precede.risks.device_exponential import DeviceSeparableRisk
 from precede.risks.device_pairs import DeviceEnumeratedRisk, DeviceLogisticRisk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.logistic_cells import LogisticRisk
@@ -106,9 +107,10 @@ class PairRisk(Risk):
                 kind = TopExponentialRisk if linear else RankedExponentialRisk
                 return kind(judgments, loss, cost, weights)
             return RankedPairsRisk(judgments, loss, cost, weights)
-        if separable and power_of_sum and not loss.gap:
-            return SeparableRisk(judgments, loss, cost, workers)
         on_device = workers is not None and workers.device is not None
+        if separable and power_of_sum and not loss.gap:
+            exponential = DeviceSeparableRisk if on_device else SeparableRisk
+            return exponential(judgments, loss, cost, workers)
         if loss.pair_kernel == "logistic" and cost.power == 1 and not judgments.shared:
             logistic = DeviceLogisticRisk if on_device else LogisticRisk
             return logistic(judgments, loss, cost, workers)

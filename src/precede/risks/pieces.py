@@ -31,14 +31,15 @@ class Pieces:
         return int(self.level.size)
 
     @classmethod
-    def cut(cls, arrangement: Arrangement) -> Pieces:
-        """Cut the levels of an arrangement."""
+    def cut(cls, arrangement: Arrangement, size: int | None = None) -> Pieces:
+        """Cut the levels of an arrangement into pieces of at most `size` rows."""
+        size = size or PIECE
         sizes = np.diff(arrangement.level_start)
-        per_level = -(-sizes // PIECE)
+        per_level = -(-sizes // size)
         first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)
         level = np.repeat(np.arange(sizes.size), per_level)
         within = np.arange(level.size) - first[level]
-        start = np.append(arrangement.level_start[level] + within * PIECE, arrangement.n_graded)
+        start = np.append(arrangement.level_start[level] + within * size, arrangement.n_graded)
         single = bool((per_level == 1).all())
         return cls(start.astype(np.int64), level.astype(np.int64), first, single)
 

@@ -1,0 +1,87 @@
+"""Stumps searched on a GPU: all features in every round, the same stump as on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precede.engine.arrays import Flags, Signs
+from precede.engine.cuda import GROUP, DeviceRows
+from precede.engine.exact import SCALE
+from precede.engine.pull import Factors
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.base import Found
+from precede.rankers.stumps import StumpSearch
+
+__all__ = ["DeviceStumpSearch"]
+
+# Bytes of shared memory of a block, as in `kernels.cu`; blocks that fill histograms (two for each
+# of the 132 processors of an H200, four times), and the fewest rows of one.
+MEMORY = 3 * GROUP * 257 * 4
+FILLING, FEWEST = 1056, 500
+
+
+class DeviceStumpSearch(StumpSearch):
+    """Exact search over all stumps of a table on a device.
+
+    Pulls may come from the CPU; then the values of the stump go back there. No feature is skipped:
+    to sum up all of them takes less time there than to find out which ones could win.
+    """
+
+    on_device = True
+
+    def __init__(self, table: Table, workers: Workers, *, signs: Signs | None = None):
+        super().__init__(table, workers, lazy=False, signs=signs)
+        assert workers.device is not None
+        device, features = workers.device, table.n_features
+        none = np.zeros(features, np.int8)
+        self._device = device
+        self._rows = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
+        self._known = [
+            device.put(self._n_bins.astype(np.int64)), device.put(self._missing.astype(np.uint8)),
+        ]  # fmt: skip
+        self._ways: Any = None
+        self._all = device.put(np.ones(features, np.uint8))
+
+    def best(self, pull: Any, allowed: Flags | None = None) -> Found | None:
+        """Give the stump of the largest absolute edge, or of the largest if rising."""
+        device, features, rows = self._device, self._n_bins.size, self._rows.n_rows
+        there = device.put(pull)
+        groups = self._rows.width // GROUP
+        sums = device.zeros(self._rows.width * 256 + 1, dtype=np.uint64)
+        size = max(FEWEST, -(-rows * groups // FILLING))
+        device.launch(
+            "stump_fill", (-(-rows // size), groups), 512, np.int64(rows), np.int64(size),
+            self._rows.width, features, self._rows.codes, there, sums, shared=MEMORY,
+        )  # fmt: skip
+        free = self._all if allowed is None else device.put(allowed.astype(np.uint8))
+        best = device.arrays.empty((features, 3), np.int64)
+        answer = device.arrays.empty(4, np.int64)
+        device.launch(
+            "stump_search", features, 256, features, *self._known, self._directions(), free, sums,
+            best, sums[-1:], answer,
+        )  # fmt: skip
+        values = device.arrays.empty(rows, np.uint8)
+        device.over_rows("stump_values", rows, self._rows.width, self._rows.codes, answer, values)
+        feature, signed, first, missing = device.get(answer).tolist()
+        self.evaluated += features
+        if feature < 0:
+            return None
+        values = values if device.holds(pull) else device.get(values)
+        return Found(self._stump(feature, first, missing), signed / SCALE, values=values)
+
+    def _directions(self) -> Any:
+        """Signs that the edges of each feature may have, 0 for both."""
+        if self._ways is None:
+            signs = np.ones(self._n_bins.size) if self._rising else self._signs
+            signs = np.zeros(self._n_bins.size) if signs is None else signs
+            self._ways = self._device.put(signs.astype(np.int8))
+        return self._ways
+
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
+        """Refused: the masses of all pairs are summed on the CPU alone."""
+        raise ValueError(
+            "select='decrease' is searched on the CPU; use select='slope', or device='cpu'"
+        )

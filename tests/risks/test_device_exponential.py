@@ -1,0 +1,100 @@
+"""The exponential risk on a device that the CPU emulates: the bits of the CPU."""
+
+import numpy as np
+import pytest
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import Judgments, PairRisk
+from precede.engine.workers import Workers
+from precede.risks import device_exponential
+
+pytestmark = needs_compiler
+
+
+def problem(seed, *, queries=7, grades=4, rows=150, weighted=False):
+    rng = np.random.default_rng(seed)
+    qid = rng.integers(0, queries, rows) if queries else None
+    weight = rng.choice([0.5, 1.0, 3.0, 1e-9], rows) if weighted else None
+    return Judgments(rng.integers(0, grades, rows), qid, weight=weight), rng
+
+
+def bound(judgments, price=1, balance="pairs"):
+    risk = PairRisk("exponential", price, balance=balance)
+    return risk.bind(judgments.arrange(balance), Workers(1, EmulatedDevice()))
+
+
+def assert_same(risk, scores, values):
+    device = risk.workers.device
+    assert risk.on_device
+    here, there = risk.state(scores), risk.state(device.put(scores))
+    assert device.holds(there.pull)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert risk.log_value(device.put(scores)) == here.log_value
+    np.testing.assert_array_equal(there.pull.get(), here.pull)
+    for name in ("terms", "levels", "words", "ends"):
+        one, other = getattr(here.parts, name), getattr(there.parts, name)
+        np.testing.assert_array_equal(other.get(), one, err_msg=name)
+    np.testing.assert_array_equal(risk.curvature(there).get(), risk.curvature(here))
+    for kind in ("newton", "bound", "uniform"):
+        weights = risk.pull_of(here).hessian(kind), risk.pull_of(there).hessian(kind)
+        np.testing.assert_array_equal(weights[1].get(), weights[0])
+    assert risk.masses(here, values) == risk.masses(there, device.put(values))
+    np.testing.assert_array_equal(risk.split(here, values), risk.split(there, device.put(values)))
+    assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
+
+
+@pytest.mark.parametrize("price", [1, 4, 2.5])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 40.0, 700.0])
+def test_queries(price, weighted, spread):
+    judgments, rng = problem(int(spread), weighted=weighted)
+    risk = bound(judgments, price)
+    scores = spread * rng.normal(size=risk.arrangement.n_arranged)
+    assert_same(risk, scores, rng.integers(0, 2, scores.size).astype(np.uint8))
+
+
+@pytest.mark.parametrize("price", [1, 3])
+@pytest.mark.parametrize("grades", [2, 5, 60])
+def test_one_list_cut_into_pieces(monkeypatch, price, grades):
+    monkeypatch.setattr(device_exponential, "PIECE", 40)
+    judgments, rng = problem(grades, queries=0, grades=grades, rows=700)
+    risk = bound(judgments, price)
+    scores = rng.normal(size=risk.arrangement.n_arranged)
+    assert_same(risk, scores, (rng.random(scores.size) < 0.3).astype(np.uint8))
+
+
+@pytest.mark.parametrize("balance", ["queries", "items"])
+def test_balances(balance):
+    judgments, rng = problem(3, weighted=True)
+    risk = bound(judgments, balance=balance)
+    scores = rng.normal(size=risk.arrangement.n_arranged)
+    assert_same(risk, scores, rng.integers(0, 2, scores.size).astype(np.uint8))
+
+
+@pytest.mark.parametrize("price", [1, 4])
+def test_rankers_without_mistakes_and_faint_ones(price):
+    """Steps that are smoothed, and sums of terms that are far apart."""
+    judgments, _ = problem(4, queries=3, grades=2)
+    risk = bound(judgments, price)
+    good = (risk.arrangement.grade > 0).astype(np.uint8)
+    assert_same(risk, np.zeros(good.size), good)
+    assert_same(risk, 12.0 * good, 1 - good)
+    mixed = good.copy()
+    mixed[np.flatnonzero(good)[0]] = 0
+    assert_same(risk, 30.0 * good, mixed)
+
+
+def test_values_of_other_rankers_are_searched_on_the_cpu():
+    judgments, rng = problem(5)
+    risk = bound(judgments)
+    scores, values = rng.normal(size=(2, risk.arrangement.n_arranged))
+    device = risk.workers.device
+    here, there = risk.state(scores), risk.state(device.put(scores))
+    assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
+    assert risk.least_margin(values) == risk.least_margin(device.put(values))
+
+
+def test_what_is_left_to_the_cpu(monkeypatch):
+    assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
+    monkeypatch.setattr(device_exponential, "MOST_LEVELS", 3)
+    assert not bound(problem(6)[0]).on_device

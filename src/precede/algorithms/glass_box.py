@@ -111,6 +111,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         part in pairs.
     max_bins, early_stopping_rounds, eval_metric, callbacks, n_jobs, verbose
         As for `RankBoost`. Both stages stop early.
+    device : {"cpu", "cuda"}
+        Where curves are boosted and pairs are detected, as for `BoostedRanker`. Terms of pairs are
+        fitted on the CPU.
     random_state : int or RandomState, optional
         Chooses the rows that are held out and the bootstrap samples.
 
@@ -197,6 +200,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         callbacks: Sequence[Callable[..., Any]] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.interactions = interactions
@@ -226,6 +230,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.callbacks = callbacks
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     def check_parameters(self) -> None:

@@ -423,6 +423,9 @@ class _Onward(CoordinateDescent):
             self.scores = scores.copy()
             self.state = self.risk.state(self.scores)
 
+    def _check_device(self) -> None:
+        """Curves and the detection of pairs use a device; terms of pairs are fitted on the CPU."""
+
     def _best(self, allowed: Flags | None) -> Found | None:
         if self._within is not None:
             allowed = self._within if allowed is None else allowed & self._within

@@ -1827,3 +1827,37 @@ extern "C" __global__ void stump_values(i64 n, int width, const u8* codes, const
     values[row] = code == 255 ? missing : code >= first;
   }
 }
+
+// -- pairs of features, see engine/histograms/feature_pairs.py ---------------------------------
+
+// Sums of words over the cells of the three pairs of triples (blockIdx.y) of features, `size` rows to a
+// block. The halves of a word, pull and weight, are added as they are: nothing is ever carried from
+// one to the other.
+extern "C" __global__ void triple_fill(i64 n, i64 size, int features, const u8* codes, const i64* triples, const i64* words, u64* sums) {
+  __shared__ u32 pulls[4096], weights[4096];
+  const i64* triple = triples + 3 * blockIdx.y;
+  const u8 *a = codes + triple[0] * n, *b = codes + triple[1] * n;
+  bool three = triple[2] < features;
+  const u8* c = codes + (three ? triple[2] : 0) * n;
+  for (int j = threadIdx.x; j < 4096; j += blockDim.x) { pulls[j] = 0; weights[j] = 0; }
+  __syncthreads();
+  i64 begin = blockIdx.x * size, end = begin + size < n ? begin + size : n;
+#pragma unroll 4
+  for (i64 row = begin + threadIdx.x; row < end; row += blockDim.x) {
+    i64 word = words[row];
+    int cell = a[row] << 8 | b[row] << 4 | (three ? c[row] : 0);
+    atomicAdd(&pulls[cell], (u32)(word >> 32));
+    atomicAdd(&weights[cell], (u32)word);
+  }
+  __syncthreads();
+  u64* out = sums + 768 * (i64)blockIdx.y;
+  for (int j = threadIdx.x; j < 768; j += blockDim.x) {
+    int pair = j >> 8, one = j >> 4 & 15, other = j & 15;
+    int at = pair == 0 ? one << 8 | other << 4 : pair == 1 ? one << 8 | other : one << 4 | other;
+    int step = pair == 0 ? 1 : pair == 1 ? 16 : 256;
+    u32 pull = 0, weight = 0;
+    for (int k = 0; k < 16; k++) { pull += pulls[at + k * step]; weight += weights[at + k * step]; }
+    u64 sum = ((u64)pull << 32) + weight;
+    if (sum != 0) atomicAdd(&out[j], sum);
+  }
+}

@@ -21,7 +21,7 @@ found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,6 +32,7 @@ from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.histograms.columns import Histograms
+from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import (
     SIDE,
     PairWords,
@@ -171,13 +172,14 @@ def interaction_strengths(
     n = features.size
     count = sum_of(lambda: pull.size, workers)
     triples = triple_cover(n)
+    fill = None if rows is None else _filling(grid, rows, workers)
     found: dict[tuple[int, int], float] = {}
     for first in range(0, len(triples), BATCH):
         part = triples[first : first + BATCH]
         strength = np.zeros((len(part), 3))
-        if rows is not None:
+        if rows is not None and fill is not None:
             mean = exact_sum(weight, workers) / max(count, 1)
-            sums = sum_of(partial(triple_sums, grid.codes, part, rows.words, workers), workers)
+            sums = sum_of(partial(fill, part), workers)
             units = rows.pull_unit, rows.weight_unit / mean
             workers.run(
                 _strengths, len(part), part, sums, grid.sizes, grid.categorical, units, reg_lambda,
@@ -188,6 +190,13 @@ def interaction_strengths(
                 if triple[b] < n:
                     found[int(features[triple[a]]), int(features[triple[b]])] = value
     return dict(sorted(found.items()))
+
+
+def _filling(grid: Grid, rows: PairWords, workers: Workers) -> Callable[[Integers], Integers]:
+    """Function that sums the words over the cells of triples."""
+    if workers.device is not None:
+        return DeviceTriples(workers.device, grid.codes, rows.words).sums
+    return lambda triples: triple_sums(grid.codes, triples, rows.words, workers)
 
 
 # -- fitting ---------------------------------------------------------------------------------

@@ -21,10 +21,13 @@ import cupy
 import numpy as np
 
 from measure import about, middle, spread, write_page
-from precede import BoostedRanker, Judgments, PairRisk
+from precede import BoostedRanker, Judgments, PairRisk, RankBoost
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
+from precede.engine.histograms.device_feature_pairs import DeviceTriples
+from precede.engine.histograms.feature_pairs import pair_words, triple_cover
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.rankers.interactions import interaction_strengths
 from problems.synthetic import one_query, web10k
 
 ROUNDS, CPU_ROUNDS = 20, 5
@@ -70,8 +73,8 @@ def problems(quick):
         ("1.2 M x 136, 10,000 queries of 120, logistic, 31 leaves", 6, {}, same),
         ("the same, 255 leaves", 20, {"num_leaves": 255}, same),
         ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"}, same),
-        ("the same, exponential loss (its pull on the CPU), 31 leaves", None,
-         {"loss": "exponential"}, same),
+        ("the same, exponential loss, 31 leaves", None, {"loss": "exponential"}, same),
+        ("the same, RankBoost with stumps", 1.5, {"estimator": RankBoost}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
          data(uneven, queries)),
         ("one list of two classes, 10 M x 30, logistic, 31 leaves", 40, {},
@@ -84,10 +87,10 @@ def digest(ensemble):
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def fit(data, device, rounds, **given):
+def fit(data, device, rounds, estimator=BoostedRanker, **given):
     """Milliseconds of the rounds but the first, seconds of set-up, and the model."""
     X, y, qid = data
-    model = BoostedRanker(n_estimators=rounds + 1, device=device, **given)
+    model = estimator(n_estimators=rounds + 1, device=device, **given)
     begin = time.perf_counter()
     model.fit(X, y, qid=qid)
     seconds = model.history_["seconds"]
@@ -172,13 +175,13 @@ def kernels(quick):
         yield "logistic pulls of all pairs", milliseconds, 40 * rows, pairs, "pairs"
 
 
-HEADER = """# Trees on a GPU
+HEADER = """# Fits on a GPU
 
 {device}, driver {driver}, CUDA {cuda}; {processor}, {cores} cores; Python {python}, CuPy
 {cupy}, NumPy {numpy}, numba {numba}; {date}, commit {commit}. Synthetic data. Milliseconds of a
 round: the median of {rounds} rounds, and in brackets the least and the greatest; on the CPU, with
 all cores, of {cpu_rounds}. Set-up in seconds is everything else in `fit`: checks, sorting, binning,
-and copying to the device. The digest is of the first {models} trees.
+and copying to the device. The digest is of the first {models} rankers.
 
 | work | target, ms | GPU, ms | set-up, s | CPU, ms | set-up, s | digest on the GPU | on the CPU |
 |---|---|---|---|---|---|---|---|
@@ -199,6 +202,13 @@ SCORING = """
 leaves: {gpu:.1f} ms (target 60 ms{missed}); the CPU with all cores, estimated from a hundredth of
 the rows, {cpu:.0f} ms. The scores are {same}. To read the rows once would take {least:.1f} ms.
 """
+DETECTION = """
+## Pairs of features
+
+Strengths of the interactions of all {pairs} pairs of 136 features, {rows} rows, with the bins of
+the grid: {gpu:.0f} ms (target 2000 ms{missed}), of which {fill:.0f} ms are the sums over all cells;
+the CPU with all cores {cpu:.0f} ms. The strengths are {same}.
+"""
 NOTES = """
 Histograms are limited by additions in shared memory, of which every cell needs two, not by
 bandwidth. In small nodes, clearing the {clear:.1f} MB of a histogram and starting the kernels weigh
@@ -208,7 +218,7 @@ Models of the GPU and of the CPU are {equal}.
 """
 
 
-def page(fits, found, copy, scoring):
+def page(fits, found, copy, scoring, detection):
     facts = about("all") | {
         "device": open_device("cuda").name, "driver": driver(), "cupy": cupy.__version__,
         "cuda": cupy.cuda.runtime.runtimeGetVersion(), "rounds": ROUNDS,
@@ -234,10 +244,16 @@ def page(fits, found, copy, scoring):
     equal = "equal to the bit in every line" if same else "NOT equal in every line: a fault"
     rows, gpu, cpu, scores, size = scoring
     text += NOTES.format(equal=equal, clear=160 * 256 * 16 / 1e6)
-    return text + SCORING.format(
+    text += SCORING.format(
         rows=f"{rows:,}", gpu=gpu, cpu=cpu, least=1000 * size / copy,
         missed="" if gpu <= 60 else ", missed",
         same="equal to the bit" if scores else "NOT equal: a fault",
+    )  # fmt: skip
+    equal = detection["there"] == detection["here"]
+    return text + DETECTION.format(
+        **detection, pairs=f"{len(detection['here']):,}",
+        missed="" if detection["gpu"] <= 2000 else ", missed",
+        same="equal to the bit" if equal else "NOT equal: a fault",
     )  # fmt: skip
 
 
@@ -256,6 +272,32 @@ def lines_of_scoring(quick):
     return rows, there, cpu, same, many.nbytes
 
 
+def lines_of_detection(quick):
+    """Detection of pairs on the device, beside the CPU."""
+    rows = 12_000 if quick else 1_200_000
+    X, *_ = even(rows, 100)
+    rng, device = np.random.default_rng(1), open_device("cuda")
+    found = {"rows": f"{rows:,}"}
+    for name, using, repeats in (("cpu", None, 2), ("gpu", device, 4)):
+        with Workers(None, using) as workers:
+            table = Table.build(X, workers=workers)
+            pull, weight = rng.standard_normal(rows), np.ones(rows)
+            product = X[:, 2].astype(np.float64) * X[:, 3] - 0.25
+            given = table, product, weight, np.arange(X.shape[1]), workers
+            seconds = []
+            for _ in range(repeats):
+                begin = time.perf_counter()
+                strengths = interaction_strengths(*given)
+                seconds.append(time.perf_counter() - begin)
+            found[name] = 1000 * middle(seconds[1:])
+            found["here" if using is None else "there"] = strengths
+    codes = (rng.integers(0, 16, (X.shape[1], rows))).astype(np.uint8)
+    words = pair_words(pull, weight, Workers(1)).words
+    triples = DeviceTriples(device, codes, words)
+    found["fill"] = timed(lambda: triples.sums(triple_cover(X.shape[1])), 5)
+    return found
+
+
 def driver():
     found = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"],
@@ -269,7 +311,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     fits, found = list(lines_of_fits(quick)), list(kernels(quick))
-    text = page(fits, found, bandwidth(), lines_of_scoring(quick))
+    text = page(fits, found, bandwidth(), lines_of_scoring(quick), lines_of_detection(quick))
     print(text)
     if not quick:
         write_page(__file__, "gpu.md", text)

@@ -29,7 +29,8 @@ import numpy as np
 
 import problems
 from measure import write_page
-from precede import Judgments, RankBoost, RankBoostPlus
+from papers import RankBoost
+from precede import Judgments, RankBoostPlus
 
 HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "results"

@@ -97,10 +97,8 @@ def test_zeros_infinities_and_what_is_no_number():
 def test_what_is_stored_in_place_is_the_same():
     values = np.linspace(-5, 5, 101)
     other = values.copy()
-    portable.exp_of_rows(3, 90, other, other)
-    np.testing.assert_array_equal(other[3:90], portable.exp(values)[3:90])
-    np.testing.assert_array_equal(other[:3], values[:3])
-    np.testing.assert_array_equal(other[90:], values[90:])
+    portable.exp_in_place(other)
+    np.testing.assert_array_equal(other, portable.exp(values))
 
 
 # Computed on x86-64; they hold on every processor that follows IEEE 754.
@@ -126,7 +124,7 @@ def functions(file):
 
 
 @pytest.mark.parametrize(
-    ("file", "count"), [("short_queries", 4), ("exponential", 4), ("logistic_cells", 1)]
+    ("file", "count"), [("short_queries", 4), ("exponential", 3), ("logistic_cells", 1)]
 )
 def test_copies_are_copies(file, count):
     ours, theirs = functions("engine/portable.py"), functions(f"risks/{file}.py")

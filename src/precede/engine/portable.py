@@ -23,7 +23,7 @@ from numba import njit
 from precede.engine.arrays import Floats, Integer
 from precede.engine.compiling import INNER
 
-__all__ = ["exp", "exp_of_rows", "log", "log1p"]
+__all__ = ["exp", "exp_in_place", "log", "log1p"]
 
 
 def exp(values: Floats) -> Floats:
@@ -34,7 +34,7 @@ def exp(values: Floats) -> Floats:
     array([1.        , 2.71828183, 0.        ,        inf])
     """
     out = np.empty(values.shape)
-    exp_of_rows(0, values.size, values.reshape(-1), out.reshape(-1))
+    _exp_of_rows(values.reshape(-1), out.reshape(-1))
     return out
 
 
@@ -66,11 +66,16 @@ def log1p(values: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True)
-def exp_of_rows(low: int, high: int, values: Floats, out: Floats) -> None:
-    """Exponentials of values low..high; `out` may be the same array."""
-    part, result = values[low:high], out[low:high]
-    for row in range(part.size):  # several at a time: no row can count from the end
-        result[row] = _portable_exp(part[row])
+def _exp_of_rows(values: Floats, out: Floats) -> None:
+    for row in range(values.size):
+        out[row] = _portable_exp(values[row])
+
+
+@njit(cache=True, nogil=True)
+def exp_in_place(values: Floats) -> None:
+    """Exponentials in the array itself: of one array, loops take several numbers at a time."""
+    for row in range(values.size):
+        values[row] = _portable_exp(values[row])
 
 
 @njit(cache=True, nogil=True)

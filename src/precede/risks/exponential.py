@@ -24,7 +24,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
-from precede.engine.portable import exp, exp_of_rows
+from precede.engine.portable import exp, exp_in_place
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -267,14 +267,14 @@ class SeparableRisk(BoundLossRisk):
         _exponents(*where, margin, -1.0, low, terms[0])
         if weighted:
             up += self.log_weight[begin:end]
-        exp_of_rows(0, up.size, up, up)
+        exp_in_place(up)
         if power == 1 and not weighted:
             _complements(*where, margin, low, high, terms)
         else:
             _exponents(*where, margin, power, high, terms[1])
             if weighted:
                 down += self.log_weight[begin:end]
-            exp_of_rows(0, down.size, down, down)
+            exp_in_place(down)
         _sums_of_pieces(first, last, pieces.start, terms, words)
 
 
@@ -411,48 +411,97 @@ def _log_add(a: float, b: float) -> float:
         a, b = b, a
     if b == -np.inf:
         return a
-    return a + _portable_log1p(_portable_exp(b - a))
+    return a + _log1p_of_share(_portable_exp(b - a))
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER, error_model="numpy")
+def _log1p_of_share(x: float) -> float:
+    """``log(1 + x)`` for x from 0 to 1, with the bits of `portable.log1p` but without branches."""
+    whole = 1.0 + x
+    large = whole > 1.4142135623730951
+    near = x < 0.41421356237309503
+    half = 0.5 * whole if large else whole
+    f = x if near else half - 1.0
+    more = 0.0 if near else (x - (whole - 1.0)) / whole
+    e = np.int64(large and not near)
+    return x if x < 1.1102230246251565e-16 else _log_of_parts(f, e, more)
+
+
+@njit(**INNER)
+def _logs(values: Floats, out: Floats) -> None:
+    """Logarithms with the bits of `_portable_log`; without branches, several at a time."""
+    for row in range(values.size):
+        x = values[row]
+        low = x < 2.2250738585072014e-308  # subnormal
+        scaled = x * 18014398509481984.0 if low else x
+        bits = np.float64(scaled).view(np.int64)
+        m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+        large = m > 1.4142135623730951
+        half = 0.5 * m if large else m
+        # The exponent as a float: its bits are added to those of 1.5 * 2^52.
+        e = ((bits >> 52) & 0x7FF) - (1077 if low else 1023) + (1 if large else 0)
+        whole = np.int64(e + 0x4338000000000000).view(np.float64) - 6755399441055744.0
+        value = _log_of_parts(half - 1.0, whole, 0.0)
+        value = value if x < np.inf else x
+        out[row] = value if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
+
+
+@njit(**INNER)
+def _exps(values: Floats) -> None:
+    for row in range(values.size):
+        values[row] = _portable_exp(values[row])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _levels_of_queries(
     begin: int, end: int, query_start: Integers, words: Integers, low: Floats, high: Floats,
     power: float, log_balance: Floats, by_level: Floats, log_query: Floats,
 ) -> None:  # fmt: skip
     """Masses of the levels as shares of their query, whose logarithm goes to log_query.
 
-    Rows of by_level: winner_sum, loser_sum, winner_mass, loser_mass, carry, fresh.
+    Rows of by_level: winner_sum, loser_sum, winner_mass, loser_mass, carry, fresh. Logarithms
+    before the loop over queries and exponentials after it are taken several at a time.
     """
+    first, last = query_start[begin], query_start[end]
+    for level in range(first, last):
+        by_level[0, level] = _sum_of_level(words, level, 0)
+        by_level[1, level] = _sum_of_level(words, level, 2)
+    _logs(by_level[0, first:last], by_level[2, first:last])
+    _logs(by_level[1, first:last], by_level[4, first:last])
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]
         above = -np.inf  # log of a summed over the levels above
         for level in range(top - 1, bottom - 1, -1):
-            by_level[0, level] = _sum_of_level(words, level, 0)
-            by_level[1, level] = _sum_of_level(words, level, 2)
             # What was summed so far, and the level itself, for the loop below.
-            by_level[2, level] = _portable_log(by_level[0, level]) - low[level]
+            by_level[2, level] -= low[level]
             by_level[3, level] = above
             above = _log_add(above, by_level[2, level])
         below = -np.inf  # log of b times the price's slope, over the levels below
         total = -np.inf
+        log_sum = by_level[4, bottom] if bottom < top else 0.0
         for level in range(bottom, top):
-            log_loser = _portable_log(by_level[1, level]) + high[level] + log_balance[query]
+            log_loser = log_sum + high[level] + log_balance[query]
             above = by_level[3, level]
             by_level[2, level] += below
             by_level[3, level] = power * above + log_loser
             total = _log_add(total, by_level[2, level])
             if level < top - 1:
+                log_sum = by_level[4, level + 1]
                 log_sloped_loser = log_loser
                 if power != 1.0:
                     log_sloped_loser += (power - 1.0) * above
                 grown = _log_add(below, log_sloped_loser)
-                by_level[4, level + 1] = _portable_exp(below - grown)
-                by_level[5, level + 1] = _portable_exp(log_sloped_loser - grown)
+                by_level[4, level + 1] = below - grown
+                by_level[5, level + 1] = log_sloped_loser - grown
                 below = grown
+        if bottom < top:
+            by_level[4, bottom], by_level[5, bottom] = -np.inf, -np.inf
         for level in range(bottom, top):
-            by_level[2, level] = _portable_exp(by_level[2, level] - total)
-            by_level[3, level] = _portable_exp(by_level[3, level] - total)
+            by_level[2, level] -= total
+            by_level[3, level] -= total
         log_query[query] = total
+    for row in range(2, 6):
+        _exps(by_level[row, first:last])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -605,25 +654,6 @@ def _portable_log(x: float) -> float:
     if m > 1.4142135623730951:
         m, e = 0.5 * m, e + 1
     return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
 
 
 @njit(**INNER, error_model="numpy")

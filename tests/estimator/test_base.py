@@ -33,6 +33,7 @@ from precede import (
     SmoothMargin,
     pairs_in_order,
 )
+from precede.boosting.coordinate_descent import CoordinateDescent
 from samples import CONFIGURATIONS, X6, Y6, data, halves, same_model, some_queries, two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -357,3 +358,26 @@ def test_weights_of_evaluation_rows_count():
     plain = pairs_in_order(Judgments(y, qid), model.predict(X))
     assert_allclose(model.evals_result_["valid_0"]["pairs_in_order"][-1], wanted, atol=1e-12)
     assert abs(wanted - plain) > 1e-4
+
+
+@pytest.mark.parametrize("kind", [RankBoost, BoostedRanker, PushRanker])
+def test_the_intercept_comes_from_the_scores_of_the_fit(kind, monkeypatch):
+    """They are what the rankers give to the rows, to the bit, offsets included."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = X[:, 0] + rng.normal(size=300) > 0
+    given = {"init_score": rng.normal(size=300)} if kind.takes_init_score else {}
+    one = kind(n_estimators=15).fit(X, y, **given)
+    monkeypatch.setattr(CoordinateDescent, "last_scores", lambda self: None)
+    other = kind(n_estimators=15).fit(X, y, **given)
+    assert one.intercept_ == other.intercept_
+
+
+def test_the_intercept_after_early_stopping_is_that_of_the_rounds_that_are_kept():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.random(200) < 0.5
+    stopped = BoostedRanker(n_estimators=60, early_stopping_rounds=3, learning_rate=0.5)
+    stopped.fit(X[:100], y[:100], eval_set=(X[100:], y[100:]))
+    assert 0 < stopped.n_estimators_ < len(stopped.history_)
+    fewer = BoostedRanker(n_estimators=stopped.n_estimators_, learning_rate=0.5)
+    assert stopped.intercept_ == fewer.fit(X[:100], y[:100]).intercept_

@@ -121,6 +121,11 @@ class CoordinateDescent(Method):
             self.state = self.risk.state(self.scores)
         return self.state
 
+    def last_scores(self) -> Floats:
+        """Scores after the last round, with those that the rows started from."""
+        device = self.workers.device
+        return self.scores if device is None else device.get(self.scores)
+
     def interrupt(self, history: History) -> str:
         """Leave out a ranker whose round was not finished."""
         if self._moving or len(self.ensemble) > len(history):

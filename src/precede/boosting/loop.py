@@ -14,6 +14,7 @@ from typing import Any
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress
 from precede.boosting.method import PERFECT, Method
+from precede.engine.arrays import Floats
 from precede.engine.training import Training
 from precede.model import Ensemble
 from precede.risks.base import State
@@ -25,12 +26,18 @@ INTERRUPTED = "interrupted"
 
 @dataclass
 class Result:
-    """What the loop leaves: the model, the story, the last state and why it ended."""
+    """What the loop leaves: the model, the story, the last state and why it ended.
+
+    `scores` are those that the first `n_scored` rankers of the model give to the training rows,
+    where the method knows them.
+    """
 
     ensemble: Ensemble
     history: History
     state: State
     reason: str
+    scores: Floats | None = None
+    n_scored: int = 0
 
 
 def run(
@@ -73,7 +80,8 @@ def drive(
             raise
         reason = INTERRUPTED
         method.workers.warn(f"interrupted: {method.interrupt(record)}")
-    return Result(method.ensemble, record, method.last_state(), reason)
+    state, scores, count = method.last_state(), method.last_scores(), len(method.ensemble)
+    return Result(method.ensemble, record, state, reason, scores, count)
 
 
 def _rounds(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from precede.boosting.history import History, Monitor, Stop
+from precede.engine.arrays import Floats
 from precede.engine.workers import Workers
 from precede.model import Ensemble
 from precede.risks.base import State
@@ -90,6 +91,10 @@ class Method:
     def last_state(self) -> State:
         """The risk and its pull at the scores after the last round."""
         return self.state
+
+    def last_scores(self) -> Floats | None:
+        """Scores that the model gives to the training rows, as arranged; None if unknown."""
+        return None
 
     def finish(self, reason: str) -> str:
         """Do what is left to do when a rule has ended the fit; give the reason to report."""

@@ -177,17 +177,20 @@ class Arrangement:
         run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
         run = np.concatenate([run, np.full(self.n_arranged - self.n_graded, run.size)])
         old = np.lexsort((key, run)) if device is None else device.lexsort(key, run)
-        new = np.empty_like(old)
-        new[old] = np.arange(old.size)
-        winner, loser = new[self.winner], new[self.loser]
+        winner, loser = self.winner, self.loser
+        if winner.size:
+            new = np.empty_like(old)
+            new[old] = np.arange(old.size)
+            winner, loser = new[winner], new[loser]
         keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
         by_row = np.lexsort(keys)
+        # Grades stay as they are; equal weights too, unless rows of several queries change places.
+        even = self.n_graded == self.n_arranged and bool((self.weight == self.weight[:1]).all())
         arrangement = replace(
             self,
             order=self.order[old],
-            grade=self.grade[old],
-            weight=self.weight[old],
-            outer=self.outer[old],
+            weight=self.weight if even else self.weight[old],
+            outer=self.outer if even else self.outer[old],
             label=None if self.label is None else self.label[old],
             winner=winner[by_row],
             loser=loser[by_row],
@@ -325,9 +328,11 @@ def _sorted_levels(
     grade = judgments.grade
     rows = np.flatnonzero(~np.isnan(grade) & (weight > 0))
     # Equal grades by rising weight, so that sums of weights do not depend on the rows' order.
-    keys = _short(grade[rows]), query[rows]
-    by_weight = () if judgments.weight is None else (weight[rows],)
-    rows = rows[np.lexsort((*by_weight, *keys))]
+    keys: list[Array] = [] if judgments.weight is None else [weight[rows]]
+    keys.append(_short(grade[rows]))
+    if judgments.qid is not None:
+        keys.append(query[rows])
+    rows = rows[np.lexsort(keys)]
     query, grade = query[rows], grade[rows]
     new_query = np.ones(rows.size, bool)
     new_query[1:] = query[1:] != query[:-1]

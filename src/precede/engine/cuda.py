@@ -77,17 +77,17 @@ def open_device(name: Any) -> Device | None:
     return None if name == "cpu" else Device()
 
 
-def on_gpu(array: Any) -> bool:
+def on_gpu(value: Any) -> bool:
     """Whether an array is in the memory of a GPU, as CuPy's arrays and tensors of PyTorch may be.
 
     >>> on_gpu(np.zeros(3))
     False
     """
-    if isinstance(array, np.ndarray):
+    if isinstance(value, np.ndarray):
         return False
-    if hasattr(array, "__cuda_array_interface__"):
+    if hasattr(value, "__cuda_array_interface__"):
         return True
-    where = getattr(array, "__dlpack_device__", None)
+    where = getattr(value, "__dlpack_device__", None)
     return where is not None and where()[0] == DLPACK_CUDA
 
 
@@ -153,11 +153,11 @@ class Device:
             there.data.copy_from_host(array.ctypes.data, array.nbytes)
         return there
 
-    def adopt(self, array: Any) -> Any:
+    def adopt(self, value: Any) -> Any:
         """An array of anybody's on the device, without a copy; see `on_gpu`."""
-        if hasattr(array, "__cuda_array_interface__") or self.holds(array):
-            return self.arrays.asarray(array)
-        return self.arrays.from_dlpack(array)
+        if hasattr(value, "__cuda_array_interface__") or self.holds(value):
+            return self.arrays.asarray(value)
+        return self.arrays.from_dlpack(value)
 
     def adopt_matrix(self, array: Any) -> Any:
         """The same of a matrix of numbers; anything else is refused."""

@@ -39,12 +39,7 @@ from precede.engine.parameters import in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator.inputs import (
-    copied_here,
-    evaluation_sets,
-    initial_scores,
-    one_for_each,
-)
+from precede.estimator.inputs import evaluation_sets, initial_scores, one_for_each
 from precede.estimator.saving import SavedRanker, evals_result, history_of, parameters_of, part_of
 from precede.files.disk import DiskTable
 from precede.judgments import (
@@ -256,9 +251,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n, features), or DiskTable
-            NaN means missing; infinities are refused. With a `DiskTable` everything about
-            the order of the rows is in the table. Rows on a GPU (CuPy, anything with
-            ``__cuda_array_interface__`` or DLPack) stay there if ``device="cuda"``.
+            NaN means missing; infinities are refused. With a `DiskTable` everything about the
+            order of the rows is in the table. Arrays on a GPU stay there if ``device="cuda"``.
         y : array of n grades, or Judgments
             Only the order of grades inside a query matters. With a `Judgments` nothing else
             about the order may be given.
@@ -282,8 +276,6 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
-        y, init_score = copied_here(y), copied_here(init_score)
-        target = {name: copied_here(each) for name, each in target.items()}
         source: Callable[..., Training]
         known: Sequence[int] = ()  # columns of categories that the data name themselves
         if init_score is not None:
@@ -516,14 +508,19 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         # Rows of weight 0 may leave a single class among those that were compared.
         two = task.classes is not None and task.training.arrangement.level_start.size == 3
         self.classes_ = task.classes if two else None
-        self.intercept_ = self._intercept(task.training) if two else None
+        known = result.scores if result.n_scored == len(self.ensemble_) else None
+        self.intercept_ = self._intercept(task.training, known) if two else None
 
-    def _intercept(self, training: Training) -> float:
-        """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13)."""
+    def _intercept(self, training: Training, scores: Floats | None = None) -> float:
+        """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13).
+
+        `scores` are those of the model, if they are known.
+        """
         table, start = training.table, training.init_score
-        scores = np.zeros(table.n_arranged) if start is None else start.copy()
-        for ranker, step in self.ensemble_.parts():
-            scores += step * ranker.on(table)
+        if scores is None:
+            scores = np.zeros(table.n_arranged) if start is None else start.copy()
+            for ranker, step in self.ensemble_.parts():
+                scores += step * ranker.on(table)
         middle, end = training.arrangement.level_start[1:3]
         weight, workers = training.arrangement.weight, training.workers
         log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end], workers)

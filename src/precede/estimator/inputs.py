@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+from sklearn.utils.validation import validate_data
 
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
@@ -50,8 +50,7 @@ class Inputs(BaseEstimator):
             )
         if bool(device.arrays.isinf(found).any()):
             raise ValueError("Input X contains infinity; replace it, or use NaN for missing values")
-        _check_feature_names(self, X, reset=reset)
-        _check_n_features(self, found, reset=reset)
+        validate_data(self, found, reset=reset, skip_check_array=True)
         return found
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
@@ -65,7 +64,8 @@ class Inputs(BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
-        return judgments_to_fit(n, y, **target)
+        here = {name: copied_here(each) for name, each in target.items()}
+        return judgments_to_fit(n, copied_here(y), **here)
 
 
 def copied_here(values: Any) -> Any:
@@ -101,4 +101,4 @@ def one_for_each(values: Any, count: int, name: str) -> list[Any]:
 
 def initial_scores(values: Any, rows: int, name: str) -> Floats | None:
     """Scores to start from, one per row; None where nothing is given."""
-    return None if values is None else check_column(values, name, rows)
+    return None if values is None else check_column(copied_here(values), name, rows)

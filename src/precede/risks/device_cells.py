@@ -14,6 +14,7 @@ import numpy as np
 from precede.engine import portable
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.cuda import Device, tiles
+from precede.engine.workers import Workers
 from precede.risks.logistic_cells import (
     BLOCK,
     DENSITY,
@@ -94,7 +95,7 @@ class DeviceNodes:
             np.column_stack([low, np.minimum(low + PIECE, end[node]), node])
         )
 
-    def add_to(self, scores: Any, pull: Any, hessian: Any, workers: Any) -> Any:
+    def add_to(self, scores: Any, pull: Floats, hessian: Any, workers: Workers) -> Any:
         """Add gradient and Hessian of all rows; gives values and masses of the nodes."""
         first, cells = self._cells(scores)
         found = self._device.zeros(2, cells.size)
@@ -202,7 +203,7 @@ class DeviceNodes:
         return local
 
     def _read(
-        self, depth: int, scores: Any, nodes: Any, local: Any, pull: Any, hessian: Any
+        self, depth: int, scores: Any, nodes: Any, local: Any, pull: Floats, hessian: Any
     ) -> None:
         """Add to the rows of a depth what their cells know."""
         if nodes is None:
@@ -216,7 +217,7 @@ class DeviceNodes:
             )  # fmt: skip
 
     def _leave_to_cpu(
-        self, depth: int, regular: Flags, scores: Any, pull: Any, hessian: Any, workers: Any,
+        self, depth: int, regular: Flags, scores: Any, pull: Floats, hessian: Any, workers: Workers,
         found: Any,
     ) -> None:  # fmt: skip
         """Sum the other nodes of a depth on the CPU."""

@@ -74,6 +74,8 @@ def problems(quick):
         ("the same, 255 leaves", 20, {"num_leaves": 255}, same),
         ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"}, same),
         ("the same, exponential loss, 31 leaves", None, {"loss": "exponential"}, same),
+        ("the same, logistic with weights by rank, \"ndcg@10\", 31 leaves", None,
+         {"rank_weight": "ndcg@10"}, same),
         ("the same, RankBoost with stumps", 1.5, {"estimator": RankBoost}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
          data(uneven, queries)),

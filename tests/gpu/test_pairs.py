@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from precede import Judgments, PairRisk
+from precede import Judgments, PairRisk, RankWeight
 from precede.engine.workers import Workers
 
 
@@ -17,10 +17,10 @@ def problem(seed, queries=40, *, longest=60, weighted=False, grades=5):
     return Judgments(y, qid, weight=weight), rng
 
 
-def states(judgments, loss, scores, device, balance="pairs"):
+def states(judgments, loss, scores, device, balance="pairs", rank_weight=None):
     arrangement = judgments.arrange(balance)
     at = scores[arrangement.order]
-    risk = PairRisk(loss, balance=balance)
+    risk = PairRisk(loss, balance=balance, rank_weight=rank_weight)
     here = risk.bind(arrangement).state(at)
     bound = risk.bind(arrangement, Workers(1, device))
     assert bound.on_device
@@ -88,3 +88,17 @@ def test_blocks_of_rows_grow_with_the_cells(device):
     here, there = states(Judgments(rng.integers(0, 2, rows)), "logistic", scores, device)
     assert here.log_value == there.log_value
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("rank_weight", ["ndcg@10", "precision@5", RankWeight(k=4, blend=0.3)])
+@pytest.mark.parametrize("balance", ["items", "pairs"])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 500.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
+    judgments, rng = problem(8, 200, longest=300, weighted=weighted)
+    scores = np.round(spread * rng.normal(size=len(judgments)), 1)
+    here, there = states(judgments, loss, scores, device, balance, rank_weight)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+    np.testing.assert_array_equal(device.get(there.parts), here.parts)

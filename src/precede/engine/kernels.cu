@@ -765,6 +765,320 @@ extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of
   }
 }
 
+// -- pairs weighted by rank, see risks/ranked_pairs.py, risks/top_ranks.py, risks/device_ranks.py ---
+
+#define DEEPEST 64
+
+// Mean discount of the ranks one..other, and mean difference of two of them; see `_shared_ranks`.
+__device__ void shared_ranks(const double* by_rank, int size, int one, int other, double& mean, double& tied) {
+  int count = other - one;
+  double total = 0.0, apart = 0.0;
+  for (int rank = one; rank < (other < size ? other : size); rank++) {
+    total += by_rank[rank];
+    apart += (double)(count - 1 - 2 * (rank - one)) * by_rank[rank];
+  }
+  double last = other <= size ? by_rank[other - 1] : 0.0;
+  mean = last;
+  tied = 0.0;
+  if (by_rank[one] == last) return;
+  mean = total / count;
+  tied = 2.0 * apart / (count * (count - 1.0));
+}
+
+// Groups of the rows of a query, a block: 0 below the k-th largest score, 1 at it, 2 above it, and the
+// discounts of those at the top.
+extern "C" __global__ void top_ranks(const i64* first, const double* scores, const double* by_rank, int size, u8* group, double* edge, double* discount, double* tied) {
+  i64 start = first[blockIdx.x];
+  int rows = (int)(first[blockIdx.x + 1] - start), depth = size < rows ? size : rows;
+  for (int k = threadIdx.x; k < rows; k += blockDim.x) {
+    double own = scores[start + k], mean = 0.0, apart = 0.0;
+    int above = 0, with_equal = 0;
+    for (int j = 0; j < rows; j++) {
+      double other = scores[start + j];
+      above += other > own;
+      with_equal += other >= own;
+    }
+    int here = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
+    if (here) shared_ranks(by_rank, size, above, with_equal, mean, apart);
+    if (here == 1) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
+    group[start + k] = here;
+    discount[start + k] = mean;
+    tied[start + k] = apart;
+  }
+}
+
+// Weight of all pairs of a query, a thread, by rank; see `_meet_in_queries`.
+__device__ double weight_of_query(i64 bottom, i64 top, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, double factor, const double* winner, const double* loser) {
+  i64 rows[DEEPEST], levels[DEEPEST];
+  double own[DEEPEST];
+  int count = 0;
+  double below = 0.0, at_edge = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
+  double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
+  for (i64 level = bottom; level < top; level++) {
+    if (level > bottom) {
+      double step = gains[level] - gains[level - 1];
+      gap_below += step * below;
+      gap_edge += step * at_edge;
+      gap_discounted += step * discounted;
+      gap_excess += step * excess;
+    }
+    double at_top = gap_excess + edge[1] * gap_edge;
+    double up = factor * (edge[0] * gap_edge + gap_discounted);
+    double edge_up = factor * (edge[0] * gap_below + at_top);
+    double sums[6] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    for (i64 row = level_start[level]; row < level_start[level + 1]; row++) {
+      if (group[row] == 0) { sums[0] += winner[row]; sums[1] += loser[row]; }
+      else if (group[row] == 1) { sums[2] += winner[row]; sums[3] += loser[row]; }
+      else {
+        double over = discount[row] - edge[0];
+        sums[4] += discount[row] * loser[row];
+        sums[5] += over * loser[row];
+        double gaps = discount[row] * gap_below;
+        gaps += over * gap_edge;
+        rows[count] = row;
+        levels[count] = level;
+        own[count++] = winner[row] * (factor * gaps);
+      }
+    }
+    total += sums[0] * up + sums[2] * edge_up;
+    below += sums[1];
+    at_edge += sums[3];
+    discounted += sums[4];
+    excess += sums[5];
+  }
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < count; k++) {
+      if (levels[k] >= levels[i]) continue;
+      i64 one = rows[i], other = rows[k];
+      double apart = fabs(discount[one] - discount[other]);
+      if (scores[one] == scores[other]) apart += tied[one];
+      double gap = gains[levels[i]] - gains[levels[k]];
+      own[i] += factor * gap * apart * winner[one] * loser[other];
+    }
+  for (int i = 0; i < count; i++) total += own[i];
+  return total;
+}
+
+// What multiplies the pairs of every query, a thread, without ranks and by them; see `RankWeights.at`.
+extern "C" __global__ void weights_of_queries(int queries, const i64* query_start, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, const double* scale, const double* plain_totals, const double* winner, const double* loser, double blend, int balanced, double* plain, double* factor) {
+  int query = blockIdx.x * blockDim.x + threadIdx.x;
+  if (query >= queries) return;
+  plain[query] = 0.0;
+  factor[query] = (1.0 - blend) * scale[query];
+  if (!balanced && blend == 0.0) return;
+  double mean = weight_of_query(query_start[query], query_start[query + 1], level_start, gains, group, edge + 2 * query, discount, tied, scores, scale[query], winner, loser) / plain_totals[query];
+  plain[query] = balanced ? blend : blend * mean;
+  if (balanced) factor[query] = (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query];
+}
+
+// Logarithm of a number from 1; see `_logarithm`.
+__device__ __forceinline__ double logarithm(double x) {
+  i64 bits = __double_as_longlong(x);
+  i64 exponent = (bits - 4604544271217802189LL) >> 52;
+  double f = __longlong_as_double(bits - (i64)((u64)exponent << 52)) - 1.0;
+  double n = __longlong_as_double(exponent + 4843621399236968448LL) - 6755399441055744.0;
+  double s = f / (2.0 + f);
+  double z = s * s;
+  double square = z * z, fourth = (z * z) * (z * z);
+  double one = (1.0 / 3 + z * (1.0 / 5)) + square * (1.0 / 7 + z * (1.0 / 9));
+  double two = (1.0 / 11 + z * (1.0 / 13)) + square * (1.0 / 15 + z * (1.0 / 17));
+  double series = one + fourth * (two + fourth * (1.0 / 19 + z * (1.0 / 21)));
+  return n * 0.6931471805599453 + 2.0 * (s + s * (z * series));
+}
+
+// What is known of the rows of a query. Kinds are those of `risks/ranked_pairs.py`.
+struct Ranked {
+  const double *at, *inverse, *ranked, *gain, *discount, *tied, *win, *lose;
+  double plain, factor, flat, knot;
+  int kind, sparse, size;
+};
+
+enum { SMALL, NARROW, WIDE, HINGE };
+
+// Weight of the pair of rows i and k, k losing (sign 1) or winning (-1); see `_weigh`.
+__device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, double sign) {
+  if (sign < 0.0 && q.discount[k] > 0.0) return 0.0;
+  double own = sign > 0.0 ? q.win[i] : q.lose[i], share = sign > 0.0 ? q.lose[k] : q.win[k];
+  double apart = fabs(q.discount[i] - q.discount[k]) + q.flat;
+  apart = apart + (q.ranked[k] == q.ranked[i] ? q.tied[i] : 0.0);
+  return share * (own * q.plain + sign * own * q.factor * (q.gain[i] - q.gain[k]) * apart);
+}
+
+__device__ __forceinline__ void ranked_slope(const Ranked& q, int i, int k, double sign, double& slope, double& curvature) {
+  double weight = ranked_weight(q, i, k, sign);
+  if (q.kind <= NARROW) {
+    double wrong = sign > 0.0 ? q.at[k] * q.inverse[i] : q.inverse[k] * q.at[i];
+    double right = 1.0 / (1.0 + wrong);
+    slope = weight * (wrong * right);
+    curvature = slope * right;
+  } else if (q.kind == WIDE) {
+    double margin = sign * (q.at[i] - q.at[k]);
+    double small = portable_exp(-fabs(margin));
+    slope = weight * ((margin > 0 ? small : 1.0) / (1.0 + small));
+    curvature = weight * (small / ((1.0 + small) * (1.0 + small)));
+  } else {
+    double lacking = q.knot - sign * (q.at[i] - q.at[k]);
+    double steep = lacking > 0.0 ? 2.0 * lacking : 0.0;
+    curvature = steep > 0.0 ? 2.0 * weight : 0.0;
+    slope = steep * weight;
+  }
+}
+
+__device__ __forceinline__ double ranked_loss(const Ranked& q, int i, int k, double sign, double weight) {
+  if (q.kind <= NARROW) {
+    double wrong = sign > 0.0 ? q.at[k] * q.inverse[i] : q.inverse[k] * q.at[i];
+    return weight * (q.kind == SMALL ? portable_log1p(wrong) : logarithm(1.0 + wrong));
+  }
+  double margin = sign * (q.at[i] - q.at[k]);
+  if (q.kind == WIDE) {
+    double late = -margin > 0.0 ? -margin : 0.0;
+    return weight * (portable_log1p(portable_exp(-fabs(margin))) + late);
+  }
+  double lacking = q.knot - margin;
+  double steep = lacking > 0.0 ? 2.0 * lacking : 0.0;
+  return weight * (0.25 * steep * steep);
+}
+
+__device__ __forceinline__ double of_strands(const double* s) {
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+}
+
+// Sums of row i over the rows low..high, in eight strands: slopes and curvatures, or losses and weights.
+__device__ void ranked_sums(const Ranked& q, int i, int low, int high, double sign, int losses, double& one, double& other) {
+  double a[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, b[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+  int whole = high - (high - low) % 8;
+  for (int k = low; k < high; k += 8)
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      if (k + j >= high) break;
+      double x, y;
+      if (losses) {
+        y = ranked_weight(q, i, k + j, sign);
+        x = ranked_loss(q, i, k + j, sign, y);
+      } else ranked_slope(q, i, k + j, sign, x, y);
+      if (k < whole) { a[j] += x; b[j] += y; }
+      else { a[0] += x; b[0] += y; }
+    }
+  one = of_strands(a);
+  other = of_strands(b);
+}
+
+// Value of a query; thread 0 adds up what the others leave in `turns`, four numbers for each row.
+__device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bottom, i64 first, double* turns, double& weighed) {
+  __shared__ double results[2];
+  __syncthreads();
+  for (int i = threadIdx.x; i < q.size; i += blockDim.x) {
+    i64 level = bottom;
+    while (level_start[level + 1] <= first + i) level++;
+    int low = (int)(level_start[level] - first), high = (int)(level_start[level + 1] - first);
+    double* own = turns + 4 * i;
+    own[0] = own[1] = own[2] = own[3] = 0.0;
+    if (q.sparse && q.discount[i] == 0.0) continue;
+    if (q.win[i] > 0.0 && low > 0) ranked_sums(q, i, 0, low, 1.0, 1, own[0], own[1]);
+    if (q.sparse && q.lose[i] > 0.0 && high < q.size) ranked_sums(q, i, high, q.size, -1.0, 1, own[2], own[3]);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    double value = 0.0, weight = 0.0;
+    for (int i = 0; i < q.size; i++) {
+      value = (value + turns[4 * i]) + turns[4 * i + 2];
+      weight = (weight + turns[4 * i + 1]) + turns[4 * i + 3];
+    }
+    results[0] = value;
+    results[1] = weight;
+  }
+  __syncthreads();
+  weighed = results[1];
+  return results[0];
+}
+
+// What row k gathers, in the order of the CPU: from rows of lower levels, in its own turn, and from
+// rows of higher levels.
+__device__ void ranked_row(const Ranked& q, int k, int low, int high, double& up, double& down, double& curve) {
+  double slope, curvature;
+  bool turn = !q.sparse || q.discount[k] != 0.0;
+  up = down = curve = 0.0;
+  if (q.sparse && q.discount[k] == 0.0)
+    for (int i = 0; i < low; i++) {
+      if (q.discount[i] == 0.0 || !(q.lose[i] > 0.0)) continue;
+      ranked_slope(q, i, k, -1.0, slope, curvature);
+      up += slope;
+      curve += curvature;
+    }
+  if (turn && q.win[k] > 0.0 && low > 0) {
+    ranked_sums(q, k, 0, low, 1.0, 0, slope, curvature);
+    up += slope;
+    curve += curvature;
+  }
+  if (turn && q.sparse && q.lose[k] > 0.0 && high < q.size) {
+    ranked_sums(q, k, high, q.size, -1.0, 0, slope, curvature);
+    down += slope;
+    curve += curvature;
+  }
+  for (int i = high; i < q.size; i++) {
+    if ((q.sparse && q.discount[i] == 0.0) || !(q.win[i] > 0.0)) continue;
+    ranked_slope(q, i, k, 1.0, slope, curvature);
+    down += slope;
+    curve += curvature;
+  }
+}
+
+// Whether a query, a block, is sparse: less than half of its rows have a discount.
+__device__ int is_sparse(const double* discount, int size) {
+  __shared__ int count;
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  for (int k = threadIdx.x; k < size; k += blockDim.x)
+    if (discount[k] > 0.0) atomicAdd(&count, 1);
+  __syncthreads();
+  int found = count;
+  __syncthreads();
+  return 2 * found < size;
+}
+
+// Value and mass of a query, a block, into `sums`; pull and curvature of its rows if there are `slopes`.
+// `scratch` has two numbers for each row, `turns` four.
+extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int logistic, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* turns, double* pull, double* hessian, double* sums) {
+  __shared__ double room[64];
+  i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
+  int size = (int)(level_start[top] - first);
+  double *at = scratch + first, *inverse = at + rows, *downs = turns + 4 * first;
+  double least, most, value = 0.0, weighed = 0.0;
+  least_and_most(scores + first, size, room, least, most);
+  bool narrow = logistic && !(most - least >= 80.0);
+  double middle = 0.5 * (most + least);
+  for (int k = threadIdx.x; k < size; k += blockDim.x) {
+    at[k] = narrow ? portable_exp(scores[first + k] - middle) : scores[first + k];
+    inverse[k] = 1.0 / at[k];
+  }
+  Ranked q = {at, inverse, ranked + first, gain + first, discount + first, tied + first, win + first, lose + first, plain[blockIdx.x], factor[blockIdx.x], flat, knot, !logistic ? HINGE : narrow ? NARROW : WIDE, sparse, size};
+  if (sparse) q.sparse = is_sparse(discount + first, size);
+  if (valued) {
+    value = ranked_value(q, level_start, bottom, first, downs, weighed);
+    if (q.kind == NARROW && value < 1e-6 * weighed) {
+      q.kind = SMALL;
+      value = ranked_value(q, level_start, bottom, first, downs, weighed);
+    }
+  }
+  __syncthreads();
+  if (slopes)
+    for (int k = threadIdx.x; k < size; k += blockDim.x) {
+      i64 level = bottom;
+      while (level_start[level + 1] <= first + k) level++;
+      double up, down, curve;
+      ranked_row(q, k, (int)(level_start[level] - first), (int)(level_start[level + 1] - first), up, down, curve);
+      downs[k] = down;
+      pull[first + k] = up - down;
+      hessian[first + k] = curve;
+    }
+  __syncthreads();
+  if (threadIdx.x) return;
+  double mass = 0.0;
+  for (int k = 0; k < (slopes ? size : 0); k++) mass += downs[k];
+  sums[blockIdx.x] = value;
+  sums[gridDim.x + blockIdx.x] = mass;
+}
+
 // -- columns of tables, see engine/table.py and engine/device_table.py -------------------------
 
 // Keys are integers with the order of the floats; -0 is 0, and missing values come last.

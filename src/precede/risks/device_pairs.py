@@ -17,18 +17,38 @@ from precede.engine.cuda import HELD, Device
 from precede.engine.pull import Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
-from precede.risks.base import State
+from precede.risks.base import BoundLossRisk, State
 from precede.risks.device_cells import DeviceNodes
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
-__all__ = ["DeviceEnumeratedRisk", "DeviceLogisticRisk"]
+__all__ = ["DeviceEnumeratedRisk", "DeviceLogisticRisk", "PullThere"]
 
 # Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
 LONGEST = 8192
 
 
-class DeviceEnumeratedRisk(EnumeratedRisk):
+class PullThere(BoundLossRisk):
+    """A risk whose pull a search on a device is shown: what goes with it is there as well."""
+
+    _device: Device
+    _weight: Any  # of every row, on the device
+
+    def pull_of(self, state: State) -> Pull:
+        """What a search is shown, with item weights and terms where the scores are."""
+        pull = super().pull_of(state)
+        if not self._device.holds(state.scores):
+            return pull
+        terms = pull.terms
+        return replace(pull, item_weight=self._weight, terms=lambda: self._device.put(terms()))
+
+    def totals(self, state: State) -> Floats:
+        """Total weight of the pairs that every row takes part in."""
+        totals = super().totals(state)
+        return self._device.put(totals) if self._device.holds(state.scores) else totals
+
+
+class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
     """Pairs enumerated on a device, wherever the scores are there; on the CPU otherwise.
 
     `on_device` says whether scores may be there: not with listed pairs, and not with runs of more
@@ -40,7 +60,7 @@ class DeviceEnumeratedRisk(EnumeratedRisk):
     ):
         super().__init__(arrangement, loss, cost, workers)
         assert self.workers.device is not None
-        self._device: Device = self.workers.device
+        self._device = self.workers.device
         self.on_device = (
             not arrangement.winner.size and not arrangement.shared and self._longest <= LONGEST
         )
@@ -97,19 +117,6 @@ class DeviceEnumeratedRisk(EnumeratedRisk):
             *self._weights, pull, hessian, sums, self._scratch, np.int64(rows),
         )  # fmt: skip
         return sums
-
-    def pull_of(self, state: State) -> Pull:
-        """What a search is shown, with item weights and terms where the scores are."""
-        pull = super().pull_of(state)
-        if not self._device.holds(state.scores):
-            return pull
-        terms = pull.terms
-        return replace(pull, item_weight=self._weight, terms=lambda: self._device.put(terms()))
-
-    def totals(self, state: State) -> Floats:
-        """Total weight of the pairs that every row takes part in."""
-        totals = super().totals(state)
-        return self._device.put(totals) if self._device.holds(state.scores) else totals
 
 
 class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):

@@ -414,7 +414,7 @@ def _log_add(a: float, b: float) -> float:
     return a + _log1p_of_share(_portable_exp(b - a))
 
 
-@njit(**INNER, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _log1p_of_share(x: float) -> float:
     """``log(1 + x)`` for x from 0 to 1, with the bits of `portable.log1p` but without branches."""
     whole = 1.0 + x
@@ -427,7 +427,7 @@ def _log1p_of_share(x: float) -> float:
     return x if x < 1.1102230246251565e-16 else _log_of_parts(f, e, more)
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _logs(values: Floats, out: Floats) -> None:
     """Logarithms with the bits of `_portable_log`; without branches, several at a time."""
     for row in range(values.size):

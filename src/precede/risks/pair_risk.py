@@ -18,6 +18,7 @@ from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.device_exponential import DeviceSeparableRisk
 from precede.risks.device_pairs import DeviceEnumeratedRisk, DeviceLogisticRisk
+from precede.risks.device_ranks import DeviceRankedPairsRisk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
@@ -97,6 +98,7 @@ class PairRisk(Risk):
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
+        on_device = workers is not None and workers.device is not None
         rule = rank_weight(self.rank_weight)
         if rule is not None:
             weights = RankWeights(
@@ -106,8 +108,8 @@ class PairRisk(Risk):
                 linear = weights.top is not None
                 kind = TopExponentialRisk if linear else RankedExponentialRisk
                 return kind(judgments, loss, cost, weights)
-            return RankedPairsRisk(judgments, loss, cost, weights)
-        on_device = workers is not None and workers.device is not None
+            ranked = DeviceRankedPairsRisk if on_device else RankedPairsRisk
+            return ranked(judgments, loss, cost, weights)
         if separable and power_of_sum and not loss.gap:
             exponential = DeviceSeparableRisk if on_device else SeparableRisk
             return exponential(judgments, loss, cost, workers)

@@ -291,9 +291,9 @@ class RankWeights:
             levels - np.repeat(arrangement.query_start[:-1], np.diff(arrangement.query_start)),
             np.diff(arrangement.level_start),
         )
-        self._scale = np.ones(sizes.size)
+        self.scale = np.ones(sizes.size)
         if rule.by_ideal and not balanced and not self.flat:
-            self._scale = 1.0 / self._ideals(sizes)
+            self.scale = 1.0 / self._ideals(sizes)
         self.level_gain = self.gain[arrangement.level_start[:-1]]
         self.plain_totals = _by_query(0.5 * pair_totals(arrangement)[:count], self.first)
         self.top: TopRanks | None = None
@@ -315,7 +315,7 @@ class RankWeights:
     def at(self, scores: Floats) -> RoundWeights:
         """Weights of a round that begins at these scores: O(n log n), or O(n) with a cut-off."""
         queries = self.first.size - 1
-        blend, scale = float(self.rule.blend), self._scale
+        blend, scale = float(self.rule.blend), self.scale
         kept = scores[: self.arrangement.n_graded].copy()
         found = self._ranked(kept, np.zeros(queries), (1.0 - blend) * scale)
         if not self.balanced and blend == 0:

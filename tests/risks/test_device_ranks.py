@@ -1,0 +1,98 @@
+"""Pairs weighted by rank on a device, here an emulated one, beside the CPU: the same bits."""
+
+import numpy as np
+import pytest
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import BoostedRanker, Judgments, PairRisk, RankWeight
+from precede.engine.workers import Workers
+from precede.estimator import base
+from precede.risks import device_ranks
+
+pytestmark = needs_compiler
+
+
+def problem(seed, *, weighted=False, grades=4, longest=60):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(25), rng.integers(1, longest, 25))
+    weight = rng.choice([0.0, 0.5, 1.0, 3.0], qid.size) if weighted else None
+    return Judgments(rng.integers(0, grades, qid.size), qid, weight=weight), rng
+
+
+def bound(judgments, rule, loss="logistic", balance="items", device=None):
+    arrangement = judgments.arrange(balance)
+    risk = PairRisk(loss, balance=balance, rank_weight=rule)
+    return risk.bind(arrangement, Workers(1, device))
+
+
+def assert_same(judgments, rule, scores, later, **given):
+    """States of a round that begins at some scores, there and at later ones."""
+    device = EmulatedDevice()
+    here, there = bound(judgments, rule, **given), bound(judgments, rule, device=device, **given)
+    assert there.on_device
+    order = here.arrangement.order
+    for start in (scores, later):
+        at, end = scores[order], start[order]
+        for risk, put in ((here, np.asarray), (there, device.put)):
+            assert risk.begin_round(put(at))
+        for value in (False, True):
+            one = here.first_state(end, value=value)
+            other = there.first_state(device.put(end), value=value)
+            np.testing.assert_array_equal(one.log_value, other.log_value)
+            assert one.log_mass == other.log_mass
+            np.testing.assert_array_equal(one.pull, other.pull.get())
+            np.testing.assert_array_equal(one.parts, other.parts.get())
+        assert here.log_value(end) == there.log_value(device.put(end))
+        for kind in ("newton", "bound", "terms", "uniform"):
+            weight = there.pull_of(other).hessian(kind)
+            np.testing.assert_array_equal(device.get(weight), here.pull_of(one).hessian(kind))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("rule", ["ndcg@10", "ndcg@3", "precision@5", RankWeight(k=4, blend=0.3)])
+@pytest.mark.parametrize("balance", ["items", "pairs"])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 60.0])
+def test_states_are_equal_to_the_bit(loss, rule, balance, spread):
+    judgments, rng = problem(1)
+    scores = np.round(spread * rng.normal(size=len(judgments)), 1)  # with ties
+    later = scores + rng.normal(size=scores.size)
+    assert_same(judgments, rule, scores, later, loss=loss, balance=balance)
+
+
+@pytest.mark.parametrize("grades", [2, 30])
+def test_weights_of_items(grades):
+    judgments, rng = problem(2, weighted=True, grades=grades)
+    scores = rng.normal(size=len(judgments))
+    assert_same(judgments, "ndcg@10", scores, np.round(scores))
+
+
+def test_pairs_far_in_order():
+    judgments, rng = problem(3)
+    scores = 17 * np.asarray(judgments.grade) + 0.1 * rng.normal(size=len(judgments))
+    assert_same(judgments, "ndcg@5", scores, -scores)
+
+
+def test_what_stays_on_the_cpu(monkeypatch):
+    judgments, _ = problem(4)
+    device = EmulatedDevice()
+    assert not bound(judgments, "ndcg", device=device).on_device
+    assert bound(judgments, "ndcg@10", device=device).on_device
+    monkeypatch.setattr(device_ranks, "LONGEST", 10)
+    assert not bound(judgments, "ndcg@10", device=device).on_device
+
+
+@pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])
+def test_fits(monkeypatch, given):
+    device, known = EmulatedDevice(), base.open_device
+    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 4))
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=500), [0, 1, 2])
+    given = {"n_estimators": 3, "num_leaves": 7, "rank_weight": "ndcg@10", **given}
+    here, there = (
+        BoostedRanker(**given, device=name).fit(X, y, qid=np.arange(500) // 20)
+        for name in ("cpu", "cuda")
+    )
+    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
+    np.testing.assert_array_equal(here.history_["log_risk"], there.history_["log_risk"])
+    assert "ranked_pairs" in device.launched

@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 
 from measure import about, middle, spread, write_page
-from precede import BoostedRanker, Judgments, PairRisk, RankBoost
+from precede import BoostedRanker, Judgments, PairRisk, RankBoost, RankBoostPlus
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
 from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import pair_words, triple_cover
@@ -77,6 +77,7 @@ def problems(quick):
         ("the same, logistic with weights by rank, \"ndcg@10\", 31 leaves", None,
          {"rank_weight": "ndcg@10"}, same),
         ("the same, RankBoost with stumps", 1.5, {"estimator": RankBoost}, same),
+        ("the same, RankBoost+, {pairs} pairs", 10, {"estimator": RankBoostPlus}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
          data(uneven, queries)),
         ("one list of two classes, 10 M x 30, logistic, 31 leaves", 40, {},
@@ -108,6 +109,8 @@ def lines_of_fits(quick):
         fit(data, "cpu", 1, **given)
         here, cpu_set_up, other = fit(data, "cpu", CPU_ROUNDS, **given)
         digests = digest(model.first(CPU_ROUNDS + 1)), digest(other)
+        if "{pairs}" in name:
+            name = name.format(pairs=f"{Judgments(*data[1:]).n_pairs:,.0f}")
         print(name, middle(there), middle(here), digests, flush=True)
         yield {
             "name": name, "target": target, "gpu": there, "cpu": here, "set_up": set_up,

@@ -25,7 +25,9 @@ from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble
 from precede.rankers.base import Family, family
 from precede.rankers.candidates import PRIME, Candidates, Span
+from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
 from precede.risks.base import smoothing_mass
+from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
 
@@ -85,6 +87,11 @@ class RankBoostPlus(BaseRanker):
         Number of random masks of a round of the estimate.
     early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`.
+    device : {"cpu", "cuda"}
+        Where the weights of pairs are; the model is the same to the bit. "cuda" needs an NVIDIA GPU
+        and the extra ``precede[cuda13]`` or ``precede[cuda12]``, grades and
+        ``search="efficient"``. Weights beyond `memory_limit`, there of the memory of the GPU, are
+        not refused but made anew in every round, which takes O(pairs · rounds).
     random_state : int or RandomState, optional
         For the masks of the estimate; everything else is deterministic.
 
@@ -151,6 +158,7 @@ class RankBoostPlus(BaseRanker):
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: int = 0,
     ):
         self.search = search
@@ -167,6 +175,7 @@ class RankBoostPlus(BaseRanker):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     # -- fitting ---------------------------------------------------------------------------
@@ -268,6 +277,11 @@ class RankBoostPlus(BaseRanker):
                 f"memory_limit={limit!r} is unknown; use 'auto', a number of bytes, None for no "
                 "limit, or 'estimate'"
             )
+        if self.device != "cpu" and (self.search == "optimal" or limit == "estimate"):
+            raise ValueError(
+                f"device={self.device!r} is for search='efficient' with the weights of all pairs; "
+                f"search={self.search!r} with memory_limit={limit!r} needs device='cpu'"
+            )
         if limit == "estimate" and self.search == "optimal":
             raise ValueError(
                 "search='optimal' needs the weights of all pairs; use memory_limit='auto', or "
@@ -285,6 +299,8 @@ class RankBoostPlus(BaseRanker):
             features = task.training.table.n_features
             return needed + DroppedWeights.bytes_needed(arrangement, self.masks, features)
         needed += PairWeights.bytes_needed(arrangement)
+        if task.training.workers.device is not None:
+            return needed  # weights that do not fit there are not kept
         limit: Any = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
         if limit is not None and needed > limit:
             pairs = arrangement.count_graded_pairs() + arrangement.winner.size
@@ -358,16 +374,24 @@ class _Descent(Method):
         self.stop, self.workers = stop, training.workers
         self.monitors = [monitor for monitor, _ in task.monitors]
         arrangement, table, workers = training.arrangement, training.table, training.workers
-        self._candidates = Candidates(table, arrangement, family(settings.rankers), workers)
+        device = workers.device
+        if device is not None and arrangement.any_listed:
+            raise ValueError(
+                "device='cuda' is for grades; listed pairs are weighed on the CPU: use device='cpu'"
+            )
+        make = Candidates if device is None else DeviceCandidates
+        self._candidates = make(table, arrangement, family(settings.rankers), workers)
         self.memory = settings._predict_memory(task, len(self._candidates))
         self._alive = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
-        self._span = Span(arrangement, most)
+        self._span = (
+            Span(arrangement, most) if device is None else DeviceSpan(device, arrangement, most)
+        )
         self._used = _Used()
         self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
-        self._scores = np.zeros(table.n_arranged)
+        self._scores = self._no_scores()
         self.ensemble = Ensemble([], [], table.n_features)
         self._bound = float(history[-1]["bound"]) if len(history) else 1.0
         self._combinations = None
@@ -381,8 +405,19 @@ class _Descent(Method):
                 self._check_history(history)
         self.state = self._e1.state(self._scores)
 
+    def _no_scores(self) -> Any:
+        """Scores before the first round."""
+        scores, device = np.zeros(self._training.table.n_arranged), self.workers.device
+        return scores if device is None or not self._e1.on_device else device.put(scores)
+
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
         training = self._training
+        device = training.workers.device
+        if device is not None:
+            limit: Any = settings.memory_limit
+            limit = SHARE * device.free() if limit == "auto" else limit
+            kept = DevicePairWeights.fits(device, training.arrangement, limit)
+            return DevicePairWeights(training.arrangement, training.workers, kept=kept)
         if settings.memory_limit != "estimate":
             return PairWeights(training.arrangement, training.workers)
         seed = int(check_random_state(settings.random_state).randint(2**31 - 1))
@@ -430,9 +465,9 @@ class _Descent(Method):
         """Leave out the rankers of a round that was not finished."""
         parts = int(history[-1]["parts"]) if len(history) else 0
         self.ensemble = self.ensemble.first(parts)
-        self._scores = np.zeros(self._scores.size)
+        self._scores = self._no_scores()
         for ranker, weight in self.ensemble.parts():
-            self._scores += weight * ranker.on(self._training.table)
+            self._move(ranker.on(self._training.table), weight)
         self.state = self._e1.state(self._scores)
         return super().interrupt(history)
 
@@ -580,10 +615,19 @@ class _Descent(Method):
             self._weights.advance(int(feature[number]), int(first[number]), step=step)
         self._used.eta[index] += step
         ranker = self._candidates.ranker(number)
-        advance(0, self._scores.size, self._scores, values, step)
+        self._move(values, step)
         for monitor in self.monitors:
             monitor.advance(ranker, step)
         self.ensemble.append(ranker, step)
+
+    def _move(self, values: Any, step: float) -> None:
+        """Add a ranker to the scores, where these are."""
+        device = self.workers.device
+        if device is not None and device.holds(self._scores):
+            device.advance(self._scores, values, step)
+            return
+        values = values if device is None else device.get(values)
+        advance(0, self._scores.size, self._scores, values, step)
 
     def _widen(self, index: int, edge: float, before: float, step: float) -> None:
         """Say how far the ties of the rankers of the model may have moved in this round.

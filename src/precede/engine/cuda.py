@@ -182,14 +182,15 @@ class Device:
         if not self.has_room(needed):
             raise ValueError(
                 f"{what} would take {needed / 1e9:.1f} GB on {self.name}, which has "
-                f"{self._free() / 1e9:.1f} GB left; use device='cpu', or fewer leaves or rows"
+                f"{self.free() / 1e9:.1f} GB left; use device='cpu', or fewer leaves or rows"
             )
 
     def has_room(self, needed: int) -> bool:
         """Whether so many bytes are free."""
-        return needed <= self._free()
+        return needed <= self.free()
 
-    def _free(self) -> int:
+    def free(self) -> int:
+        """Bytes of memory that are free."""
         free = self.arrays.cuda.runtime.memGetInfo()[0]
         return int(free + self.arrays.get_default_memory_pool().free_bytes())
 

@@ -2175,3 +2175,172 @@ extern "C" __global__ void triple_fill(i64 n, i64 size, int features, const u8* 
     if (sum != 0) atomicAdd(&out[j], sum);
   }
 }
+
+// -- one weight for every pair, see risks/pair_weights.py --------------------------------------
+//
+// A block has a piece of a query, 32 winners and 64 losers at a time, and every sum is taken in the
+// order of the CPU. Weights are kept, or made anew from what they were multiplied by in all rounds:
+// `table` has four factors for each, by the values of winner and loser, and `bits` these values.
+
+#define WINNERS 32
+#define LOSERS 64
+
+__device__ __forceinline__ double fresh_weight(double weight, int rounds, const double* table, const u64* bits, i64 n, i64 winner, i64 loser) {
+  for (int word = 0; 64 * word < rounds; word++) {
+    u64 up = bits[word * n + winner], down = bits[word * n + loser];
+    int last = rounds - 64 * word < 64 ? rounds - 64 * word : 64;
+    for (int s = 0; s < last; s++)
+      weight *= __ldg(&table[4 * (64 * word + s) + 2 * (int)(up >> s & 1) + (int)(down >> s & 1)]);
+  }
+  return weight;
+}
+
+// Multiply the weights of a piece and take the sums of rows (and of their losers of value 1) and columns.
+// `kept` says whether weights are there already (bit 0) and are to be kept (bit 1).
+extern "C" __global__ void plus_advance(const i64* order, const i64* pieces, const i64* column_start, const i64* count, const i64* start, const u8* values, double tied, double wrong, double right, int kept, double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* outer, double share, double* row_sums, double* row_ones, double* columns) {
+  __shared__ double tile[WINNERS][LOSERS + 1], ones[LOSERS], strands[8][WINNERS];
+  i64 piece = order[blockIdx.x];
+  i64 bottom = pieces[4 * piece], begin = pieces[4 * piece + 1], end = pieces[4 * piece + 2];
+  double* column = columns + column_start[piece];
+  int mine = threadIdx.x & 31, part = threadIdx.x >> 5, strand = part & 3;
+  i64 before = 0;
+  for (i64 first = begin; first < end; first += WINNERS) {
+    i64 item = first + mine, losers = item < end ? count[item] : 0, whole = losers - losers % 4;
+    i64 most = count[(first + WINNERS < end ? first + WINNERS : end) - 1];
+    double sum = 0.0;
+    for (i64 low = 0; low < most; low += LOSERS) {
+      for (int j = threadIdx.x; j < WINNERS * LOSERS; j += blockDim.x) {
+        int r = j / LOSERS, c = j % LOSERS;
+        i64 winner = first + r, k = low + c;
+        double w = 0.0;
+        if (winner < end && k < count[winner]) {
+          i64 at = start[winner] + k;
+          if (kept & 1) {
+            u8 above = values[winner], below = values[bottom + k];
+            w = weights[at] * (above == below ? tied : above ? right : wrong);
+          } else w = fresh_weight(weight[winner] * outer[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
+          if (kept & 2) weights[at] = w;
+        }
+        tile[r][c] = w;
+      }
+      if (threadIdx.x < LOSERS) ones[threadIdx.x] = low + threadIdx.x < most ? (double)values[bottom + low + threadIdx.x] : 0.0;
+      __syncthreads();
+      for (int c = strand; c < LOSERS && low + c < whole; c += 4)
+        sum += part < 4 ? tile[mine][c] : tile[mine][c] * ones[c];
+      if (strand == 0 && whole >= low && whole < low + LOSERS)
+        for (int c = (int)(whole - low); low + c < losers; c++)
+          sum += part < 4 ? tile[mine][c] : tile[mine][c] * ones[c];
+      if (threadIdx.x < LOSERS && low + threadIdx.x < most) {
+        i64 k = low + threadIdx.x;
+        double total = k < before ? column[k] : 0.0;
+        for (int r = 0; r < WINNERS; r++) total += tile[r][threadIdx.x];
+        column[k] = total;
+      }
+      __syncthreads();
+    }
+    strands[part][mine] = sum;
+    __syncthreads();
+    if (part == 0 && item < end) {
+      row_sums[item] = (strands[0][mine] + strands[1][mine]) + (strands[2][mine] + strands[3][mine]);
+      row_ones[item] = (strands[4][mine] + strands[5][mine]) + (strands[6][mine] + strands[7][mine]);
+    }
+    __syncthreads();
+    before = most;
+  }
+}
+
+// Weights of all pairs of a piece, and of those that the ranker ties; a thread has a piece.
+extern "C" __global__ void plus_masses(int pieces_count, const i64* pieces, const u8* values, const double* row_sums, const double* row_ones, double* masses, double* ties) {
+  int piece = blockIdx.x * blockDim.x + threadIdx.x;
+  if (piece >= pieces_count) return;
+  double mass = 0.0, tied = 0.0;
+  for (i64 item = pieces[4 * piece + 1]; item < pieces[4 * piece + 2]; item++) {
+    mass += row_sums[item];
+    tied += values[item] == 1 ? row_ones[item] : row_sums[item] - row_ones[item];
+  }
+  masses[piece] = mass;
+  ties[piece] = tied;
+}
+
+// Rows less columns, over the mass. Columns of the pieces of a query are added up in their order.
+extern "C" __global__ void plus_pull(i64 n, const i64* query, const i64* first_piece, const i64* pieces, const i64* column_start, const double* columns, const double* row_sums, double mass, double* pull) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    double lost = 0.0;
+    for (i64 piece = first_piece[query[row]]; piece < first_piece[query[row] + 1]; piece++) {
+      i64 at = column_start[piece] + row - pieces[4 * piece];
+      if (at < column_start[piece + 1]) lost += columns[at];
+    }
+    pull[row] = (row_sums[row] - lost) / mass + 0.0;
+  }
+}
+
+// Put the values of a ranker at one place of the bits of every row.
+extern "C" __global__ void plus_remember(i64 n, int place, const u8* values, u64* bits) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    u64 others = place ? bits[row] & ~(1ULL << place) : 0;
+    bits[row] = others | (u64)values[row] << place;
+  }
+}
+
+// Weights of the pairs that eight rankers tie, by winner; blocks of 288 threads. `eight` has the values of
+// the rankers in its first eight bits.
+extern "C" __global__ void plus_ties(const i64* order, const i64* pieces, const i64* count, const i64* start, const u64* eight, int kept, const double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* outer, double share, double* by_winner) {
+  __shared__ double tile[WINNERS][LOSERS + 1], chains[9][WINNERS];
+  __shared__ u32 ones[LOSERS];
+  i64 piece = order[blockIdx.x];
+  i64 bottom = pieces[4 * piece], begin = pieces[4 * piece + 1], end = pieces[4 * piece + 2];
+  int mine = threadIdx.x & 31, part = threadIdx.x >> 5;
+  for (i64 first = begin; first < end; first += WINNERS) {
+    i64 item = first + mine, losers = item < end ? count[item] : 0;
+    i64 most = count[(first + WINNERS < end ? first + WINNERS : end) - 1];
+    double sum = 0.0;
+    for (i64 low = 0; low < most; low += LOSERS) {
+      for (int j = threadIdx.x; j < WINNERS * LOSERS; j += blockDim.x) {
+        int r = j / LOSERS, c = j % LOSERS;
+        i64 winner = first + r, k = low + c;
+        double w = 0.0;
+        if (winner < end && k < count[winner]) {
+          if (kept) w = weights[start[winner] + k];
+          else w = fresh_weight(weight[winner] * outer[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
+        }
+        tile[r][c] = w;
+      }
+      if (threadIdx.x < LOSERS) ones[threadIdx.x] = low + threadIdx.x < most ? (u32)eight[bottom + low + threadIdx.x] | 256u : 256u;
+      __syncthreads();
+      for (int c = 0; c < LOSERS && low + c < losers; c++)
+        if (ones[c] >> part & 1) sum += tile[mine][c];
+      __syncthreads();
+    }
+    chains[part][mine] = sum;
+    __syncthreads();
+    if (part < 8 && item < end) {
+      double value = (double)(eight[item] >> part & 1), above = chains[part][mine];
+      by_winner[part * n + item] = value * above + (1.0 - value) * (chains[8][mine] - above);
+    }
+    __syncthreads();
+  }
+}
+
+// The same by piece (x), in the order of the winners; a thread has a piece and a ranker (y).
+extern "C" __global__ void plus_tied(int pieces_count, const i64* pieces, i64 n, const double* by_winner, double* sums) {
+  int piece = blockIdx.x * blockDim.x + threadIdx.x;
+  if (piece >= pieces_count) return;
+  double tied = 0.0;
+  for (i64 item = pieces[4 * piece + 1]; item < pieces[4 * piece + 2]; item++) tied += by_winner[blockIdx.y * n + item];
+  sums[blockIdx.y * (i64)pieces_count + piece] = tied;
+}
+
+// Coordinates of a ranker, see `_sketch` in rankers/candidates.py.
+extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference, int width, u64* coordinates) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    int value = (int)values[row] - (int)values[reference[row]];
+    if (value == 0) continue;
+    for (int j = 0; j < 8; j++) {
+      u64 z = (u64)(8 * row + j) * 0x9E3779B97F4A7C15ULL + 0x632BE59BD9B4E019ULL;
+      z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+      z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+      z = z ^ (z >> 31);
+      atomicAdd(&coordinates[(z >> 32) % (u64)width], (u64)((i64)value * (i64)(z & 0x7FFFFFFF)));
+    }
+  }
+}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Flags, Signs
-from precede.engine.cuda import GROUP, DeviceRows
+from precede.engine.cuda import GROUP, Device, DeviceRows
 from precede.engine.exact import SCALE
 from precede.engine.pull import Factors
 from precede.engine.table import Table
@@ -15,12 +15,39 @@ from precede.engine.workers import Workers
 from precede.rankers.base import Found
 from precede.rankers.stumps import StumpSearch
 
-__all__ = ["DeviceStumpSearch"]
+__all__ = ["DeviceColumns", "DeviceStumpSearch"]
 
 # Bytes of shared memory of a block, as in `kernels.cu`; blocks that fill histograms (two for each
 # of the 132 processors of an H200, four times), and the fewest rows of one.
 MEMORY = 3 * GROUP * 257 * 4
 FILLING, FEWEST = 1056, 500
+
+
+class DeviceColumns:
+    """The codes of all features of a table on a device, of which pulls are summed over the bins."""
+
+    def __init__(self, device: Device, table: Table):
+        none = np.zeros(table.n_features, np.int8)
+        chosen = np.arange(table.n_features)
+        self._device, self._features = device, table.n_features
+        self._rows = DeviceRows(device, table, chosen, none, none.astype(bool))
+
+    def sums(self, pull: Any) -> Any:
+        """Sums of the pulls, as multiples of 2^-61: 256 for each feature, and one that is 0."""
+        rows, width = self._rows.n_rows, self._rows.width
+        sums = self._device.zeros(width * 256 + 1, dtype=np.uint64)
+        size = max(FEWEST, -(-rows * (width // GROUP) // FILLING))
+        self._device.launch(
+            "stump_fill", (-(-rows // size), width // GROUP), 512, np.int64(rows), np.int64(size),
+            width, self._features, self._rows.codes, pull, sums, shared=MEMORY,
+        )  # fmt: skip
+        return sums
+
+    def values(self, stump: Any) -> Any:
+        """Values of a stump: its feature, edge, first code above the threshold, side of missing."""
+        rows, values = self._rows, self._device.arrays.empty(self._rows.n_rows, np.uint8)
+        self._device.over_rows("stump_values", rows.n_rows, rows.width, rows.codes, stump, values)
+        return values
 
 
 class DeviceStumpSearch(StumpSearch):
@@ -35,27 +62,18 @@ class DeviceStumpSearch(StumpSearch):
     def __init__(self, table: Table, workers: Workers, *, signs: Signs | None = None):
         super().__init__(table, workers, lazy=False, signs=signs)
         assert workers.device is not None
-        device, features = workers.device, table.n_features
-        none = np.zeros(features, np.int8)
-        self._device = device
-        self._rows = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
+        device = self._device = workers.device
+        self._there = DeviceColumns(device, table)
         self._known = [
             device.put(self._n_bins.astype(np.int64)), device.put(self._missing.astype(np.uint8)),
         ]  # fmt: skip
         self._ways: Any = None
-        self._all = device.put(np.ones(features, np.uint8))
+        self._all = device.put(np.ones(table.n_features, np.uint8))
 
     def best(self, pull: Any, allowed: Flags | None = None) -> Found | None:
         """Give the stump of the largest absolute edge, or of the largest if rising."""
-        device, features, rows = self._device, self._n_bins.size, self._rows.n_rows
-        there = device.put(pull)
-        groups = self._rows.width // GROUP
-        sums = device.zeros(self._rows.width * 256 + 1, dtype=np.uint64)
-        size = max(FEWEST, -(-rows * groups // FILLING))
-        device.launch(
-            "stump_fill", (-(-rows // size), groups), 512, np.int64(rows), np.int64(size),
-            self._rows.width, features, self._rows.codes, there, sums, shared=MEMORY,
-        )  # fmt: skip
+        device, features = self._device, self._n_bins.size
+        sums = self._there.sums(device.put(pull))
         free = self._all if allowed is None else device.put(allowed.astype(np.uint8))
         best = device.arrays.empty((features, 3), np.int64)
         answer = device.arrays.empty(4, np.int64)
@@ -63,8 +81,7 @@ class DeviceStumpSearch(StumpSearch):
             "stump_search", features, 256, features, *self._known, self._directions(), free, sums,
             best, sums[-1:], answer,
         )  # fmt: skip
-        values = device.arrays.empty(rows, np.uint8)
-        device.over_rows("stump_values", rows, self._rows.width, self._rows.codes, answer, values)
+        values = self._there.values(answer)
         feature, signed, first, missing = device.get(answer).tolist()
         self.evaluated += features
         if feature < 0:

@@ -1,0 +1,59 @@
+"""Candidates of RankBoost+ and their span, on a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Floats, Integers
+from precede.engine.cuda import Device
+from precede.engine.exact import SCALE
+from precede.engine.histograms.columns import sums_from
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.base import Family
+from precede.rankers.candidates import PRIME, Candidates, Span
+from precede.rankers.device_stumps import DeviceColumns
+
+__all__ = ["DeviceCandidates", "DeviceSpan"]
+
+
+class DeviceCandidates(Candidates):
+    """Candidates whose edges are summed on a device; values are there, and so are pulls."""
+
+    def __init__(self, table: Table, arrangement: Arrangement, family: Family, workers: Workers):
+        super().__init__(table, arrangement, family, workers)
+        assert workers.device is not None
+        self._device = workers.device
+        self._there = DeviceColumns(self._device, table)
+
+    def values(self, number: int) -> Any:
+        """Values of a candidate, one for each row."""
+        feature, first = self.feature[number], self.first[number]
+        return self._there.values(self._device.put(np.array([feature, 0, first, 0], np.int64)))
+
+    def edges(self, pull: Any) -> Floats:
+        """``sum_i pull_i h(x_i)`` of every candidate."""
+        sums = self._device.get(self._there.sums(pull)).view(np.int64)[:-1].reshape(-1, 256)
+        return sums_from(sums)[self.feature, self.first] / SCALE
+
+
+class DeviceSpan(Span):
+    """The span of rankers whose values are on a device."""
+
+    def __init__(self, device: Device, arrangement: Arrangement, most: int):
+        super().__init__(arrangement, most)
+        self._device, self._reference_there = device, device.put(self._reference)
+
+    def vector(self, values: Any) -> Integers:
+        """Represent a ranker by its coordinates."""
+        if not self._sketched:
+            return super().vector(self._device.get(values))
+        coordinates = self._device.zeros(self.width, dtype=np.int64)
+        self._device.over_rows(
+            "sketch", values.size, values, self._reference_there, self.width, coordinates
+        )
+        found: Integers = self._device.get(coordinates) % PRIME
+        return found

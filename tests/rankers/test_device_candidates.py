@@ -1,0 +1,36 @@
+"""Candidates of RankBoost+ on a device that the CPU emulates, beside those of the CPU."""
+
+import numpy as np
+import pytest
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import Judgments, Stumps
+from precede.engine.table import Table
+from precede.engine.workers import Workers
+from precede.rankers.candidates import Candidates, Span
+from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
+
+pytestmark = needs_compiler
+
+
+@pytest.mark.parametrize("most", [3, 5000])
+def test_edges_values_and_vectors(most):
+    rng = np.random.default_rng(most)
+    X = rng.normal(size=(500, 3))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    arrangement = Judgments(rng.integers(0, 3, 500), rng.integers(0, 9, 500)).arrange("pairs")
+    table, device = Table.build(X, order=arrangement.order), EmulatedDevice()
+    here = Candidates(table, arrangement, Stumps(), Workers(1))
+    there = DeviceCandidates(table, arrangement, Stumps(), Workers(1, device))
+    pull = rng.normal(size=table.n_arranged) / 1000
+    np.testing.assert_array_equal(there.edges(device.put(pull)), here.edges(pull))
+    spans = Span(arrangement, most), DeviceSpan(device, arrangement, most)
+    assert spans[0]._sketched == (most == 3)
+    for number in (0, len(here) // 2, len(here) - 1):
+        values = here.values(number)
+        np.testing.assert_array_equal(there.values(number).get(), values)
+        vectors = [
+            span.vector(each)
+            for span, each in zip(spans, (values, there.values(number)), strict=True)
+        ]
+        np.testing.assert_array_equal(vectors[0], vectors[1])

@@ -34,7 +34,7 @@ class DeviceCandidates(Candidates):
         feature, first = self.feature[number], self.first[number]
         return self._there.values(self._device.put(np.array([feature, 0, first, 0], np.int64)))
 
-    def edges(self, pull: Any) -> Floats:
+    def edges(self, pull: Floats) -> Floats:
         """``sum_i pull_i h(x_i)`` of every candidate."""
         sums = self._device.get(self._there.sums(pull)).view(np.int64)[:-1].reshape(-1, 256)
         return sums_from(sums)[self.feature, self.first] / SCALE

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Flags, Signs
+from precede.engine.arrays import Flags, Floats, Signs
 from precede.engine.cuda import GROUP, Device, DeviceRows
 from precede.engine.exact import SCALE
 from precede.engine.pull import Factors
@@ -32,7 +32,7 @@ class DeviceColumns:
         self._device, self._features = device, table.n_features
         self._rows = DeviceRows(device, table, chosen, none, none.astype(bool))
 
-    def sums(self, pull: Any) -> Any:
+    def sums(self, pull: Floats) -> Any:
         """Sums of the pulls, as multiples of 2^-61: 256 for each feature, and one that is 0."""
         rows, width = self._rows.n_rows, self._rows.width
         sums = self._device.zeros(width * 256 + 1, dtype=np.uint64)
@@ -70,7 +70,7 @@ class DeviceStumpSearch(StumpSearch):
         self._ways: Any = None
         self._all = device.put(np.ones(table.n_features, np.uint8))
 
-    def best(self, pull: Any, allowed: Flags | None = None) -> Found | None:
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
         """Give the stump of the largest absolute edge, or of the largest if rising."""
         device, features = self._device, self._n_bins.size
         sums = self._there.sums(device.put(pull))

@@ -80,12 +80,12 @@ class DevicePairWeights(PairWeights):
 
     def _remember(self, values: Any, factors: list[float]) -> None:
         """Keep what the weights are multiplied by in this round."""
-        word, place = divmod(self._rounds, BITS)
-        if not place:
+        word, bit = divmod(self._rounds, BITS)
+        if not bit:
             more = self._device.zeros(word + 1, self._rows, dtype=np.uint64)
             more[:word] = self._bits
             self._bits = more
-        self._device.over_rows("plus_remember", self._rows, place, values, self._bits[word])
+        self._device.over_rows("plus_remember", self._rows, bit, values, self._bits[word])
         self._factors.append(factors)
         self._table = self._device.put(np.array(self._factors).ravel())
         self._rounds += 1
@@ -121,8 +121,8 @@ class DevicePairWeights(PairWeights):
         for first in range(0, len(rankers), ABREAST):
             batch = rankers[first : first + ABREAST]
             eight = device.arrays.empty(self._rows, np.uint64)
-            for place, values in enumerate(batch):
-                device.over_rows("plus_remember", self._rows, place, values, eight)
+            for bit, values in enumerate(batch):
+                device.over_rows("plus_remember", self._rows, bit, values, eight)
             by_winner = device.arrays.empty((ABREAST, self._rows), np.float64)
             device.launch(
                 "plus_ties", pieces, 288, self._order, self._pieces, self._count, self._start,

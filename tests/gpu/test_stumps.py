@@ -40,7 +40,6 @@ def assert_equal(X, y, qid, estimator=RankBoost, sample_weight=None, **given):
         {"balance": "queries"},
         {"max_bins": 7},
         {"rank_weight": "ndcg"},
-        {"early_stopping_rounds": 2},
     ],
     ids=str,
 )

@@ -217,10 +217,10 @@ the CPU with all cores {cpu:.0f} ms. The strengths are {same}.
 ANEW = """
 ## Weights that are not kept
 
-RankBoost+ on one list of two classes, {rows} rows of 30 features, {pairs} pairs, whose weights would
-take {memory:.0f} GB: they are made anew in every round. Round {first} takes {early:.0f} ms and round
-{last} {late:.0f} ms. On the data of the first lines models with and without kept weights are {same}
-({digests}).
+RankBoost+ on one list of two classes, {rows} rows of 30 features, {pairs} pairs, whose weights
+would take {memory:.0f} GB: they are made anew in every round. Round {first} takes {early:.0f} ms
+and round {last} {late:.0f} ms. On the data of the first lines models with and without kept weights
+are {same} ({digests}).
 """
 NOTES = """
 Histograms are limited by additions in shared memory, of which every cell needs two, not by

@@ -97,7 +97,7 @@ def test_zeros_infinities_and_what_is_no_number():
 def test_what_is_stored_in_place_is_the_same():
     values = np.linspace(-5, 5, 101)
     other = values.copy()
-    portable.exp_in_place(other)
+    portable.exp_within(other)
     np.testing.assert_array_equal(other, portable.exp(values))
 
 

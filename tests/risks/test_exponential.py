@@ -62,7 +62,7 @@ def awkward(rng):
 
 def logs(values):
     out = np.empty(values.size)
-    exponential._logs(values, out)
+    exponential._logs_of_levels(values, out)
     return out
 
 

@@ -184,7 +184,7 @@ class Arrangement:
             winner, loser = new[winner], new[loser]
         keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
         by_row = np.lexsort(keys)
-        # Grades stay as they are; equal weights too, unless rows of several queries change places.
+        # Grades stay as they are; equal weights too, unless rows of several queries are exchanged.
         even = self.n_graded == self.n_arranged and bool((self.weight == self.weight[:1]).all())
         arrangement = replace(
             self,

@@ -23,7 +23,7 @@ from numba import njit
 from precede.engine.arrays import Floats, Integer
 from precede.engine.compiling import INNER
 
-__all__ = ["exp", "exp_in_place", "log", "log1p"]
+__all__ = ["exp", "exp_within", "log", "log1p"]
 
 
 def exp(values: Floats) -> Floats:
@@ -72,7 +72,7 @@ def _exp_of_rows(values: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def exp_in_place(values: Floats) -> None:
+def exp_within(values: Floats) -> None:
     """Exponentials in the array itself: of one array, loops take several numbers at a time."""
     for row in range(values.size):
         values[row] = _portable_exp(values[row])

@@ -24,7 +24,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
-from precede.engine.portable import exp, exp_in_place
+from precede.engine.portable import exp, exp_within
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -267,14 +267,14 @@ class SeparableRisk(BoundLossRisk):
         _exponents(*where, margin, -1.0, low, terms[0])
         if weighted:
             up += self.log_weight[begin:end]
-        exp_in_place(up)
+        exp_within(up)
         if power == 1 and not weighted:
             _complements(*where, margin, low, high, terms)
         else:
             _exponents(*where, margin, power, high, terms[1])
             if weighted:
                 down += self.log_weight[begin:end]
-            exp_in_place(down)
+            exp_within(down)
         _sums_of_pieces(first, last, pieces.start, terms, words)
 
 
@@ -428,7 +428,7 @@ def _log1p_of_share(x: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _logs(values: Floats, out: Floats) -> None:
+def _logs_of_levels(values: Floats, out: Floats) -> None:
     """Logarithms with the bits of `_portable_log`; without branches, several at a time."""
     for row in range(values.size):
         x = values[row]
@@ -466,8 +466,8 @@ def _levels_of_queries(
     for level in range(first, last):
         by_level[0, level] = _sum_of_level(words, level, 0)
         by_level[1, level] = _sum_of_level(words, level, 2)
-    _logs(by_level[0, first:last], by_level[2, first:last])
-    _logs(by_level[1, first:last], by_level[4, first:last])
+    _logs_of_levels(by_level[0, first:last], by_level[2, first:last])
+    _logs_of_levels(by_level[1, first:last], by_level[4, first:last])
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]
         above = -np.inf  # log of a summed over the levels above

@@ -24,7 +24,6 @@ from precede.engine.arrays import Bytes, Flags, Floats, Integers, Rows
 from precede.engine.exact import added
 from precede.engine.histograms.nodes import (
     LEAF,
-    NO_INTEGERS,
     NONE,
     SPLIT,
     Divider,
@@ -141,6 +140,7 @@ class Growth:
             histograms, self.lists, columns, search.monotone, search.categorical, workers
         )
         self._spare: Integers | None = None
+        self._packed: list[Integers | None] = [None, None]
         self._kept: dict[int, int] = {}  # histograms of leaves that may be split
 
     def grow(
@@ -213,10 +213,8 @@ class Growth:
             root.buffer, root.low, root.high, *root.sums, 0, self._kept[root.key], -1, 0,
             split.feature, split.cut, split.way, *split.left_sums, split.gain,
         )  # fmt: skip
-        leaves, splits, _, _, counts = self._divider.grow(leaf, num_leaves, self._max_depth)
-        size = int(counts[0])
-        bounds = np.full((size, 2), (-np.inf, np.inf))
-        return Grown(splits[: counts[1]], leaves[:size], bounds)
+        leaves, splits = self._divider.grow(leaf, num_leaves, self._max_depth)
+        return Grown(splits, leaves, np.full((leaves.size, 2), (-np.inf, np.inf)))
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -234,7 +232,7 @@ class Growth:
                 self._spare = np.empty(self.lists[0].size, np.int64)
             self._packed = [packed if rows is None else packed[rows], self._spare]
         else:
-            self._packed = [NO_INTEGERS] * 2
+            self._packed = [None, None]
         self._keys = 1
         self._kept.clear()
         if self._workers.alone:
@@ -266,10 +264,12 @@ class Growth:
         else:
             self._share_features(node)
             form = self._histograms.form(numbers, size)
-            division = 1, 0, 0, 0, form, 0, size, number, -1, 1, 0, *node.sums, 0, 0
-            bounds = node.least, node.most, 0.0, 0.0
+            children = (
+                (number, True, node.sums, (node.least, node.most)), (-1, False, (0, 0), (0.0, 0.0))
+            )  # fmt: skip
             allowed = self._search.all if features is None else features
-            found, _ = self._divider.divide((*division, *bounds), 0, SIDES[0, 0], allowed)
+            division = 1, 0, 0, 0, form, 0, size
+            found, _ = self._divider.divide(division, children, 0, SIDES[0, 0], allowed)
             node.split = self._search.split(found, histogram, node, self._rules)
         if node.split is not None:
             self._kept[node.key] = number
@@ -330,20 +330,21 @@ class Growth:
     ) -> None:
         """Every thread takes some features."""
         self._share_features(node)
-        split, (smaller, larger), pool = node.split, by_size, self._histograms
+        split, smaller, pool = node.split, by_size[0], self._histograms
         assert split is not None
         numbers = pool.take(), self._kept.pop(node.key)
         summing, histograms = (NONE, 0, 0), (0, -1)
         if any(wanted):
             form = pool.form(self._numbers, smaller.high - smaller.low)
             summing, histograms = (form, smaller.low, smaller.high), numbers
-        division = (
-            node.buffer, node.low, children[0].high, node.high, *summing, *histograms, *wanted,
-            *smaller.sums, *larger.sums, smaller.least, smaller.most, larger.least, larger.most,
-        )  # fmt: skip
+        division = node.buffer, node.low, children[0].high, node.high, *summing
+        given = [
+            (histogram, search, child.sums, (child.least, child.most))
+            for histogram, search, child in zip(histograms, wanted, by_size, strict=True)
+        ]
         allowed = self._search.all if smaller.features is None else smaller.features
         side = self._search.left_codes(split)
-        found = self._divider.divide(division, split.feature, side, allowed)
+        found = self._divider.divide(division, given, split.feature, side, allowed)
         for child, number, best in zip(by_size, numbers, found, strict=True):
             child.split = self._search.split(best, pool.histogram(number), child, self._rules)
             self._keep_histogram(child, number)
@@ -382,7 +383,7 @@ class Growth:
         else:
             self._kept[leaf.key] = number
 
-    def _lists(self, node: Node) -> tuple[Rows, Integers, Rows, Integers]:
+    def _lists(self, node: Node) -> tuple[Rows, Integers | None, Rows, Integers | None]:
         """Rows and their packed numbers, where they are and where they are moved to."""
         one, other = node.buffer, 1 - node.buffer
         return self.lists[one], self._packed[one], self.lists[other], self._packed[other]

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import strategies as some
 from precede.engine.histograms import nodes
-from precede.engine.histograms.nodes import NO_INTEGERS, RowHistograms, count_left, scatter
+from precede.engine.histograms.nodes import RowHistograms, count_left, scatter
 from precede.engine.packing import pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import LEAST_SHARED, Workers
@@ -59,7 +59,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
         pulls, weights = (numbers.packed >> 38).tolist(), (numbers.packed >> 12) & (2**26 - 1)
     rows = rng.permutation(n).astype(np.int32)
     low, high = np.sort(rng.integers(0, n + 1, 2))
-    packed = NO_INTEGERS if wide else numbers.packed[rows]
+    packed = None if wide else numbers.packed[rows]
     with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
         patch.setitem(LEAST_SHARED, "cells", 1)
         patch.setattr(nodes, "FEW_ROWS", 10**6 if form == "few rows" else 0)
@@ -110,8 +110,8 @@ def test_rows_are_moved_in_their_order(codes, layout, packed, seed):
     column = np.zeros(offset + step * n, np.uint8)
     column[offset::step][:n] = codes
     side, rows = rng.random(256) < 0.5, rng.permutation(n).astype(np.int32)
-    numbers = rng.integers(-99, 99, n) if packed else NO_INTEGERS
-    out, numbers_out = np.full(n, -1, np.int32), np.full(numbers.size, 100)
+    numbers = rng.integers(-99, 99, n) if packed else None
+    out, numbers_out = np.full(n, -1, np.int32), np.full(n, 100) if packed else None
     low, high = np.sort(rng.integers(0, n + 1, 2)).tolist()
     here = rows[low:high].tolist()
     goes_left = [bool(side[codes[row]]) for row in here]

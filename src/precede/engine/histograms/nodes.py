@@ -22,6 +22,7 @@ functions of integer sums, so they have the same bits on any number of threads a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -67,23 +68,25 @@ NONE, WIDE, FEW, DENSE, SCATTERED = range(-1, 4)
 
 # What the kernel needs to know of a division. Rows low..high of one of the two lists (`source`) go
 # before or after `middle` of the other; their codes are ``column[offset + step * row]``. Rows
-# first..last of the other list are summed up in the form `form`. `smaller` and `larger` number
-# histograms, the second that of the node, from which the first is subtracted; -1 for none. Then
-# which of the two children to search, their sums and the bounds of their values.
-DIVISION = np.dtype(
-    [
-        (name, "i8")
-        for name in (
-            "source", "low", "middle", "high", "offset", "step", "form", "first", "last",
-            "smaller", "larger", "search_smaller", "search_larger",
-            "smaller_pull", "smaller_weight", "larger_pull", "larger_weight",
-        )
-    ]
-    + [
-        (name, "f8")
-        for name in ("smaller_least", "smaller_most", "larger_least", "larger_most")
-    ]
-)  # fmt: skip
+# first..last of the other list are summed up in the form `form`. The kernel counts in `flushed` how
+# often blocks have been flushed, and in `phase` how far it is.
+DIVISION = np.dtype([
+    (name, "i8") for name in (
+        "source", "low", "middle", "high", "offset", "step", "form", "first", "last", "flushed",
+        "phase",
+    )
+])  # fmt: skip
+# Of the smaller child and of the larger one: the number of its histogram (that of the larger one
+# is the node's, from which the smaller one's is subtracted; -1 for none), whether to search it, its
+# sums and the bounds of its value; and what is found: the worth of the child itself and its best
+# split, a feature of -1 if there is none.
+CHILD = np.dtype([
+    (name, "i8") for name in ("histogram", "search", "pull", "weight")
+] + [(name, "f8") for name in ("least", "most", "worth", "gain")] + [
+    (name, "i8") for name in ("feature", "cut", "way", "left_pull", "left_weight")
+])  # fmt: skip
+# What one part of the features has found for a child.
+FOUND = np.dtype([("worth", "f8"), ("feature", "i8"), ("cut", "i8"), ("way", "i8")])
 # What a split must respect, see `precede.rankers.splits.Rules`; `plain` is 1 where no penalty on
 # the size and no direction stands against the simple formula.
 RULES = np.dtype([
@@ -106,22 +109,25 @@ SPLIT = np.dtype([
         "feature", "cut", "way", "pull", "weight", "left_pull", "left_weight", "left", "right",
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
+# Of a tree: how many leaves, splits and free histograms there are, most leaves, greatest depth, the
+# leaf at hand, and `FEW_ROWS`.
+TREE = np.dtype([
+    (name, "i8") for name in ("leaves", "splits", "free", "most", "depth", "leaf", "few")
+])  # fmt: skip
 
 # Gain, feature, cut, way, and the two words of the sums on the left; a feature of -1 for none.
 SplitFound = tuple[float, int, int, int, int, int]
-NO_SPLIT: SplitFound = (0.0, -1, -1, 0, 0, 0)
-# Rows and their packed numbers in the two lists; codes of rows, four of them at once, pulls,
-# weights and counts, and memory for packed sums.
-Lists = tuple[Rows, Integers, Rows, Integers]
-Reading = tuple[Bytes, NDArray[np.uint32], Integers, Integers, Integers]
-Answer = tuple[Floats, Integers, Integers, Integers]
-# Leaves, splits, numbers of free histograms, where the column of each feature begins, and: how many
-# leaves, splits and free histograms there are, most leaves, greatest depth, the leaf at hand, and
-# `FEW_ROWS`.
-Growing = tuple[NDArray[Any], NDArray[Any], Integers, Integers, Integers]
+# Rows and their packed numbers in the two lists (None where they are wide); codes of rows, four of
+# them at once, pulls and weights with counts (both None where they are packed).
+Lists = tuple[Rows, Integers | None, Rows, Integers | None]
+Reading = tuple[Bytes, NDArray[np.uint32], Integers | None, Integers | None]
+# Directions of the features, and whether they are categories.
+Kinds = tuple[Signs, Flags]
+# Leaves, splits, numbers of free histograms, where the column of each feature begins, and `TREE`.
+Growing = tuple[NDArray[Any], NDArray[Any], Integers, Integers, NDArray[Any]]
 NO_TREE: Growing = (
     np.zeros(0, LEAF), np.zeros(0, SPLIT), np.zeros(0, np.int64), np.zeros(0, np.int64),
-    np.zeros(7, np.int64),
+    np.zeros(1, TREE),
 )  # fmt: skip
 # What a call of the kernel is for.
 DIVIDE, HELP, GROW = range(3)
@@ -188,7 +194,7 @@ class RowHistograms:
         self.words = self.codes.view(np.uint32)
         self._block_size = ABREAST * words * STRIDE
         # Packed sums and histograms are kept: new memory takes longer than the sums.
-        self._blocks: list[Integers] = []
+        self._blocks: list[Integers | None] = []
         self._parts: list[Integers] = []
         self.pool = np.empty((0, 2 * self.size), np.int64)
         self._free: list[int] = []
@@ -221,7 +227,7 @@ class RowHistograms:
         self,
         numbers: PackedRows,
         rows: Rows,
-        packed: Integers,
+        packed: Integers | None,
         low: int,
         high: int,
         out: Integers | None = None,
@@ -239,12 +245,13 @@ class RowHistograms:
                 sums = self._parts.pop() if self._parts else np.empty_like(total)
             block = self._blocks.pop() if self._blocks else self.new_blocks(numbers, 1)
             task, rules = np.zeros(1, DIVISION), np.zeros(1, RULES)
+            children = np.zeros(2, CHILD)
             rules["count_bits"] = numbers.count_bits
-            task["form"], task["larger"] = self.form(numbers, last - first), -1
+            task["form"], children["histogram"] = self.form(numbers, last - first), (0, -1)
             task["first"], task["last"] = low + first, low + last
-            lists = rows, packed, rows, packed
-            features = NO_FLAGS, NO_SIGNS, NO_FLAGS
-            _alone(task, rules, lists, self.read(numbers, block), sums, self.layout, features)
+            lists, read = (rows, packed, rows, packed), self.read(numbers)
+            given = lists, read, block, sums, self.layout, NO_FLAGS, None
+            _alone(task, children, rules, *given)
             self._blocks.append(block)
             return sums
 
@@ -254,10 +261,16 @@ class RowHistograms:
             self._parts.append(other)
         return total
 
-    def total(self, numbers: PackedRows, rows: Rows, packed: Integers, count: int) -> Any:
+    def total(
+        self, numbers: PackedRows, rows: Rows, packed: Integers | None, count: int
+    ) -> tuple[int, int]:
         """The two words of the sums of the first rows of a list."""
-        _, _, pull, weight_count, _ = self.read(numbers, NO_BLOCKS)
-        return _total_of_rows(count, rows, packed, pull, weight_count, numbers.count_bits)
+        if packed is not None:
+            return _total_of_packed(count, packed, numbers.count_bits)
+        assert numbers.pull is not None
+        assert numbers.weight_count is not None
+        here = rows[:count]
+        return int(numbers.pull[here].sum()), int(numbers.weight_count[here].sum())
 
     @property
     def layout(self) -> tuple[Integers, Integers]:
@@ -273,15 +286,13 @@ class RowHistograms:
         # Rows that lie far apart are copied side by side first, several at a time.
         return DENSE if 2 * count > self.n_rows else SCATTERED
 
-    def read(self, numbers: PackedRows, block: Integers) -> tuple[Any, ...]:
+    def read(self, numbers: PackedRows) -> Reading:
         """What the kernel reads to sum up rows."""
-        words = (numbers.pull, numbers.weight_count)
-        given = (NO_INTEGERS if each is None else each for each in words)
-        return self.codes, self.words, *given, block
+        return self.codes, self.words, numbers.pull, numbers.weight_count
 
-    def new_blocks(self, numbers: PackedRows, count: int) -> Integers:
-        """Memory for packed sums, which are 0 between calls of the kernel."""
-        return np.zeros((count, 0 if numbers.packed is None else self._block_size), np.int64)
+    def new_blocks(self, numbers: PackedRows, count: int) -> Integers | None:
+        """Memory for packed sums, which are 0 between calls of the kernel; None for wide ones."""
+        return None if numbers.packed is None else np.zeros((count, self._block_size), np.int64)
 
 
 class Divider:
@@ -311,15 +322,18 @@ class Divider:
         self._offsets, self._all_offsets = offsets.tolist(), offsets
         self._directions, self._categorical = directions, categorical
         self._task, self._side = np.zeros(1, DIVISION), np.zeros(256, np.bool_)
+        self._children = np.zeros(2, CHILD)
         self._allowed = np.zeros(directions.size, np.bool_)
         self._post = new_post()
         self._blocks: Integers | None = None
         self._given: tuple[Any, ...] = ()
         self._helpers: list[Future[Any]] = []
 
-    def begin(self, numbers: PackedRows, packed: list[Integers], rules: NDArray[Any]) -> None:
+    def begin(
+        self, numbers: PackedRows, packed: list[Integers | None], rules: NDArray[Any]
+    ) -> None:
         """Begin a tree; `packed` holds the packed numbers of the two lists, `rules` is `RULES`."""
-        if self._blocks is None or (self._blocks.size == 0) != (numbers.packed is None):
+        if (self._blocks is None) != (numbers.packed is None):
             self._blocks = self._histograms.new_blocks(numbers, self._workers.jobs)
         self._numbers, self._packed, self._rules = numbers, packed, rules
         self._given = self._arguments(1)
@@ -327,14 +341,13 @@ class Divider:
     def _arguments(self, threads: int) -> tuple[Any, ...]:
         """All that the kernel is given by a number of threads, but for whether it helps."""
         (one, other), (packed_one, packed_other) = self._lists, self._packed
-        assert self._blocks is not None
         tiles = min(threads, self._histograms.words.shape[1])
         return (
-            tiles, self._post, self._task, self._rules, self._column, self._side,
-            (one, packed_one, other, packed_other),
-            self._histograms.read(self._numbers, self._blocks[:threads]), self._histograms.pool,
-            self._histograms.layout, (self._allowed, self._directions, self._categorical),
-            _answer(tiles, threads),
+            tiles, self._post, self._task, self._children, self._rules, self._column, self._side,
+            (one, packed_one, other, packed_other), self._histograms.read(self._numbers),
+            None if self._blocks is None else self._blocks[:threads], self._histograms.pool,
+            self._histograms.layout, self._allowed,
+            _kinds(self._rules, self._directions, self._categorical), *_room(tiles, threads),
         )  # fmt: skip
 
     def join(self) -> None:
@@ -352,39 +365,48 @@ class Divider:
             self._given = self._arguments(1)
 
     def divide(
-        self, division: tuple[Any, ...], feature: int, side: Flags, allowed: Flags
+        self,
+        division: tuple[int, ...],
+        children: Sequence[tuple[int, bool, tuple[int, int], tuple[float, float]]],
+        feature: int,
+        side: Flags,
+        allowed: Flags,
     ) -> tuple[SplitFound, SplitFound]:
         """Divide a node; gives the best splits of the smaller and of the larger child.
 
         `division` has the entries of `DIVISION` but for ``offset`` and ``step``, which are those
-        of the feature; `side` says which of its codes go left, `allowed` which features the
-        children may be split on. O(rows of the node + features * rows of the smaller child +
-        bins).
+        of the feature, and ``flushed``; `children` has histogram, whether to search, sums and
+        bounds of each child. `side` says which codes go left, `allowed` which features the children
+        may be split on. O(rows of the node + features * rows of the smaller child + bins).
         """
         at = self._offsets[feature], self._step
-        self._task[0] = *division[:4], *at, *division[4:]
+        self._task[0] = *division[:4], *at, *division[4:], 0, 0
+        for child, (histogram, search, sums, bounds) in enumerate(children):
+            self._children[child] = histogram, search, *sums, *bounds, 0.0, 0.0, -1, -1, 0, 0, 0
         self._side[:] = side
         self._allowed[:] = allowed
         given = DIVIDE, *self._given, NO_TREE
-        return _work(*given)
+        _work(*given)
+        return _split_of(self._children, 0), _split_of(self._children, 1)
 
-    def grow(self, root: tuple[Any, ...], num_leaves: int, max_depth: int) -> Growing:
+    def grow(
+        self, root: tuple[Any, ...], num_leaves: int, max_depth: int
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Divide leaves, the one with the largest gain first, until there are enough.
 
         `root` has the entries of `LEAF`. The children may be split on all features, by thresholds
-        and without directions. Gives the leaves and splits, and how many there are.
+        and without directions. Gives the leaves and the splits.
         """
         leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
         leaves[0] = root
         free, count = self._histograms.free()
-        counts = np.array([1, 0, count, num_leaves, max_depth, 0, FEW_ROWS])
-        self._task[0] = (0,) * 17 + (-np.inf, np.inf) * 2
+        state = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS)], TREE)
         self._task["step"] = self._step
+        self._children["least"], self._children["most"] = -np.inf, np.inf
         self._allowed[:] = True
-        tree = leaves, splits, free, self._all_offsets, counts
-        given = GROW, *self._given, tree
+        given = GROW, *self._given, (leaves, splits, free, self._all_offsets, state)
         _work(*given)
-        return tree
+        return leaves[: state["leaves"][0]], splits[: state["splits"][0]]
 
 
 def best_split(
@@ -400,39 +422,53 @@ def best_split(
     `features` says which may be split on, and has their directions and whether they are
     categories. O(bins).
     """
-    task = np.zeros(1, DIVISION)
-    task["form"] = task["larger"] = -1
-    task["search_smaller"] = 1
-    for name, value in zip(("pull", "weight", "least", "most"), (*sums, *bounds), strict=True):
-        task[f"smaller_{name}"] = value
+    task, children = np.zeros(1, DIVISION), np.zeros(2, CHILD)
+    task["form"] = -1
+    children[0] = 0, 1, *sums, *bounds, 0.0, 0.0, -1, -1, 0, 0, 0
+    children[1]["histogram"] = -1
     lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
-    read = NO_CODES, NO_WORDS, NO_INTEGERS, NO_INTEGERS, NO_BLOCKS
-    return _alone(task, rules, lists, read, histogram, layout, features)
+    read = NO_CODES, NO_WORDS, None, None
+    kinds = _kinds(rules, features[1], features[2])
+    given = lists, read, NO_BLOCKS, histogram, layout, features[0], kinds
+    return _alone(task, children, rules, *given)
 
 
 def _alone(
     task: NDArray[Any],
+    children: NDArray[Any],
     rules: NDArray[Any],
-    lists: tuple[Any, ...],
-    read: tuple[Any, ...],
+    lists: Lists,
+    read: Reading,
+    blocks: Integers | None,
     histogram: Integers,
-    layout: tuple[Integers, Integers],
-    features: tuple[Flags, Signs, Flags],
+    *features: Any,
 ) -> SplitFound:
     """Have one thread sum up rows, or search, without moving any."""
-    pool = histogram.reshape(1, -1)
-    given = task, rules, NO_BYTES, NO_FLAGS, lists, read, pool, layout, features
-    return _work(DIVIDE, 1, new_post(), *given, _answer(1, 1), NO_TREE)[0]
+    given = task, children, rules, NO_BYTES, NO_FLAGS, lists, read, blocks
+    room = *features, *_room(1, 1), NO_TREE
+    _work(DIVIDE, 1, new_post(), *given, histogram.reshape(1, -1), *room)
+    return _split_of(children, 0)
 
 
-def _answer(tiles: int, parts: int) -> Answer:
-    """Where the best split of every part of the features is written, for two children.
+def _kinds(rules: NDArray[Any], directions: Signs, categorical: Flags) -> Kinds | None:
+    """What the search needs to know of the features; None where the simple formula will do."""
+    return None if rules["plain"][0] and not categorical.any() else (directions, categorical)
 
-    Last is the worth of the children themselves. Then how many rows of every part have been added
-    up, and whether blocks have been flushed.
+
+def _room(tiles: int, parts: int) -> tuple[NDArray[Any], Integers, Integers]:
+    """Where every part of the features writes what it found for the two children.
+
+    Also where the rows of every part that have gone left, or been added up, are counted; and memory
+    to search a feature.
     """
-    splits = np.zeros((tiles + 1, 2)), np.zeros((tiles, 2, 3), np.int64)
-    return *splits, np.zeros(parts, np.int64), np.zeros(1, np.int64)
+    found, filled = np.zeros((tiles, 2), FOUND), np.zeros(parts, np.int64)
+    return found, filled, np.empty((tiles, 2, 256), np.int64)
+
+
+def _split_of(children: NDArray[Any], child: int) -> SplitFound:
+    """The best split that was found of a child."""
+    gain, *split = children[child].item()[7:]
+    return gain, *split
 
 
 assert (ABREAST, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
@@ -459,6 +495,13 @@ def count_left(
     low: int, high: int, column: Bytes, offset: int, step: int, side: Flags, rows: Rows
 ) -> int:
     """Number of rows low..high of a list that go left."""
+    return _count_left(low, high, column, offset, step, side, rows)
+
+
+@njit(**INNER)
+def _count_left(
+    low: int, high: int, column: Bytes, offset: int, step: int, side: Flags, rows: Rows
+) -> int:
     count, at, by = 0, np.uint64(offset), np.uint64(step)
     for i in range(np.uint64(low), np.uint64(high)):
         count += 1 if side[column[at + by * np.uint64(rows[i])]] else 0
@@ -466,61 +509,63 @@ def count_left(
 
 
 @njit(cache=True, nogil=True)
-def _total_of_rows(
-    high: int, rows: Rows, packed: Integers, pull: Integers, weight_count: Integers,
-    count_bits: int,
-) -> tuple[int, int]:  # fmt: skip
+def _total_of_packed(high: int, packed: Integers, count_bits: int) -> tuple[int, int]:
     """The two words of the sums of the first rows of a list, as in histograms."""
     one, other = np.int64(0), np.int64(0)
     for i in range(high):
-        if packed.size > 0:
-            one += packed[i] >> 38
-            rest = packed[i] & 0x3FFFFFFFFF
-            other += ((rest >> 12) << count_bits) + (rest & 4095)
-        else:
-            one += pull[rows[i]]
-            other += weight_count[rows[i]]
+        one += packed[i] >> 38
+        rest = packed[i] & 0x3FFFFFFFFF
+        other += ((rest >> 12) << count_bits) + (rest & 4095)
     return one, other
 
 
 @njit(cache=True, nogil=True)
 def scatter(
     low: int, high: int, to_left: int, to_right: int, column: Bytes, offset: int, step: int,
-    side: Flags, rows: Rows, packed: Integers, out: Rows, packed_out: Integers,
+    side: Flags, rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None,
 ) -> None:  # fmt: skip
-    """Copy rows and numbers low..high to where the left and the right ones begin."""
-    moving, at, by = packed.size > 0, np.uint64(offset), np.uint64(step)
+    """Copy rows and packed numbers low..high to where the left and the right ones begin."""
+    _scatter(low, high, to_left, to_right, column, offset, step, side, rows, packed, out,
+             packed_out)  # fmt: skip
+
+
+@njit(**INNER)
+def _scatter(
+    low: int, high: int, to_left: int, to_right: int, column: Bytes, offset: int, step: int,
+    side: Flags, rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None,
+) -> None:  # fmt: skip
+    at, by = np.uint64(offset), np.uint64(step)
     first, second = np.uint64(to_left), np.uint64(to_right)
     for i in range(np.uint64(low), np.uint64(high)):
         row = rows[i]
         left = np.uint64(side[column[at + by * np.uint64(row)]])
         to = second + (first - second) * left  # no branch, which nobody could predict
         out[to] = row
-        if moving:
-            packed_out[to] = packed[i]
+        if packed is not None:
+            packed_out[to] = packed[i]  # type: ignore[index]
         first += left
         second += np.uint64(1) - left
 
 
 @njit(**INNER)
 def _fill_wide(
-    codes: Bytes, rows: Rows, low: int, high: int, pull: Integers, weight_count: Integers,
-    packed: Integers, count_bits: int, from_feature: int, to_feature: int, start: Integers,
-    n_bins: Integers, sign: int, sums: Integers,
+    codes: Bytes, rows: Rows, low: int, high: int, pull: Integers | None,
+    weight_count: Integers | None, packed: Integers | None, count_bits: int, from_feature: int,
+    to_feature: int, start: Integers, n_bins: Integers, sign: int, sums: Integers,
 ) -> None:  # fmt: skip
     """Add two words for each row to its bins, or take them off; packed numbers are unpacked."""
     for i in range(low, high):
-        row = rows[i]
-        if packed.size > 0:
+        row, one, other = rows[i], np.int64(0), np.int64(0)
+        if packed is not None:
             number = packed[i]
-            one = number >> 38
-            other = (((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095)
-        else:
-            one, other = pull[row], weight_count[row]
-        one, other = sign * one, sign * other
+            one = sign * (number >> 38)
+            other = sign * ((((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095))
+        if pull is not None:  # (an `else` would not be left out)
+            one, other = sign * pull[row], sign * weight_count[row]  # type: ignore[index]
         for j in range(np.uint64(from_feature), np.uint64(to_feature)):
             # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
-            at = np.uint64(2 * (start[j] + min(np.int64(codes[row, j]), n_bins[j])))
+            code, last = np.int64(codes[row, j]), n_bins[j]
+            at = np.uint64(2 * (start[j] + (code if code < last else last)))
             add_two(sums, at, one, other)
 
 
@@ -550,20 +595,23 @@ def _add_scattered_rows(
 
     The processor fetches several rows at once if they are only copied.
     """
-    near, numbers = np.empty((32, words.shape[1]), np.uint32), np.arange(32).astype(np.int32)
+    near, numbers = np.empty((32, words.shape[1]), np.uint32), np.empty(32, np.int32)
+    none = first - first  # (a constant would be another type, for which all is compiled again)
+    for i in range(32):
+        numbers[i] = i
     for at in range(first, last, 32):
-        count = min(32, last - at)
+        count = 32 if at + 32 < last else last - at
         for i in range(count):
             row = np.uint64(rows[at + i])
             for word in range(np.uint64(words.shape[1])):
                 near[i, word] = words[row, word]
-        _add_rows(near, numbers, 0, count, packed[at : at + count], block)
+        _add_rows(near, numbers, none, count, packed[at : at + count], block)
 
 
 @njit(**INNER)
 def _end_of_block(packed: Integers, first: int, high: int) -> int:
     """End of the longest block of rows whose sums fit into packed words."""
-    block = packed[first : min(first + 4095, high)]
+    block = packed[first : first + 4095 if first + 4095 < high else high]
     pull, weight, end = np.int64(0), np.int64(0), block.size
     for i in range(end):
         pull += abs(block[i] >> 38)
@@ -577,15 +625,16 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 @njit(**INNER)
 def _flush(
-    j: int, first: bool, blocks: Integers, start: Integers, n_bins: Integers, count_bits: int,
-    sums: Integers,
+    j: int, task: NDArray[Any], children: NDArray[Any], blocks: Integers,
+    layout: tuple[Integers, Integers], count_bits: int, pool: Integers,
 ) -> None:  # fmt: skip
     """Add the packed sums of a feature in all blocks to the wide ones, and clear them.
 
     The first of a node are written rather than added.
     """
-    bins, size = sums[2 * start[j] : 2 * start[j + 1]], n_bins[j]
-    if first:
+    start, sums, size = layout[0], pool[children[0].histogram], layout[1][j]
+    bins = sums[2 * start[j] : 2 * start[j + 1]]
+    if task[0].flushed == 0:
         for i in range(bins.size):
             bins[i] = 0
     for block in range(blocks.shape[0]):
@@ -610,14 +659,14 @@ def _subtract(first: int, last: int, smaller: Integers, larger: Integers) -> Non
 
 @njit(**INNER)
 def _fill_block(
-    part: int, parts: int, task: NDArray[Any], rows: Rows, packed: Integers, read: Reading,
-    filled: Integers,
+    part: int, parts: int, task: NDArray[Any], rows: Rows, packed: Integers,
+    words: NDArray[np.uint32], blocks: Integers, filled: Integers,
 ) -> None:  # fmt: skip
     """Fill a block with rows of one of several parts of the rows, until it or the part is full.
 
     `filled` counts those of each part that have been added.
     """
-    division, words, blocks = task[0], read[1], read[4]
+    division = task[0]
     count = division.last - division.first
     first = division.first + count * part // parts + filled[part]
     end = _end_of_block(packed, first, division.first + count * (part + 1) // parts)
@@ -633,6 +682,13 @@ def penalised_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:
     """Value of a leaf by the formula above; `curvature` is W + lambda."""
+    return _penalised_value(pull, curvature, alpha, least, most)
+
+
+@njit(**INNER, error_model="numpy")
+def _penalised_value(
+    pull: float, curvature: float, alpha: float, least: float, most: float
+) -> float:
     size = max(abs(pull) - alpha, 0.0)
     value = (size if pull > 0 else -size) / curvature if curvature > 0 else 0.0
     return min(max(value, least), most)
@@ -643,7 +699,7 @@ def penalised_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Fl
     """The same of some leaves."""
     values = np.empty(pulls.size)
     for k in range(pulls.size):
-        values[k] = penalised_value(pulls[k], curvatures[k], alpha, bounds[k, 0], bounds[k, 1])
+        values[k] = _penalised_value(pulls[k], curvatures[k], alpha, bounds[k, 0], bounds[k, 1])
     return values
 
 
@@ -658,14 +714,14 @@ def _pair_worth(
     bounds: tuple[float, float], sign: int,
 ) -> float:  # fmt: skip
     """Worth of two children; -inf if they are against the direction of the feature."""
-    one = penalised_value(left, left_weight, alpha, bounds[0], bounds[1])
-    other = penalised_value(right, right_weight, alpha, bounds[0], bounds[1])
+    one = _penalised_value(left, left_weight, alpha, bounds[0], bounds[1])
+    other = _penalised_value(right, right_weight, alpha, bounds[0], bounds[1])
     if (sign > 0 and one > other) or (sign < 0 and one < other):
         return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _read(
     pull: Integer, weight_count: Integer, units: tuple[float, float, int]
 ) -> tuple[float, float, float]:
@@ -723,10 +779,15 @@ def left_categories(
     return left
 
 
+# Where features have neither directions nor categories, `kinds` and `sign` are None: numba leaves
+# out what stands under ``is not None`` then, and compiles half as much. The same goes for packed
+# numbers.
+
+
 @njit(**INNER, error_model="numpy")
 def _children_worth(
     left: tuple[float, float, float], parent: tuple[float, float, float], penalty: float,
-    bounds: tuple[float, float], sign: int, rules: NDArray[Any],
+    child: Any, sign: int | None, rules: NDArray[Any],
 ) -> float:  # fmt: skip
     """Worth of the children of a cut; -inf if one of them has too few rows or too little weight.
 
@@ -736,29 +797,31 @@ def _children_worth(
     rule = rules[0]
     pull, weight, count = left
     other_pull, other = parent[0] - pull, parent[1] - weight
-    least = np.float64(max(rule.min_count, 1))
-    lightest = max(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
-    if min(count, parent[2] - count) < least or min(weight, other) < lightest:
+    least = np.float64(rule.min_count) if rule.min_count > 1 else 1.0
+    lightest = 0.0 if penalty > 0.0 else 5e-324
+    lightest = rule.min_weight if rule.min_weight > lightest else lightest
+    if count < least or parent[2] - count < least or weight < lightest or other < lightest:
         return -np.inf
-    if rule.plain == 1:
-        return pull * pull / (weight + penalty) + other_pull * other_pull / (other + penalty)
-    return _pair_worth(
-        pull, weight + penalty, other_pull, other + penalty, rule.alpha, bounds, sign
-    )
+    if sign is not None and rule.plain == 0:
+        bounds = child.least, child.most
+        return _pair_worth(
+            pull, weight + penalty, other_pull, other + penalty, rule.alpha, bounds, sign
+        )
+    return pull * pull / (weight + penalty) + other_pull * other_pull / (other + penalty)
 
 
 @njit(**INNER, error_model="numpy")
 def _best_cut(
-    histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
-    parent: tuple[float, float, float], best: float, penalty: float, bounds: tuple[float, float],
-    sign: int, rules: NDArray[Any],
-) -> tuple[float, int, int]:  # fmt: skip
-    """Worth, cut and way of the first best cut of one feature; a cut of -1 if none exceeds `best`.
+    j: int, histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
+    parent: tuple[float, float, float], penalty: float, child: Any, sign: int | None,
+    rules: NDArray[Any], found: Any,
+) -> None:  # fmt: skip
+    """Write down the first best cut of one feature, if its worth exceeds what was found before.
 
     Missing values go left, then right, if there are any; otherwise where more rows go.
     """
     units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
-    pull, word, cut, way = np.int64(0), np.int64(0), -1, 0
+    pull, word, best = np.int64(0), np.int64(0), found.worth
     bins = histogram[2 * first : 2 * (first + size)]
     for i in range(size):
         if bins[2 * i + 1] == 0:
@@ -772,12 +835,17 @@ def _best_cut(
             left = here
             if side == 0:
                 left = (here[0] + missing[0], here[1] + missing[1], here[2] + missing[2])
-            worth = _children_worth(left, parent, penalty, bounds, sign if ordered else 0, rules)
+            if sign is None:
+                worth = _children_worth(left, parent, penalty, child, None, rules)
+            else:
+                direction = sign if ordered else 0
+                worth = _children_worth(left, parent, penalty, child, direction, rules)
             if worth > best:
-                best, cut, way = worth, i if ordered else size - 1, side
+                best = worth
+                found.feature, found.cut, found.way = j, i if ordered else size - 1, side
                 if missing[2] == 0:
-                    way = 1 if 2.0 * here[2] < parent[2] else 0
-    return best, cut, way
+                    found.way = 1 if 2.0 * here[2] < parent[2] else 0
+    found.worth = best
 
 
 @njit(**INNER, error_model="numpy")
@@ -800,7 +868,7 @@ def _may_exceed(
         pulls[i] = pull
         words[i] = word
     mask, enough = (np.int64(1) << count_bits) - 1, best * (1.0 - 2.0**-40)
-    least, penalty, hits = max(rule.min_count, 1), rule.penalty, 0
+    least, penalty, hits = rule.min_count if rule.min_count > 1 else 1, rule.penalty, 0
     more, heavier, count_more = 0.0, 0.0, 0
     for _ in range(1 if missing[2] == 0 else 2):  # missing values right, then left
         for i in range(size):
@@ -815,227 +883,216 @@ def _may_exceed(
     return hits > 0
 
 
-@njit(**INNER)
-def _sums_up_to(bins: Integers, cut: int) -> tuple[Integer, Integer]:
-    pull, weight_count = np.int64(0), np.int64(0)
-    for i in range(cut + 1):
-        pull += bins[2 * i]
-        weight_count += bins[2 * i + 1]
-    return pull, weight_count
-
-
 @njit(**INNER, error_model="numpy")
-def _own_worth(sums: tuple[int, int], bounds: tuple[float, float], rules: NDArray[Any]) -> float:
+def _own_worth(child: Any, kinds: Kinds | None, rules: NDArray[Any]) -> float:
     """Worth of a node that is not split."""
     rule = rules[0]
-    pull, weight, _ = _read(sums[0], sums[1], (rule.pull_unit, rule.weight_unit, rule.count_bits))
-    if rule.plain == 1:
-        return pull * pull / (weight + rule.penalty)
-    value = penalised_value(pull, weight + rule.penalty, rule.alpha, bounds[0], bounds[1])
-    return _worth(pull, weight + rule.penalty, rule.alpha, value)
+    units = rule.pull_unit, rule.weight_unit, rule.count_bits
+    pull, weight, _ = _read(child.pull, child.weight, units)
+    if kinds is not None and rule.plain == 0:
+        value = _penalised_value(pull, weight + rule.penalty, rule.alpha, child.least, child.most)
+        return _worth(pull, weight + rule.penalty, rule.alpha, value)
+    return pull * pull / (weight + rule.penalty)
 
 
 @njit(**INNER, error_model="numpy")
 def _search_feature(
-    j: int, histogram: Integers, layout: tuple[Integers, Integers], sign: int, categorical: bool,
-    sums: tuple[int, int], bounds: tuple[float, float], rules: NDArray[Any], best: float,
-    integers: Integers,
-) -> tuple[float, int, int]:  # fmt: skip
-    """Worth, cut and way of the best split on a feature; a cut of -1 if none exceeds `best`."""
-    start, n_bins = layout
-    units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
-    first, size, penalty = start[j], n_bins[j], rules[0].penalty
+    j: int, child: Any, pool: Integers, layout: tuple[Integers, Integers], kinds: Kinds | None,
+    rules: NDArray[Any], integers: Integers, found: Any,
+) -> None:  # fmt: skip
+    """Write down the best split on a feature, if its worth exceeds what was found before."""
+    histogram, rule = pool[child.histogram], rules[0]
+    units = rule.pull_unit, rule.weight_unit, rule.count_bits
+    first, size = layout[0][j], layout[1][j]
     beyond = 2 * (first + size)
     missing = _read(histogram[beyond], histogram[beyond + 1], units)
-    parent = _read(sums[0], sums[1], units)
-    if categorical:
-        smooth = rules[0].smooth
-        histogram = _in_order(histogram[2 * first : beyond], units, smooth, integers[0])
-        first, size, penalty = np.int64(0), np.int64(histogram.size // 2), penalty + smooth
-    elif rules[0].plain == 1 and not _may_exceed(
-        histogram, first, size, missing, parent, best, rules, integers
-    ):
-        return best, -1, 0
-    return _best_cut(
-        histogram, first, size, missing, parent, best, penalty, bounds, sign, rules
-    )  # fmt: skip
+    parent = _read(child.pull, child.weight, units)
+    if kinds is None:
+        if _may_exceed(histogram, first, size, missing, parent, found.worth, rules, integers):
+            _best_cut(j, histogram, first, size, missing, parent, rule.penalty, child, None, rules,
+                      found)  # fmt: skip
+    else:
+        penalty = rule.penalty
+        if kinds[1][j]:
+            histogram = _in_order(histogram[2 * first : beyond], units, rule.smooth, integers[0])
+            first, size, penalty = first - first, histogram.size // 2, penalty + rule.smooth
+        elif rule.plain == 1:
+            best = found.worth
+            if not _may_exceed(histogram, first, size, missing, parent, best, rules, integers):
+                return
+        _best_cut(j, histogram, first, size, missing, parent, penalty, child, kinds[0][j], rules,
+                  found)  # fmt: skip
 
 
 @njit(**INNER)
 def _features_of(tile: int, tiles: int, features: int) -> tuple[int, int]:
     """The first feature of a tile and the first of the next: whole words of four."""
     words = -(-features // 4)
-    return 4 * (words * tile // tiles), min(4 * (words * (tile + 1) // tiles), features)
+    end = 4 * (words * (tile + 1) // tiles)
+    return 4 * (words * tile // tiles), end if end < features else features
 
 
 @njit(**INNER)
 def _sum_unpacked(
-    begin: int, end: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
-    read: Reading, layout: tuple[Integers, Integers], smaller: Integers, larger: Integers,
+    begin: int, end: int, task: NDArray[Any], children: NDArray[Any], count_bits: int, rows: Rows,
+    packed: Integers | None, read: Reading, pool: Integers, layout: tuple[Integers, Integers],
 ) -> bool:  # fmt: skip
     """Sum up the smaller child without blocks, over some features.
 
     Few rows are taken off the larger child at once, one by one, rather than by going through all
     its bins later; gives whether they were.
     """
-    division, (start, n_bins), (codes, _, pull, weight_count, _) = task[0], layout, read
-    one_by_one = division.larger >= 0 and (
-        (division.last - division.first) * n_bins.size < start[-1]
+    here, (start, n_bins), (codes, _, pull, weight_count) = task[0], layout, read
+    one_by_one = children[1].histogram >= 0 and (
+        (here.last - here.first) * n_bins.size < start[start.size - 1]
     )
-    needed = division.search_smaller == 1 or not one_by_one
-    if needed:
-        smaller[2 * start[begin] : 2 * start[end]] = 0
-    for sign in range(1, -3 if one_by_one else -1, -2):
-        if sign < 0 or needed:
-            _fill_wide(codes, rows, division.first, division.last, pull, weight_count, packed,
-                       rules[0].count_bits, begin, end, start, n_bins, sign,
-                       smaller if sign > 0 else larger)  # fmt: skip
+    for child in range(2 if one_by_one else 1):
+        sums = pool[children[child].histogram]
+        if child == 0:
+            if one_by_one and children[0].search == 0:
+                continue
+            for i in range(2 * start[begin], 2 * start[end]):
+                sums[i] = 0
+        _fill_wide(codes, rows, here.first, here.last, pull, weight_count, packed, count_bits,
+                   begin, end, start, n_bins, 1 - 2 * child, sums)  # fmt: skip
     return one_by_one
 
 
 @njit(**INNER, error_model="numpy")
 def _finish(
-    tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], rows: Rows, packed: Integers,
-    read: Reading, pool: Integers, layout: tuple[Integers, Integers],
-    features: tuple[Flags, Signs, Flags], answer: Answer,
+    tile: int, tiles: int, task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any],
+    rows: Rows, packed: Integers | None, read: Reading, blocks: Integers | None, pool: Integers,
+    layout: tuple[Integers, Integers], allowed: Flags, kinds: Kinds | None, found: NDArray[Any],
+    integers: Integers,
 ) -> None:  # fmt: skip
     """Have the histograms of both children ready and search them, over some features.
 
     Feature by feature: its bins are near the processor then.
     """
-    division, (start, n_bins), (allowed, signs, categorical) = task[0], layout, features
+    start, n_bins = layout
     begin, end = _features_of(tile, tiles, n_bins.size)
-    count_bits, form = rules[0].count_bits, division.form
-    smaller, larger = pool[division.smaller], pool[max(division.larger, 0)]
-    one_by_one = form in (0, 1) and _sum_unpacked(
-        begin, end, task, rules, rows, packed, read, layout, smaller, larger
-    )
-    wanted = division.search_smaller, division.search_larger
-    sums = ((division.smaller_pull, division.smaller_weight),
-            (division.larger_pull, division.larger_weight))  # fmt: skip
-    bounds = ((division.smaller_least, division.smaller_most),
-              (division.larger_least, division.larger_most))  # fmt: skip
-    worth, found, _, flushed = answer
-    for child in range(2):
-        found[tile, child, 0] = -1
-        worth[tile, child] = _own_worth(sums[child], bounds[child], rules)
-        worth[tiles, child] = worth[tile, child]  # the same of all tiles
-    integers = np.empty((2, 256), np.int64)
+    form, larger, one_by_one = task[0].form, children[1].histogram, False
+    if form == 0 or form == 1:  # noqa: PLR1714  (a tuple would be built)
+        one_by_one = _sum_unpacked(begin, end, task, children, rules[0].count_bits, rows, packed,
+                                   read, pool, layout)  # fmt: skip
+    for number in range(2):
+        child = children[number]
+        child.worth = _own_worth(child, kinds, rules)  # the same of all tiles
+        found[tile, number].feature, found[tile, number].worth = -1, child.worth
     for j in range(begin, end):
-        if form >= 2:
-            _flush(j, flushed[0] == 0, read[4], start, n_bins, count_bits, smaller)
-        if division.larger >= 0 and not one_by_one:
-            _subtract(start[j], start[j + 1], smaller, larger)
-        for child in range(2):
-            if wanted[child] == 1 and allowed[j]:
-                top, cut, way = _search_feature(
-                    j, larger if child else smaller, layout, signs[j], categorical[j], sums[child],
-                    bounds[child], rules, worth[tile, child], integers,
-                )  # fmt: skip
-                if cut >= 0:
-                    worth[tile, child] = top
-                    found[tile, child, 0] = j
-                    found[tile, child, 1], found[tile, child, 2] = cut, way
+        if blocks is not None and form >= 2:
+            _flush(j, task, children, blocks, layout, rules[0].count_bits, pool)
+        if larger >= 0 and not one_by_one:
+            _subtract(start[j], start[j + 1], pool[children[0].histogram], pool[larger])
+        for number in range(2):
+            if children[number].search == 1 and allowed[j]:
+                _search_feature(j, children[number], pool, layout, kinds, rules, integers[tile],
+                                found[tile, number])  # fmt: skip
 
 
 @njit(**INNER, error_model="numpy")
 def _best_of_tiles(
-    child: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], pool: Integers,
-    layout: tuple[Integers, Integers], categorical: Flags, answer: Answer,
-) -> SplitFound:  # fmt: skip
-    """Gain, feature, cut, way and sums on the left of the best split; a feature of -1 for none."""
-    (start, n_bins), (worth, found, _, _), rule, here = layout, answer, rules[0], task[0]
-    number = here.larger if child else here.smaller
-    if (here.search_larger if child else here.search_smaller) == 0:
-        return NO_SPLIT
-    best, own, chosen, cut, way = -np.inf, worth[tiles, child], -1, -1, 0
-    for tile in range(tiles):
-        if found[tile, child, 0] >= 0 and worth[tile, child] > best:
-            best, chosen = worth[tile, child], found[tile, child, 0]
-            cut, way = found[tile, child, 1], found[tile, child, 2]
-    if chosen < 0 or not best - own > 2.0**-36 * abs(best):
-        return NO_SPLIT
-    histogram, beyond = pool[number], 2 * (start[chosen] + n_bins[chosen])
-    bins = histogram[2 * start[chosen] : beyond]
-    if categorical[chosen]:
-        units = rule.pull_unit, rule.weight_unit, rule.count_bits
-        bins = _in_order(bins, units, rule.smooth, np.empty(256, np.int64))
-    pull, weight_count = _sums_up_to(bins, cut)
-    if way == 0:  # missing values
-        pull, weight_count = pull + histogram[beyond], weight_count + histogram[beyond + 1]
-    if categorical[chosen] and way == 0:  # the others go left, and these right
-        pull = (here.larger_pull if child else here.smaller_pull) - pull
-        weight_count = (here.larger_weight if child else here.smaller_weight) - weight_count
-    return best - own, chosen, cut, way, pull, weight_count
+    tiles: int, children: NDArray[Any], rules: NDArray[Any], pool: Integers,
+    layout: tuple[Integers, Integers], kinds: Kinds | None, found: NDArray[Any],
+) -> None:  # fmt: skip
+    """Write down the best split of each child and its sums on the left."""
+    for number in range(2):
+        child, best, chosen = children[number], -np.inf, -1
+        child.feature, child.gain = -1, 0.0
+        for tile in range(tiles if child.search == 1 else 0):
+            here = found[tile, number]
+            if here.feature >= 0 and here.worth > best:
+                best, chosen = here.worth, here.feature
+                child.cut, child.way = here.cut, here.way
+        if chosen < 0 or not best - child.worth > 2.0**-36 * abs(best):
+            continue
+        child.gain, child.feature = best - child.worth, chosen
+        histogram, first, beyond = pool[child.histogram], 2 * layout[0][chosen], layout[1][chosen]
+        beyond = first + 2 * beyond
+        bins, grouped, rule = histogram[first:beyond], False, rules[0]
+        if kinds is not None:
+            grouped = kinds[1][chosen]
+            if grouped:
+                units = rule.pull_unit, rule.weight_unit, rule.count_bits
+                bins = _in_order(bins, units, rule.smooth, np.empty(256, np.int64))
+        pull, weight = np.int64(0), np.int64(0)
+        for i in range(child.cut + 1):
+            pull += bins[2 * i]
+            weight += bins[2 * i + 1]
+        if child.way == 0:  # missing values
+            pull, weight = pull + histogram[beyond], weight + histogram[beyond + 1]
+            if grouped:  # the others go left, and these right
+                pull, weight = child.pull - pull, child.weight - weight
+        child.left_pull, child.left_weight = pull, weight
 
 
 @njit(**INNER)
 def _flush_some(
-    tile: int, tiles: int, task: NDArray[Any], rules: NDArray[Any], read: Reading, pool: Integers,
-    layout: tuple[Integers, Integers], flushed: int,
+    tile: int, tiles: int, task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any],
+    blocks: Integers, pool: Integers, layout: tuple[Integers, Integers],
 ) -> None:  # fmt: skip
     """Flush the blocks of some features."""
-    start, n_bins = layout
-    begin, end = _features_of(tile, tiles, n_bins.size)
+    begin, end = _features_of(tile, tiles, layout[1].size)
     for j in range(begin, end):
-        _flush(j, flushed == 0, read[4], start, n_bins, rules[0].count_bits, pool[task[0].smaller])
+        _flush(j, task, children, blocks, layout, rules[0].count_bits, pool)
 
 
 @njit(**INNER)
 def _move_some(
     part: int, parts: int, counting: bool, task: NDArray[Any], column: Bytes, side: Flags,
-    rows: Rows, packed: Integers, out: Rows, packed_out: Integers, counts: Integers,
+    rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None, counts: Integers,
 ) -> None:  # fmt: skip
     """Move one of several parts of the rows, or count those that go left."""
     here = task[0]
     size = here.high - here.low
     low, high = here.low + size * part // parts, here.low + size * (part + 1) // parts
     if counting:
-        counts[part] = count_left(low, high, column, here.offset, here.step, side, rows)
+        counts[part] = _count_left(low, high, column, here.offset, here.step, side, rows)
         return
     left = np.int64(0)
     for before in range(part):
         left += counts[before]
-    scatter(low, high, here.low + left, here.middle + low - here.low - left, column, here.offset,
-            here.step, side, rows, packed, out, packed_out)  # fmt: skip
+    _scatter(low, high, here.low + left, here.middle + low - here.low - left, column, here.offset,
+             here.step, side, rows, packed, out, packed_out)  # fmt: skip
 
 
 @njit(**INNER)
-def _tasks_of(phase: int, tiles: int, task: NDArray[Any], read: Reading) -> int:
-    """How many tasks a phase has.
+def _tasks_of(tiles: int, parts: int, task: NDArray[Any], children: NDArray[Any]) -> int:
+    """How many tasks the phase has.
 
     -1 counts the rows that go left, where there are many, 0 moves rows, 1 fills blocks, 2 flushes
     them, and 3 does the rest.
     """
-    division, parts = task[0], read[4].shape[0]
-    if phase < 1:
-        rows = division.high - division.low
-        several = parts > 1 and rows >= 8192
-        return parts if several else min(rows, phase + 1)
-    if phase == 1:
-        return parts if division.form >= 2 else 0
-    searching = division.search_smaller == 1 or division.search_larger == 1
-    return tiles if searching or division.form >= 0 else 0
+    here = task[0]
+    if here.phase < 1:
+        rows = here.high - here.low
+        if parts > 1 and rows >= 8192:
+            return parts
+        return 1 if rows > 0 and here.phase == 0 else 0
+    if here.phase == 1:
+        return parts if here.form >= 2 else 0
+    searching = children[0].search == 1 or children[1].search == 1
+    return tiles if searching or here.form >= 0 else 0
 
 
 @njit(**INNER)
-def _next_phase(phase: int, task: NDArray[Any], filled: Integers, flushed: Integers) -> int:
-    """What comes after a phase: blocks are filled and flushed until all rows are in them."""
-    if phase < 0:
-        return 0
-    if phase == 0:
-        filled[:] = 0
-        flushed[0] = 0
-        return 1
-    left = task[0].last - task[0].first
-    for count in filled:
-        left -= count
-    if phase == 3:
-        return 4
-    if task[0].form < 2 or (phase == 1 and left == 0):
-        return 3
-    flushed[0] += 1 if phase == 2 else 0
-    return 2 if phase == 1 else 1
+def _next_phase(task: NDArray[Any], filled: Integers) -> None:
+    """Go on to the next phase: blocks are filled and flushed until all rows are in them."""
+    here = task[0]
+    left = here.last - here.first
+    if here.phase == 0:
+        here.flushed = 0
+        for part in range(filled.size):
+            filled[part] = 0
+    for part in range(filled.size):
+        left -= filled[part]
+    if here.phase < 1 or here.phase == 3:
+        here.phase += 1
+    elif here.form < 2 or (here.phase == 1 and left == 0):
+        here.phase = 3
+    else:
+        here.flushed += here.phase - 1
+        here.phase = 3 - here.phase
 
 
 @njit(**INNER)
@@ -1050,92 +1107,82 @@ def _take_task(post: Integers) -> tuple[int, int]:
 
 
 @njit(**INNER)
-def _is_over(helping: bool, post: Integers, tasks: int) -> bool:
-    """Whether a helper is to leave, or all tasks of the leader's phase are done."""
-    return load(post, 16) != 0 if helping else load(post, 8) == tasks
-
-
-@njit(**INNER)
-def _next_leaf(counts: Integers, leaves: NDArray[Any]) -> bool:
+def _next_leaf(state: Any, leaves: NDArray[Any]) -> bool:
     """Choose the leaf with the largest gain, the first of equals; no if none is to be split."""
-    counts[5] = -1
-    if counts[0] < counts[3]:
-        for k in range(counts[0]):
-            best = counts[5]
-            if leaves[k].feature >= 0 and (best < 0 or leaves[k].gain > leaves[best].gain):
-                counts[5] = k
-    return counts[5] >= 0
+    state.leaf = -1
+    if state.leaves < state.most:
+        gain = 0.0
+        for k in range(state.leaves):
+            leaf = leaves[k]
+            if leaf.feature >= 0 and (state.leaf < 0 or leaf.gain > gain):
+                state.leaf, gain = k, leaf.gain
+    return state.leaf >= 0
 
 
 @njit(**INNER)
 def _set_task(
-    task: NDArray[Any], rules: NDArray[Any], side: Flags, rows: int, packed: bool, tree: Growing
-) -> None:
+    task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], side: Flags, rows: int,
+    packed: bool, tree: Growing,
+) -> None:  # fmt: skip
     """Describe the division of the leaf at hand."""
-    leaves, _, free, offsets, counts = tree
-    here, leaf, rule = task[0], leaves[counts[5]], rules[0]
-    mask = (np.int64(1) << rule.count_bits) - 1
-    left = leaf.left_weight & mask
-    right = (leaf.weight - leaf.left_weight) & mask
+    leaves, _, free, offsets, states = tree
+    state, here, smaller, larger = states[0], task[0], children[0], children[1]
+    leaf, count_bits = leaves[state.leaf], rules[0].count_bits
+    mask = (np.int64(1) << count_bits) - 1
+    left, right = leaf.left_weight & mask, (leaf.weight - leaf.left_weight) & mask
     for code in range(255):
         side[code] = code <= leaf.cut
     side[255] = leaf.way == 0
-    here.source, here.low, here.high, here.middle = (
-        leaf.source,
-        leaf.low,
-        leaf.high,
-        leaf.low + left,
-    )
-    here.offset = offsets[leaf.feature]
-    first = left <= right  # whether the left child is the smaller one
-    fewer, more = min(left, right), max(left, right)
-    further = counts[0] + 1 < counts[3] and (counts[4] <= 0 or leaf.depth + 1 < counts[4])
-    here.search_smaller = 1 if further and fewer >= 2 * max(rule.min_count, 1) else 0
-    here.search_larger = 1 if further and more >= 2 * max(rule.min_count, 1) else 0
-    here.form, here.smaller, here.larger = -1, 0, -1
-    counts[2] -= 1
-    if here.search_smaller == 1 or here.search_larger == 1:
-        here.form = (
-            0 if not packed else (1 if fewer < counts[6] else (2 if 2 * fewer > rows else 3))
-        )
-        here.first = here.low if first else here.middle
-        here.last = here.first + fewer
-        here.smaller, here.larger = free[counts[2]], leaf.histogram
-    pull, weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
-    here.smaller_pull, here.smaller_weight = leaf.left_pull, leaf.left_weight
-    here.larger_pull, here.larger_weight = pull, weight
-    if not first:
-        here.smaller_pull, here.smaller_weight = pull, weight
-        here.larger_pull, here.larger_weight = leaf.left_pull, leaf.left_weight
+    here.source, here.low, here.high = leaf.source, leaf.low, leaf.high
+    here.middle, here.offset = leaf.low + left, offsets[leaf.feature]
+    least = 2 * rules[0].min_count if rules[0].min_count > 1 else 2
+    further = state.leaves + 1 < state.most and (state.depth <= 0 or leaf.depth + 1 < state.depth)
+    if left <= right:
+        here.first, here.last = here.low, here.middle
+        smaller.pull, smaller.weight = leaf.left_pull, leaf.left_weight
+        larger.pull, larger.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
+    else:
+        here.first, here.last = here.middle, here.high
+        larger.pull, larger.weight = leaf.left_pull, leaf.left_weight
+        smaller.pull, smaller.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
+    fewer = smaller.weight & mask
+    smaller.search = 1 if further and fewer >= least else 0
+    larger.search = 1 if further and left + right - fewer >= least else 0
+    here.form, smaller.histogram, larger.histogram = -1, 0, -1
+    state.free -= 1
+    if smaller.search == 1 or larger.search == 1:
+        here.form = 0
+        if packed:
+            here.form = 1 if fewer < state.few else (2 if 2 * fewer > rows else 3)
+        smaller.histogram, larger.histogram = free[state.free], leaf.histogram
 
 
 @njit(**INNER)
 def _set_leaf(
-    leaf: Any, task: NDArray[Any], smaller: bool, number: int, best: SplitFound,
-    rules: NDArray[Any], tree: Growing,
-) -> None:  # fmt: skip
-    """Describe a child, the smaller or the larger one; without a split its histogram is free."""
-    here, free, counts = task[0], tree[2], tree[4]
-    leaf.pull = here.smaller_pull if smaller else here.larger_pull
-    leaf.weight = here.smaller_weight if smaller else here.larger_weight
-    gain, feature, cut, way, pull, weight = best
+    leaf: Any, child: Any, number: int, rules: NDArray[Any], free: Integers, state: Any
+) -> None:
+    """Describe a child; without a split its histogram is free."""
+    leaf.pull, leaf.weight = child.pull, child.weight
     leaf.histogram, leaf.feature = number, -1
-    if feature >= 0 and gain > rules[0].min_gain:
-        leaf.gain, leaf.feature, leaf.cut, leaf.way = gain, feature, cut, way
-        leaf.left_pull, leaf.left_weight = pull, weight
+    if child.feature >= 0 and child.gain > rules[0].min_gain:
+        leaf.gain, leaf.feature, leaf.cut, leaf.way = (
+            child.gain, child.feature, child.cut, child.way
+        )  # fmt: skip
+        leaf.left_pull, leaf.left_weight = child.left_pull, child.left_weight
     else:
-        free[counts[2]] = number
-        counts[2] += 1
+        free[state.free] = number
+        state.free += 1
 
 
 @njit(**INNER)
 def _split_leaf(
-    task: NDArray[Any], rules: NDArray[Any], best: SplitFound, other: SplitFound, tree: Growing
+    task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], tree: Growing
 ) -> None:
     """Replace the leaf at hand by its children, whose best splits are known."""
-    leaves, splits, free, _, counts = tree
-    number, right, at = counts[5], counts[0], counts[1]
-    leaf, new, split, here = leaves[number], leaves[right], splits[at], task[0]
+    leaves, splits, free, _, states = tree
+    state, here = states[0], task[0]
+    number, right, at = state.leaf, state.leaves, state.splits
+    leaf, new, split = leaves[number], leaves[right], splits[at]
     split.feature, split.cut, split.way, split.gain = leaf.feature, leaf.cut, leaf.way, leaf.gain
     split.pull, split.weight = leaf.pull, leaf.weight
     split.left_pull, split.left_weight = leaf.left_pull, leaf.left_weight
@@ -1145,45 +1192,45 @@ def _split_leaf(
             splits[leaf.split].left = at
         else:
             splits[leaf.split].right = at
-    smaller, larger = free[counts[2]], leaf.histogram
-    first = leaf.left_pull == here.smaller_pull and leaf.left_weight == here.smaller_weight
     leaf.low, leaf.high, new.low, new.high = here.low, here.middle, here.middle, here.high
     leaf.source, new.source = 1 - here.source, 1 - here.source
     leaf.depth += 1
     new.depth, leaf.split, new.split, leaf.side, new.side = leaf.depth, at, at, 0, 1
-    if first:
-        _set_leaf(leaf, task, True, smaller, best, rules, tree)
-        _set_leaf(new, task, False, larger, other, rules, tree)
-    else:
-        _set_leaf(new, task, True, smaller, best, rules, tree)
-        _set_leaf(leaf, task, False, larger, other, rules, tree)
-    counts[0] += 1
-    counts[1] += 1
+    smaller, larger = free[state.free], leaf.histogram
+    # Where the smaller child is summed up is where its rows begin.
+    left = here.middle - here.low <= here.high - here.middle
+    for child in range(2):
+        which = number if left == (child == 0) else right
+        histogram = smaller if child == 0 else larger
+        _set_leaf(leaves[which], children[child], histogram, rules, free, state)
+    state.leaves += 1
+    state.splits += 1
 
 
 # One function rather than two: every level of calls is compiled again with all below it.
 @njit(cache=True, nogil=True, error_model="numpy")
 def _work(  # noqa: C901, PLR0912
-    role: int, tiles: int, post: Integers, task: NDArray[Any], rules: NDArray[Any],
-    column: Bytes, side: Flags, lists: Lists, read: Reading, pool: Integers,
-    layout: tuple[Integers, Integers], features: tuple[Flags, Signs, Flags], answer: Answer,
-    tree: Growing,
-) -> tuple[SplitFound, SplitFound]:  # fmt: skip
+    role: int, tiles: int, post: Integers, task: NDArray[Any], children: NDArray[Any],
+    rules: NDArray[Any], column: Bytes, side: Flags, lists: Lists, read: Reading,
+    blocks: Integers | None, pool: Integers, layout: tuple[Integers, Integers], allowed: Flags,
+    kinds: Kinds | None, found: NDArray[Any], filled: Integers, integers: Integers, tree: Growing,
+) -> None:  # fmt: skip
     """Divide a node (role 0), help until it is time to leave (1), or grow a tree (2)."""
-    here, idle, helping = task[0], 0, role == 1
-    best = other = NO_SPLIT
-    dividing = role != 2 or _next_leaf(tree[4], tree[0])
+    here, idle, helping, tasks = task[0], 0, role == 1, 0
+    state = tree[4][0]
+    dividing = role != 2 or _next_leaf(state, tree[0])
     while dividing:
         if role == 2:
-            _set_task(task, rules, side, read[0].shape[0], lists[1].size > 0, tree)
-        phase, tasks = -1, 0
-        while phase < 4:
+            _set_task(task, children, rules, side, read[0].shape[0], blocks is not None, tree)
+        if not helping:
+            here.phase = -1
+        while helping or here.phase < 4:
             if not helping:
-                tasks = _tasks_of(phase, tiles, task, read)
+                tasks = _tasks_of(tiles, filled.size, task, children)
                 store(post, 8, 0)
-                post[24] = phase
+                post[24] = here.phase
                 store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
-            while not _is_over(helping, post, tasks):
+            while not (load(post, 16) != 0 if helping else load(post, 8) == tasks):
                 number, of = _take_task(post)
                 if number < 0:
                     idle += 1
@@ -1195,23 +1242,22 @@ def _work(  # noqa: C901, PLR0912
                     rows, packed, out, packed_out = out, packed_out, rows, packed
                 if post[24] < 1:
                     _move_some(number, of, post[24] < 0, task, column, side, rows, packed, out,
-                               packed_out, answer[2])  # fmt: skip
-                elif post[24] == 1:
-                    _fill_block(number, of, task, out, packed_out, read, answer[2])
-                elif post[24] == 2:
-                    _flush_some(number, of, task, rules, read, pool, layout, answer[3][0])
-                else:
-                    _finish(number, of, task, rules, out, packed_out, read, pool, layout, features,
-                            answer)  # fmt: skip
+                               packed_out, filled)  # fmt: skip
+                elif post[24] == 3:
+                    _finish(number, of, task, children, rules, out, packed_out, read, blocks, pool,
+                            layout, allowed, kinds, found, integers)  # fmt: skip
+                if blocks is not None:
+                    if post[24] == 1:
+                        _fill_block(number, of, task, out, packed_out, read[1], blocks, filled)
+                    elif post[24] == 2:
+                        _flush_some(number, of, task, children, rules, blocks, pool, layout)
                 idle = 0
                 add(post, 8, 1)
-            phase = _next_phase(phase, task, answer[2], answer[3]) if not helping else 4
-        for child in range(0 if helping else 2):  # (two calls would be compiled twice)
-            best, other = (
-                other, _best_of_tiles(child, tiles, task, rules, pool, layout, features[2], answer)
-            )  # fmt: skip
+            if helping:
+                return
+            _next_phase(task, filled)
+        _best_of_tiles(tiles, children, rules, pool, layout, kinds, found)
         dividing = role == 2
         if role == 2:
-            _split_leaf(task, rules, best, other, tree)
-            dividing = _next_leaf(tree[4], tree[0])
-    return best, other
+            _split_leaf(task, children, rules, tree)
+            dividing = _next_leaf(state, tree[0])

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from precede.engine import compiling
 
 COUNT = (
@@ -76,3 +78,46 @@ def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
     assert compiling.cache_folder() == tmp_path
     monkeypatch.setattr(compiling.config, "CACHE_DIR", "")
     assert compiling.cache_folder() in (package, Path("~/.cache/numba").expanduser())
+
+
+# What the collector does while kernels of ours, of others and one that fails are compiled.
+COLLECTING = """
+import gc, sys
+import numpy as np
+from numba import njit
+from numba.core import event
+from precede.engine.exact import exact_sum
+
+class Look(event.Listener):
+    def on_start(self, event):
+        seen.append(gc.isenabled())
+    def on_end(self, event):
+        pass
+
+def fails(x):
+    return x.nothing
+
+seen, before = [], sys.argv[1] == "True"
+if not before:
+    gc.disable()
+event.register("numba:compile", Look())
+exact_sum(np.ones(3))
+assert seen and not any(seen), seen
+assert gc.isenabled() == before
+seen.clear()
+njit(lambda x: x + 1)(1)
+assert seen == [before]
+fails.__module__ = "precede.fails"
+try:
+    njit(fails)(1)
+except Exception:
+    assert gc.isenabled() == before
+else:
+    raise AssertionError
+"""
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_garbage_is_not_collected_while_a_kernel_is_compiled(before, tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", COLLECTING, str(before)], env=environment, check=True)

@@ -447,13 +447,16 @@ class TreeSearch(RegressionSearch):
         bits = numbers.exact_bits
         ranges = grown.ranges
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
-        given = *ranges, *self._growth.lists, pull, weight, *factors(bits[0]), *factors(bits[1])
-        sums = sum_of(
-            lambda: sum(
-                self._workers.run(_sums_of_ranges, size, *given, small=is_small("rows", size))
-            ),
-            self._workers,
-        )
+        powers = *factors(bits[0]), *factors(bits[1])
+        lists = self._growth.lists[0], self._growth.lists[1]
+
+        def of_rows(low: int, high: int) -> Integers:
+            part = np.zeros((ranges[0].size, 2), np.int64)
+            _sums_of_ranges(low, high, *ranges, *lists, pull, weight, *powers, part)
+            return part
+
+        small = is_small("rows", size)
+        sums = sum_of(lambda: sum(self._workers.run(of_rows, size, small=small)), self._workers)
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
     def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:
@@ -525,22 +528,21 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
 def _sums_of_ranges(
     low: int, high: int, order: Rows, ends: Integers, lists: Integers, one: Rows, other: Rows,
     pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
-    weight_other: float,
-) -> Integers:  # fmt: skip
+    weight_other: float, sums: Integers,
+) -> None:  # fmt: skip
     """Exact sums of pull and weight over the rows of every leaf, at low..high of the lists."""
-    sums = np.zeros((order.size, 2), np.int64)
     at = low
     for k in range(order.size):
         rows = one if lists[k] == 0 else other
         first, second = np.int64(0), np.int64(0)
-        for i in range(np.uint64(at), np.uint64(max(at, min(ends[k], high)))):
+        end = ends[k] if ends[k] < high else high
+        for i in range(np.uint64(at), np.uint64(end if end > at else at)):
             row = np.uint64(rows[i])
             first += np.int64(np.rint(pull[row] * pull_one * pull_other))
             second += np.int64(np.rint(weight[row] * weight_one * weight_other))
         sums[order[k], 0] += first
         sums[order[k], 1] += second
-        at = max(at, min(ends[k], high))
-    return sums
+        at = end if end > at else at
 
 
 @njit(cache=True, nogil=True)
@@ -552,9 +554,10 @@ def _values_of_ranges(
     at = low
     for k in range(order.size):
         rows, here = one if lists[k] == 0 else other, value[order[k]]
-        for i in range(np.uint64(at), np.uint64(max(at, min(ends[k], high)))):
+        end = ends[k] if ends[k] < high else high
+        for i in range(np.uint64(at), np.uint64(end if end > at else at)):
             values[np.uint64(rows[i])] = here
-        at = max(at, min(ends[k], high))
+        at = end if end > at else at
 
 
 @njit(cache=True, nogil=True)

@@ -178,7 +178,7 @@ class SplitSearch:
             return Split(gain, feature, cut, way, left, right)
         first = self.start[feature]
         bins = histogram[first : first + self.n_bins[feature]]
-        codes = left_categories(bins.ravel(), cut, way, rules.units, rules.cat_smooth)
+        codes = left_categories(bins.ravel(), cut, way, self.record(rules))
         return Split(gain, feature, cut, way, left, right, codes)
 
     def left_codes(self, split: Split) -> Flags:

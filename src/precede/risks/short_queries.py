@@ -149,9 +149,10 @@ class EnumeratedRisk(BoundLossRisk):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
-    for array in (pull[low:high], hessian[low:high]):
-        for row in range(array.size):
-            array[row] /= mass
+    pull, hessian = pull[low:high], hessian[low:high]
+    for row in range(pull.size):
+        pull[row] /= mass
+        hessian[row] /= mass
 
 
 @njit(cache=True, nogil=True)
@@ -164,9 +165,9 @@ def _narrow_runs(
     Runs whose scores are too far apart for plain exponentials are left alone. The value of a run
     whose pairs are all far in order is -1: see `_small_losses`.
     """
-    at = np.empty(longest)
-    # What a loser gathers from its winners: slope, curvature and loss.
-    gathered = np.empty((3, longest))
+    # What a loser gathers from its winners: slope, curvature and loss; and exponentials.
+    gathered = np.empty((4, longest))
+    at = gathered[3]
     for run in range(low, high):
         bottom, top = runs[run, 0], runs[run, 1]
         first, last = level_start[bottom], level_start[top]
@@ -174,7 +175,8 @@ def _narrow_runs(
         share = outer[first:last]
         least, most = scores[first], scores[first]
         for row in range(first, last):
-            least, most = min(least, scores[row]), max(most, scores[row])
+            score = scores[row]
+            least, most = score if score < least else least, score if score > most else most
         wide, middle = most - least, 0.5 * (most + least)
         if not wide < 80.0:
             continue

@@ -400,13 +400,13 @@ class Divider:
         leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
         leaves[0] = root
         free, count = self._histograms.free()
-        state = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS)], TREE)
+        tally = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS)], TREE)
         self._task["step"] = self._step
         self._children["least"], self._children["most"] = -np.inf, np.inf
         self._allowed[:] = True
-        given = GROW, *self._given, (leaves, splits, free, self._all_offsets, state)
+        given = GROW, *self._given, (leaves, splits, free, self._all_offsets, tally)
         _work(*given)
-        return leaves[: state["leaves"][0]], splits[: state["splits"][0]]
+        return leaves[: tally["leaves"][0]], splits[: tally["splits"][0]]
 
 
 def best_split(
@@ -431,6 +431,17 @@ def best_split(
     kinds = _kinds(rules, features[1], features[2])
     given = lists, read, NO_BLOCKS, histogram, layout, features[0], kinds
     return _alone(task, children, rules, *given)
+
+
+def penalised_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
+    """Values of some leaves, each as `penalised_value` has it."""
+    sizes = np.abs(pulls) - alpha
+    sizes = np.where(sizes > 0.0, sizes, 0.0)
+    sizes, values = np.where(pulls > 0, sizes, -sizes), np.zeros(pulls.size)
+    np.divide(sizes, curvatures, out=values, where=curvatures > 0)
+    least, most = bounds.T
+    values = np.where(least > values, least, values)
+    return np.where(most < values, most, values)
 
 
 def _alone(
@@ -650,14 +661,6 @@ def _flush(
 
 
 @njit(**INNER)
-def _subtract(first: int, last: int, smaller: Integers, larger: Integers) -> None:
-    """Take the bins of the smaller child off those of the node."""
-    one, other = smaller[2 * first : 2 * last], larger[2 * first : 2 * last]
-    for i in range(other.size):
-        other[i] -= one[i]
-
-
-@njit(**INNER)
 def _fill_block(
     part: int, parts: int, task: NDArray[Any], rows: Rows, packed: Integers,
     words: NDArray[np.uint32], blocks: Integers, filled: Integers,
@@ -694,15 +697,6 @@ def _penalised_value(
     return min(max(value, least), most)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def penalised_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
-    """The same of some leaves."""
-    values = np.empty(pulls.size)
-    for k in range(pulls.size):
-        values[k] = _penalised_value(pulls[k], curvatures[k], alpha, bounds[k, 0], bounds[k, 1])
-    return values
-
-
 @njit(**INNER, error_model="numpy")
 def _worth(pull: float, curvature: float, alpha: float, value: float) -> float:
     return 2.0 * (pull * value - alpha * abs(value)) - curvature * value * value
@@ -722,28 +716,25 @@ def _pair_worth(
 
 
 @njit(**INNER)
-def _read(
-    pull: Integer, weight_count: Integer, units: tuple[float, float, int]
-) -> tuple[float, float, float]:
+def _read(pull: Integer, weight_count: Integer, rules: NDArray[Any]) -> tuple[float, float, float]:
     """Pull, weight and count behind the two words of a sum."""
-    count = weight_count & ((np.int64(1) << units[2]) - 1)
+    rule = rules[0]
+    count = weight_count & ((np.int64(1) << rule.count_bits) - 1)
     return (
-        np.float64(pull) * units[0], np.float64(weight_count >> units[2]) * units[1],
-        np.float64(count),
+        np.float64(pull) * rule.pull_unit,
+        np.float64(weight_count >> rule.count_bits) * rule.weight_unit, np.float64(count),
     )  # fmt: skip
 
 
 @njit(**INNER, error_model="numpy")
-def _sorted_categories(
-    bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
-) -> int:
+def _sorted_categories(bins: Integers, rules: NDArray[Any], order: Integers) -> int:
     """Categories that occur, by rising smoothed mean of the pull; gives their number."""
     key = np.empty(bins.size // 2)
     count = 0
     for code in range(key.size):
         if bins[2 * code + 1] != 0:
-            numbers = _read(bins[2 * code], bins[2 * code + 1], units)
-            weight = numbers[1] + smooth
+            numbers = _read(bins[2 * code], bins[2 * code + 1], rules)
+            weight = numbers[1] + rules[0].smooth
             mean = numbers[0] / weight if weight > 0 else 0.0
             i = count
             while i > 0 and key[i - 1] > mean:
@@ -755,11 +746,9 @@ def _sorted_categories(
 
 
 @njit(**INNER, error_model="numpy")
-def _in_order(
-    bins: Integers, units: tuple[float, float, int], smooth: float, order: Integers
-) -> Integers:
+def _in_order(bins: Integers, rules: NDArray[Any], order: Integers) -> Integers:
     """Bins of the categories that occur, in the order of `_sorted_categories`."""
-    count = _sorted_categories(bins, units, smooth, order)
+    count = _sorted_categories(bins, rules, order)
     sorted_bins = np.empty(2 * count, np.int64)
     for i in range(count):
         sorted_bins[2 * i], sorted_bins[2 * i + 1] = bins[2 * order[i]], bins[2 * order[i] + 1]
@@ -767,12 +756,10 @@ def _in_order(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def left_categories(
-    bins: Integers, cut: int, way: int, units: tuple[float, float, int], smooth: float
-) -> Flags:
+def left_categories(bins: Integers, cut: int, way: int, rules: NDArray[Any]) -> Flags:
     """Which codes go left: the first ``cut + 1`` categories (way 1), or the others (way 0)."""
     order = np.empty(256, np.int64)
-    count = _sorted_categories(bins, units, smooth, order)
+    count = _sorted_categories(bins, rules, order)
     left = np.zeros(256, np.bool_)
     for i in range(count):
         left[order[i]] = (i <= cut) == (way == 1)
@@ -820,7 +807,6 @@ def _best_cut(
 
     Missing values go left, then right, if there are any; otherwise where more rows go.
     """
-    units = rules[0].pull_unit, rules[0].weight_unit, rules[0].count_bits
     pull, word, best = np.int64(0), np.int64(0), found.worth
     bins = histogram[2 * first : 2 * (first + size)]
     for i in range(size):
@@ -828,7 +814,7 @@ def _best_cut(
             continue
         pull += bins[2 * i]
         word += bins[2 * i + 1]
-        here = _read(pull, word, units)
+        here = _read(pull, word, rules)
         # The last cut leaves missing values alone on the right, which have no direction.
         ordered = here[2] + missing[2] < parent[2]
         for side in range(0 if missing[2] > 0 else 1, 2):
@@ -884,29 +870,16 @@ def _may_exceed(
 
 
 @njit(**INNER, error_model="numpy")
-def _own_worth(child: Any, kinds: Kinds | None, rules: NDArray[Any]) -> float:
-    """Worth of a node that is not split."""
-    rule = rules[0]
-    units = rule.pull_unit, rule.weight_unit, rule.count_bits
-    pull, weight, _ = _read(child.pull, child.weight, units)
-    if kinds is not None and rule.plain == 0:
-        value = _penalised_value(pull, weight + rule.penalty, rule.alpha, child.least, child.most)
-        return _worth(pull, weight + rule.penalty, rule.alpha, value)
-    return pull * pull / (weight + rule.penalty)
-
-
-@njit(**INNER, error_model="numpy")
 def _search_feature(
     j: int, child: Any, pool: Integers, layout: tuple[Integers, Integers], kinds: Kinds | None,
     rules: NDArray[Any], integers: Integers, found: Any,
 ) -> None:  # fmt: skip
     """Write down the best split on a feature, if its worth exceeds what was found before."""
     histogram, rule = pool[child.histogram], rules[0]
-    units = rule.pull_unit, rule.weight_unit, rule.count_bits
     first, size = layout[0][j], layout[1][j]
     beyond = 2 * (first + size)
-    missing = _read(histogram[beyond], histogram[beyond + 1], units)
-    parent = _read(child.pull, child.weight, units)
+    missing = _read(histogram[beyond], histogram[beyond + 1], rules)
+    parent = _read(child.pull, child.weight, rules)
     if kinds is None:
         if _may_exceed(histogram, first, size, missing, parent, found.worth, rules, integers):
             _best_cut(j, histogram, first, size, missing, parent, rule.penalty, child, None, rules,
@@ -914,7 +887,7 @@ def _search_feature(
     else:
         penalty = rule.penalty
         if kinds[1][j]:
-            histogram = _in_order(histogram[2 * first : beyond], units, rule.smooth, integers[0])
+            histogram = _in_order(histogram[2 * first : beyond], rules, integers[0])
             first, size, penalty = first - first, histogram.size // 2, penalty + rule.smooth
         elif rule.plain == 1:
             best = found.worth
@@ -971,19 +944,27 @@ def _finish(
     """
     start, n_bins = layout
     begin, end = _features_of(tile, tiles, n_bins.size)
-    form, larger, one_by_one = task[0].form, children[1].histogram, False
+    form, larger, one_by_one, rule = task[0].form, children[1].histogram, False, rules[0]
     if form == 0 or form == 1:  # noqa: PLR1714  (a tuple would be built)
-        one_by_one = _sum_unpacked(begin, end, task, children, rules[0].count_bits, rows, packed,
-                                   read, pool, layout)  # fmt: skip
+        one_by_one = _sum_unpacked(begin, end, task, children, rule.count_bits, rows, packed, read,
+                                   pool, layout)  # fmt: skip
     for number in range(2):
         child = children[number]
-        child.worth = _own_worth(child, kinds, rules)  # the same of all tiles
+        pull, weight, _ = _read(child.pull, child.weight, rules)
+        child.worth = pull * pull / (weight + rule.penalty)  # the same of all tiles
+        if kinds is not None and rule.plain == 0:
+            weight, bounds = weight + rule.penalty, (child.least, child.most)
+            value = _penalised_value(pull, weight, rule.alpha, bounds[0], bounds[1])
+            child.worth = _worth(pull, weight, rule.alpha, value)
         found[tile, number].feature, found[tile, number].worth = -1, child.worth
     for j in range(begin, end):
         if blocks is not None and form >= 2:
             _flush(j, task, children, blocks, layout, rules[0].count_bits, pool)
         if larger >= 0 and not one_by_one:
-            _subtract(start[j], start[j + 1], pool[children[0].histogram], pool[larger])
+            smaller = pool[children[0].histogram][2 * start[j] : 2 * start[j + 1]]
+            bins = pool[larger][2 * start[j] : 2 * start[j + 1]]
+            for i in range(bins.size):
+                bins[i] -= smaller[i]
         for number in range(2):
             if children[number].search == 1 and allowed[j]:
                 _search_feature(j, children[number], pool, layout, kinds, rules, integers[tile],
@@ -1009,12 +990,11 @@ def _best_of_tiles(
         child.gain, child.feature = best - child.worth, chosen
         histogram, first, beyond = pool[child.histogram], 2 * layout[0][chosen], layout[1][chosen]
         beyond = first + 2 * beyond
-        bins, grouped, rule = histogram[first:beyond], False, rules[0]
+        bins, grouped = histogram[first:beyond], False
         if kinds is not None:
             grouped = kinds[1][chosen]
             if grouped:
-                units = rule.pull_unit, rule.weight_unit, rule.count_bits
-                bins = _in_order(bins, units, rule.smooth, np.empty(256, np.int64))
+                bins = _in_order(bins, rules, np.empty(256, np.int64))
         pull, weight = np.int64(0), np.int64(0)
         for i in range(child.cut + 1):
             pull += bins[2 * i]
@@ -1057,13 +1037,27 @@ def _move_some(
 
 
 @njit(**INNER)
-def _tasks_of(tiles: int, parts: int, task: NDArray[Any], children: NDArray[Any]) -> int:
-    """How many tasks the phase has.
+def _next_phase(tiles: int, task: NDArray[Any], children: NDArray[Any], filled: Integers) -> int:
+    """Go on to the next phase; gives how many tasks it has.
 
-    -1 counts the rows that go left, where there are many, 0 moves rows, 1 fills blocks, 2 flushes
-    them, and 3 does the rest.
+    -1 counts the rows that go left, where there are many, 0 moves rows, 1 fills blocks and 2
+    flushes them, until all rows are in them; 3 does the rest, and then it is over.
     """
-    here = task[0]
+    here, parts = task[0], filled.size
+    left = here.last - here.first
+    if here.phase == 0:
+        here.flushed = 0
+        for part in range(parts):
+            filled[part] = 0
+    for part in range(parts):
+        left -= filled[part]
+    if here.phase < 1 or here.phase == 3:
+        here.phase += 1
+    elif here.form < 2 or (here.phase == 1 and left == 0):
+        here.phase = 3
+    else:
+        here.flushed += here.phase - 1
+        here.phase = 3 - here.phase
     if here.phase < 1:
         rows = here.high - here.low
         if parts > 1 and rows >= 8192:
@@ -1073,26 +1067,6 @@ def _tasks_of(tiles: int, parts: int, task: NDArray[Any], children: NDArray[Any]
         return parts if here.form >= 2 else 0
     searching = children[0].search == 1 or children[1].search == 1
     return tiles if searching or here.form >= 0 else 0
-
-
-@njit(**INNER)
-def _next_phase(task: NDArray[Any], filled: Integers) -> None:
-    """Go on to the next phase: blocks are filled and flushed until all rows are in them."""
-    here = task[0]
-    left = here.last - here.first
-    if here.phase == 0:
-        here.flushed = 0
-        for part in range(filled.size):
-            filled[part] = 0
-    for part in range(filled.size):
-        left -= filled[part]
-    if here.phase < 1 or here.phase == 3:
-        here.phase += 1
-    elif here.form < 2 or (here.phase == 1 and left == 0):
-        here.phase = 3
-    else:
-        here.flushed += here.phase - 1
-        here.phase = 3 - here.phase
 
 
 @njit(**INNER)
@@ -1107,16 +1081,16 @@ def _take_task(post: Integers) -> tuple[int, int]:
 
 
 @njit(**INNER)
-def _next_leaf(state: Any, leaves: NDArray[Any]) -> bool:
+def _next_leaf(tally: Any, leaves: NDArray[Any]) -> bool:
     """Choose the leaf with the largest gain, the first of equals; no if none is to be split."""
-    state.leaf = -1
-    if state.leaves < state.most:
+    tally.leaf = -1
+    if tally.leaves < tally.most:
         gain = 0.0
-        for k in range(state.leaves):
+        for k in range(tally.leaves):
             leaf = leaves[k]
-            if leaf.feature >= 0 and (state.leaf < 0 or leaf.gain > gain):
-                state.leaf, gain = k, leaf.gain
-    return state.leaf >= 0
+            if leaf.feature >= 0 and (tally.leaf < 0 or leaf.gain > gain):
+                tally.leaf, gain = k, leaf.gain
+    return tally.leaf >= 0
 
 
 @njit(**INNER)
@@ -1125,9 +1099,9 @@ def _set_task(
     packed: bool, tree: Growing,
 ) -> None:  # fmt: skip
     """Describe the division of the leaf at hand."""
-    leaves, _, free, offsets, states = tree
-    state, here, smaller, larger = states[0], task[0], children[0], children[1]
-    leaf, count_bits = leaves[state.leaf], rules[0].count_bits
+    leaves, _, free, offsets, tallies = tree
+    tally, here, smaller, larger = tallies[0], task[0], children[0], children[1]
+    leaf, count_bits = leaves[tally.leaf], rules[0].count_bits
     mask = (np.int64(1) << count_bits) - 1
     left, right = leaf.left_weight & mask, (leaf.weight - leaf.left_weight) & mask
     for code in range(255):
@@ -1136,7 +1110,7 @@ def _set_task(
     here.source, here.low, here.high = leaf.source, leaf.low, leaf.high
     here.middle, here.offset = leaf.low + left, offsets[leaf.feature]
     least = 2 * rules[0].min_count if rules[0].min_count > 1 else 2
-    further = state.leaves + 1 < state.most and (state.depth <= 0 or leaf.depth + 1 < state.depth)
+    further = tally.leaves + 1 < tally.most and (tally.depth <= 0 or leaf.depth + 1 < tally.depth)
     if left <= right:
         here.first, here.last = here.low, here.middle
         smaller.pull, smaller.weight = leaf.left_pull, leaf.left_weight
@@ -1149,29 +1123,12 @@ def _set_task(
     smaller.search = 1 if further and fewer >= least else 0
     larger.search = 1 if further and left + right - fewer >= least else 0
     here.form, smaller.histogram, larger.histogram = -1, 0, -1
-    state.free -= 1
+    tally.free -= 1
     if smaller.search == 1 or larger.search == 1:
         here.form = 0
         if packed:
-            here.form = 1 if fewer < state.few else (2 if 2 * fewer > rows else 3)
-        smaller.histogram, larger.histogram = free[state.free], leaf.histogram
-
-
-@njit(**INNER)
-def _set_leaf(
-    leaf: Any, child: Any, number: int, rules: NDArray[Any], free: Integers, state: Any
-) -> None:
-    """Describe a child; without a split its histogram is free."""
-    leaf.pull, leaf.weight = child.pull, child.weight
-    leaf.histogram, leaf.feature = number, -1
-    if child.feature >= 0 and child.gain > rules[0].min_gain:
-        leaf.gain, leaf.feature, leaf.cut, leaf.way = (
-            child.gain, child.feature, child.cut, child.way
-        )  # fmt: skip
-        leaf.left_pull, leaf.left_weight = child.left_pull, child.left_weight
-    else:
-        free[state.free] = number
-        state.free += 1
+            here.form = 1 if fewer < tally.few else (2 if 2 * fewer > rows else 3)
+        smaller.histogram, larger.histogram = free[tally.free], leaf.histogram
 
 
 @njit(**INNER)
@@ -1179,9 +1136,9 @@ def _split_leaf(
     task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], tree: Growing
 ) -> None:
     """Replace the leaf at hand by its children, whose best splits are known."""
-    leaves, splits, free, _, states = tree
-    state, here = states[0], task[0]
-    number, right, at = state.leaf, state.leaves, state.splits
+    leaves, splits, free, _, tallies = tree
+    tally, here = tallies[0], task[0]
+    number, right, at = tally.leaf, tally.leaves, tally.splits
     leaf, new, split = leaves[number], leaves[right], splits[at]
     split.feature, split.cut, split.way, split.gain = leaf.feature, leaf.cut, leaf.way, leaf.gain
     split.pull, split.weight = leaf.pull, leaf.weight
@@ -1196,15 +1153,23 @@ def _split_leaf(
     leaf.source, new.source = 1 - here.source, 1 - here.source
     leaf.depth += 1
     new.depth, leaf.split, new.split, leaf.side, new.side = leaf.depth, at, at, 0, 1
-    smaller, larger = free[state.free], leaf.histogram
+    smaller, larger = free[tally.free], leaf.histogram
     # Where the smaller child is summed up is where its rows begin.
     left = here.middle - here.low <= here.high - here.middle
-    for child in range(2):
-        which = number if left == (child == 0) else right
-        histogram = smaller if child == 0 else larger
-        _set_leaf(leaves[which], children[child], histogram, rules, free, state)
-    state.leaves += 1
-    state.splits += 1
+    for k in range(2):
+        child, leaf = children[k], leaves[number if left == (k == 0) else right]
+        leaf.pull, leaf.weight, leaf.feature = child.pull, child.weight, -1
+        leaf.histogram = smaller if k == 0 else larger
+        if child.feature >= 0 and child.gain > rules[0].min_gain:
+            leaf.gain, leaf.feature, leaf.cut = child.gain, child.feature, child.cut
+            leaf.way, leaf.left_pull, leaf.left_weight = (
+                child.way, child.left_pull, child.left_weight
+            )  # fmt: skip
+        else:  # its histogram is free
+            free[tally.free] = leaf.histogram
+            tally.free += 1
+    tally.leaves += 1
+    tally.splits += 1
 
 
 # One function rather than two: every level of calls is compiled again with all below it.
@@ -1217,16 +1182,16 @@ def _work(  # noqa: C901, PLR0912
 ) -> None:  # fmt: skip
     """Divide a node (role 0), help until it is time to leave (1), or grow a tree (2)."""
     here, idle, helping, tasks = task[0], 0, role == 1, 0
-    state = tree[4][0]
-    dividing = role != 2 or _next_leaf(state, tree[0])
+    tally = tree[4][0]
+    dividing = role != 2 or _next_leaf(tally, tree[0])
     while dividing:
         if role == 2:
             _set_task(task, children, rules, side, read[0].shape[0], blocks is not None, tree)
         if not helping:
-            here.phase = -1
+            here.phase = -2
+            tasks = _next_phase(tiles, task, children, filled)
         while helping or here.phase < 4:
             if not helping:
-                tasks = _tasks_of(tiles, filled.size, task, children)
                 store(post, 8, 0)
                 post[24] = here.phase
                 store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
@@ -1255,9 +1220,9 @@ def _work(  # noqa: C901, PLR0912
                 add(post, 8, 1)
             if helping:
                 return
-            _next_phase(task, filled)
+            tasks = _next_phase(tiles, task, children, filled)
         _best_of_tiles(tiles, children, rules, pool, layout, kinds, found)
         dividing = role == 2
         if role == 2:
             _split_leaf(task, children, rules, tree)
-            dividing = _next_leaf(state, tree[0])
+            dividing = _next_leaf(tally, tree[0])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 
 from precede.engine.arrays import Integers
 from precede.judgments import Judgments
@@ -32,6 +31,8 @@ def folds(
     >>> sorted(held_out.tolist() for _, held_out in folds(judgments, 2, random_state=0))
     [[0, 1], [2, 3]]
     """
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold  # noqa: PLC0415  (slow)
+
     rows = np.arange(len(judgments))
     queries = 0 if judgments.qid is None else np.unique(judgments._query()).size
     if queries == 1 or (judgments.qid is not None and queries < cv):

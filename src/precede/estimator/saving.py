@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from inspect import signature
 from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,6 @@ from precede.losses import (
 )
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import family_name
-from precede.rankers.growers import Trees
 from precede.rankers.stumps import Stumps
 from precede.risks.rank_weights import RankWeight
 
@@ -202,14 +202,16 @@ def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
     }
 
 
-# Classes of parameters that are saved by their arguments; loading makes nothing else.
-SAVED = {
-    cls.__name__: cls
-    for cls in (
+@cache
+def _saved() -> dict[str, type]:
+    """Classes of parameters that are saved by their arguments; loading makes nothing else."""
+    from precede.rankers.growers import Trees  # noqa: PLC0415  (slow)
+
+    classes = (
         RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
         Stumps, Trees,
-    )
-}  # fmt: skip
+    )  # fmt: skip
+    return {cls.__name__: cls for cls in classes}
 
 
 def _named(value: Any) -> Any:
@@ -225,7 +227,7 @@ def _named(value: Any) -> Any:
         return {"$items": [[key, each] for key, each in value.items()]}
     name = family_name(value)
     cls = type(value)
-    if name or SAVED.get(cls.__name__) is not cls:
+    if name or _saved().get(cls.__name__) is not cls:
         return name or value
     names = signature(cls).parameters
     if not vars(value).keys() >= names.keys():
@@ -247,7 +249,7 @@ def _released(value: Any) -> Any:
     try:
         if "$items" in value:
             return {_spelled_key(key): each for key, each in value["$items"]}
-        return SAVED[value["$class"]](**value["arguments"])
+        return _saved()[value["$class"]](**value["arguments"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the parameter {shown(value)} cannot be read") from error
 

@@ -26,6 +26,8 @@ for name in ("RankBoost", "BoostedRanker", "PushRanker"):
     model.score(X, y, qid)
     model.explain(X)
     precede.Report(model, X, y, qid=qid)
+X, qid = rng.normal(size=(100_000, 6)), np.repeat(np.arange(5_000), 20)
+precede.BoostedRanker(n_estimators=4).fit(X, rng.integers(0, 4, 100_000), qid=qid)
 """
 
 

@@ -33,3 +33,14 @@ print("numba" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "False"]
+
+
+def test_an_estimator_is_imported_without_what_its_fit_may_not_need():
+    code = """
+import sys, precede
+precede.RankBoost
+slow = "sklearn.model_selection", "precede.rankers.growers", "matplotlib", "jinja2", "typer"
+print([name for name in slow if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -12,6 +12,7 @@ import numpy as np
 import precede
 from precede.engine.arrays import Array, Floats
 from precede.engine.compiling import announce_compiling
+from precede.rankers.growers import WIDE_CELLS
 
 __all__ = ["STEPS", "warm_up"]
 
@@ -33,6 +34,13 @@ class _Calls:
             self.models[name] = make(n_estimators=3, **parameters).fit(X, self.y, qid=self.qid)
         missing = np.where(self.X > 2, np.nan, self.X)
         make(n_estimators=3, **parameters).fit(missing, (self.y > 0).astype(int))
+
+    def fit_trees(self) -> None:
+        """Fit trees to few cells, and to so many that other kernels sum them up."""
+        self.fit("BoostedRanker")
+        times = 1 + WIDE_CELLS // self.X.size
+        X, qid = np.tile(self.X, (times, 1)), np.repeat(np.arange(15 * times), 20)
+        precede.BoostedRanker(n_estimators=3).fit(X, np.tile(self.y, times), qid=qid)
 
     def predict(self) -> None:
         """Score rows of both precisions and orders in memory."""
@@ -74,7 +82,7 @@ class _Calls:
 def _steps() -> dict[str, Callable[[_Calls], None]]:
     return {
         "fit RankBoost": lambda calls: calls.fit("RankBoost"),
-        "fit BoostedRanker": lambda calls: calls.fit("BoostedRanker"),
+        "fit BoostedRanker": _Calls.fit_trees,
         "fit PushRanker": lambda calls: calls.fit("PushRanker"),
         "predict": _Calls.predict,
         "score": _Calls.score,

@@ -269,7 +269,8 @@ class RowHistograms:
             return _total_of_packed(count, packed, numbers.count_bits)
         assert numbers.pull is not None
         assert numbers.weight_count is not None
-        here = rows[:count]
+        # No list has a row twice.
+        here = slice(None) if count == self.n_rows else rows[:count]
         return int(numbers.pull[here].sum()), int(numbers.weight_count[here].sum())
 
     @property

@@ -3,12 +3,13 @@
     python benchmarks/experiments/first_hour.py                # on a quiet machine
     python benchmarks/experiments/first_hour.py --no-install   # without a package index
 
-Every library makes its calls in a process of its own, one after the other on the same rows: first
-with no compiled code on disk (cold), then again in a new process (warm). Seconds are those of the
-clock, with those of the processor in brackets: on a busy machine the latter are the ones to
-compare. Installations go into environments of their own, twice, so that the second finds
-everything in pip's cache; megabytes are what it adds to an empty environment. Libraries that are
-not installed here, or cannot be, are said to be absent. Writes `results/first_hour.md`.
+Every library is installed into an environment of its own, twice, so that the second time finds
+everything in pip's cache; megabytes are what it adds to an empty environment. There it makes its
+calls in a process of its own, one after the other on the same rows: first with no compiled code on
+disk (cold), then again in a new process (warm). Seconds are those of the clock, with those of the
+processor in brackets: on a busy machine the latter are the ones to compare. With `--no-install` the
+calls are made in the environment of this script. Libraries that are not there, or cannot be
+installed, are said to be absent. Writes `results/first_hour.md`.
 """
 
 import argparse
@@ -19,18 +20,18 @@ import sys
 import tempfile
 import time
 import venv
-from importlib.util import find_spec
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from measure import ROOT, about, in_a_process, write_page
+from measure import ROOT, about, write_page
 
 # What pip is given, and what is imported.
 PACKAGES = {
     "precede": (str(ROOT), "precede"),
     "LightGBM": ("lightgbm[scikit-learn]", "lightgbm"),
-    "XGBoost": ("xgboost-cpu", "xgboost"),
+    "XGBoost": ("xgboost-cpu[scikit-learn]", "xgboost"),
     "CatBoost": ("catboost", "catboost"),
     "interpret": ("interpret-core", "interpret.glassbox"),
 }
@@ -95,74 +96,98 @@ LOADS = {"precede": "import precede; precede.RankBoost"}
 UNDERNEATH = "import sklearn.base, numba"  # what a ranker is made of, whoever wrote it
 
 
-def seconds_of_calls(name, cache):
+def seconds_of_calls(name, python, cache):
     """Seconds of the import, then of every call, in a new process."""
     load = LOADS.get(name, f"import {PACKAGES[name][1]}")
     code = f"{ROWS}step('import', lambda: exec({load!r}))\n{DATA}{CALLS[name]}"
-    return told(code, NUMBA_CACHE_DIR=str(cache), OMP_NUM_THREADS="2")
+    return told(code, python, NUMBA_CACHE_DIR=str(cache), OMP_NUM_THREADS="2")
 
 
-def told(code, **environment):
+def told(code, python, **environment):
     """What a new process has found; it may write bytecode, as it does for everybody."""
-    code = f"{code}\nprint(json.dumps(found))"
-    lines = in_a_process(code, PYTHONDONTWRITEBYTECODE="", **environment).splitlines()
-    return json.loads(lines[-1])
+    done = subprocess.run(
+        [python, "-c", f"{code}\nprint(json.dumps(found))"],
+        check=False, capture_output=True, text=True,
+        env=usual(python) | {"PYTHONDONTWRITEBYTECODE": "", **environment},
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def underneath():
+def usual(python):
+    """The environment variables of a process; in another environment it finds nothing of ours."""
+    left_out = () if python == sys.executable else ("PYTHONPATH",)
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+def underneath(python):
     """How long the packages underneath take to import: of the clock, and of the processor."""
-    runs = [told(f"{ROWS}step('import', lambda: exec({UNDERNEATH!r}))") for _ in range(3)]
+    code = f"{ROWS}step('import', lambda: exec({UNDERNEATH!r}))\nimport sys\n"
+    code += "found['loaded'] = [name for name in ('scipy.stats', 'pandas') if name in sys.modules]"
+    runs = [told(code, python) for _ in range(3)]
     clock, processor = min((run["import"] for run in runs), key=lambda times: times[1])
-    pandas = "" if find_spec("pandas") is None else ", and here pandas"
+    loaded = " and ".join(f"`{name}`" for name in runs[0]["loaded"])
     return (
-        f"`{UNDERNEATH}` alone takes {clock:.2f} s ({processor:.2f}): scikit-learn loads "
-        f"`scipy.stats`{pandas}."
+        f"`{UNDERNEATH}` alone takes {clock:.2f} s ({processor:.2f}): scikit-learn loads {loaded}."
     )
 
 
-def seconds_of_help():
+def seconds_of_help(python):
     seconds = []
     for _ in range(2):
         begin = time.perf_counter()
         done = subprocess.run(
-            [sys.executable, "-m", "precede.cli", "--help"], check=True, capture_output=True,
-            env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},
+            [python, "-m", "precede.cli", "--help"], check=True, capture_output=True,
+            env=usual(python) | {"PYTHONDONTWRITEBYTECODE": ""},
         )  # fmt: skip
         assert done.stdout
         seconds.append(time.perf_counter() - begin)
     return seconds[-1]
 
 
-def call(name):
+def call(name, python):
     """Cold and warm seconds of every call, or None where the library is absent."""
+    if python is None:
+        return None
     with tempfile.TemporaryDirectory() as cache:
         try:
-            cold = seconds_of_calls(name, cache)
+            cold = seconds_of_calls(name, python, cache)
         except RuntimeError as error:
             if "ModuleNotFoundError" in str(error):
                 return None
             raise
-        warm = seconds_of_calls(name, cache)
+        warm = seconds_of_calls(name, python, cache)
     return {step: (cold[step], warm[step]) for step in cold}
 
 
-def install(name):
-    """Seconds and megabytes of the second of two installations; None if it fails."""
-    for _ in range(2):
-        with tempfile.TemporaryDirectory() as folder:
+@contextmanager
+def environment(name):
+    """A Python that has the library, and what the second of two installations took.
+
+    Both are None if it cannot be installed.
+    """
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        cost = None
+        for folder in (first, second):
             venv.create(folder, with_pip=True)
-            before = megabytes(folder)
-            begin = time.perf_counter()
+            python, before, begin = f"{folder}/bin/python", megabytes(folder), time.perf_counter()
             done = subprocess.run(
-                [f"{folder}/bin/python", "-m", "pip", "install", "--quiet",
-                 "--disable-pip-version-check", PACKAGES[name][0]],
-                check=False, capture_output=True,
-                env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+                [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                 PACKAGES[name][0]],
+                check=False, capture_output=True, env=usual(python),
             )  # fmt: skip
             if done.returncode:
-                return None
-            found = time.perf_counter() - begin, megabytes(folder) - before
-    return found
+                yield None, None
+                return
+            cost = time.perf_counter() - begin, megabytes(folder) - before
+        yield python, cost
+
+
+@contextmanager
+def here(_):
+    """The Python of this script, into which nothing is installed."""
+    yield sys.executable, None
 
 
 def megabytes(folder):
@@ -208,26 +233,32 @@ def main():
     parser.add_argument("--no-install", action="store_true")
     arguments = parser.parse_args()
     facts = about(threads=2)
-    found = {name: call(name) for name in PACKAGES}
+    calls, costs, ours = {}, {}, []
+    for name in PACKAGES:
+        with (here if arguments.no_install else environment)(name) as (python, costs[name]):
+            calls[name] = call(name, python)
+            if name == "precede":
+                ours = [underneath(python), f"`precede --help`: {seconds_of_help(python):.2f} s."]
     shown = ", ".join(f"{name} {value}" for name, value in facts.items())
     parts = [
         "# The first hour",
         "Seconds of the clock, with those of the processor in brackets, of the first call of "
         "everything: *cold* with no compiled code on disk, *warm* in a new process that finds it. "
-        "2,400 rows, 8 features, 60 queries, 20 rounds.",
-        table_of_calls(found),
-        verdicts(found["precede"]),
-        underneath(),
-        f"`precede --help`: {seconds_of_help():.2f} s.",
+        "2,400 rows, 8 features, 60 queries, 20 rounds. "
+        + (
+            "All libraries are in one environment."
+            if arguments.no_install
+            else "Every library is in an environment of its own, with what pip installs for it."
+        ),
+        table_of_calls(calls),
+        verdicts(calls["precede"]),
+        *ours,
         "## Installation",
     ]
     if arguments.no_install:
         parts.append("Not measured in this run (`--no-install`).")
     else:
-        parts += [
-            "Into an empty environment, from pip's cache.",
-            table_of_installations({name: install(name) for name in PACKAGES}),
-        ]
+        parts += ["Into an empty environment, from pip's cache.", table_of_installations(costs)]
     write_page(__file__, "first_hour.md", "\n\n".join([*parts, f"*{shown}*"]))
 
 

@@ -141,18 +141,15 @@ class EnumeratedRisk(BoundLossRisk):
         return self._general.masses(state, values)
 
 
+def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
+    pull[low:high] /= mass
+    hessian[low:high] /= mass
+
+
 # -- kernels ---------------------------------------------------------------------------------
 #
 # Hinges: short loops over few arrays each; the compiler then takes several pairs at a time,
 # which it does not dare in one long loop, nor with a division that could raise.
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
-    pull, hessian = pull[low:high], hessian[low:high]
-    for row in range(pull.size):
-        pull[row] /= mass
-        hessian[row] /= mass
 
 
 @njit(cache=True, nogil=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -198,10 +199,21 @@ def test_a_classifier_without_a_mistake_ends_it():
 # -- the estimator ---------------------------------------------------------------------------
 
 
-@parametrize_with_checks([
-    AdaBoostRanker(n_estimators=5),
-    AdaBoostRanker(n_estimators=3, constant=False, rankers="features"),
-])  # fmt: skip
+def fails_in_the_check(_):
+    """scikit-learn 1.6 takes the first of shuffled classes for the lower one."""
+    if not sklearn.__version__.startswith("1.6."):
+        return {}
+    kinds = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{kind}_data": "other classes" for kind in kinds}
+
+
+@parametrize_with_checks(
+    [
+        AdaBoostRanker(n_estimators=5),
+        AdaBoostRanker(n_estimators=3, constant=False, rankers="features"),
+    ],
+    expected_failed_checks=fails_in_the_check,
+)
 def test_scikit_learn(estimator, check):
     check(estimator)
 

@@ -60,7 +60,7 @@ def test_a_threshold_that_is_no_cut_is_read_from_the_raw_values(threshold):
 @pytest.mark.parametrize("steps", [0, 1])
 def test_a_cut_between_adjacent_floats_parts_them(dtype, steps):
     """There is no number halfway in float32, but the cut has twice the digits."""
-    low = dtype(1.0) + steps * np.finfo(dtype).eps  # an even last digit, and an odd one
+    low = dtype(1.0) + dtype(steps) * np.finfo(dtype).eps  # an even last digit, and an odd one
     X = np.array([[low], [np.nextafter(low, dtype(2))]], dtype)
     table = Table.build(X)
     stump = Stump(0, float(table.bins.cuts[0][0]))

@@ -71,7 +71,7 @@ def test_blocks_hold_whole_queries_and_add_up():
 def test_a_bootstrap_sample_has_queries_more_than_once():
     X, judgments = queries()
     rows = share(judgments, X)
-    sample = rows.resampled(np.random.default_rng(0)).training
+    sample, rest = (each.training for each in rows.resampled(np.random.default_rng(0)))
     weight = sample.arrangement.weight
     assert set(weight) <= set(range(1, 10))
     assert weight.max() > 1

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GlassBoxRanker", "TermSummary"]
 
-SELECTIONS = ("greedy", "cyclic")
+SELECTIONS = ("auto", "greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")
 # Pairs whose strengths are kept with the model.
 MOST_STRENGTHS = 1000
@@ -180,7 +180,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         n_estimators: int = 300,
         pair_estimators: int = 300,
         learning_rate: float = 0.1,
-        selection: str = "greedy",
+        selection: str = "auto",
         heredity: str | None = None,
         validation_fraction: float = 0.2,
         max_terms: int | None = None,
@@ -332,7 +332,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             rounds=self.n_estimators,
             pair_rounds=self.pair_estimators,
             learning_rate=self.learning_rate,
-            cyclic=self.selection == "cyclic",
+            cyclic=None if self.selection == "auto" else self.selection == "cyclic",
             heredity=self.heredity,
             held_out=self.validation_fraction,
             bags=self.bags,
@@ -349,7 +349,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
         curves = frozenset(features[0] for features in chosen if len(features) == 1)
         pairs = sorted((features[0], features[1]) for features in chosen if len(features) == 2)
-        fit = replace(fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1))
+        fit = replace(
+            fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1),
+            cyclic=found.cyclic,
+        )  # fmt: skip
         again = fit.run(pairs, drive, None, curves=curves, checked=False)
         training = task.training
         bound = fit.risk.bind(training.arrangement, training.workers)

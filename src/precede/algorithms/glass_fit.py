@@ -2,8 +2,9 @@
 
 1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
    pairs of features are scored on the gradient that the curves leave; the strongest pairs are
-   boosted. The other rows say how many rounds of pairs are best, and which pairs lower the risk.
-   Where there are few rows, all parts take turns, as in cross-validation.
+   boosted. The other rows say how curves should be boosted, how many rounds of pairs are best, and
+   which pairs lower the risk. Where there are few rows, all parts take turns, as in
+   cross-validation.
 2. Curves and the remaining pairs are boosted on all rows.
 3. Sums of trees and terms become tables, which are purified.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,13 @@ from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
 from precede.boosting.loop import Result, drive
 from precede.boosting.steps import QuadraticStep
-from precede.engine.arrays import Flags, Floats
+from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.training import Training
 from precede.rankers.base import Family, Found
 from precede.rankers.growers import Trees
 from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
-from precede.risks.base import Risk
+from precede.risks.base import BoundRisk, Risk
 
 __all__ = ["Fitted", "GlassFit", "Pair"]
 
@@ -57,6 +59,7 @@ class Fitted:
     strengths : the strength of each pair that was scored, the strongest first
     dropped : pairs that were tried and did not lower the risk on held-out rows
     rounds, pair_rounds : how many of the rounds were of curves and of pairs
+    cyclic : whether the curves took turns
     """
 
     model: Additive
@@ -65,12 +68,17 @@ class Fitted:
     dropped: list[Pair]
     rounds: int
     pair_rounds: int
+    cyclic: bool
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a trial has found out: rounds of pairs, strengths, pairs to fit and pairs tried."""
+    """What a trial has found out.
 
+    Whether curves take turns, rounds of pairs, strengths, pairs to fit and pairs tried.
+    """
+
+    cyclic: bool
     pair_rounds: int
     strengths: dict[Pair, float]
     pairs: list[Pair]
@@ -90,7 +98,8 @@ class GlassFit:
     pair_bins : most bins of the grid
     rounds, pair_rounds : most rounds of each stage
     learning_rate : of both
-    cyclic : whether curves take turns; otherwise the best feature is chosen in every round
+    cyclic : whether curves take turns; otherwise the best feature is chosen in every round. None
+        lets the trial decide; without a trial it is False
     heredity : see `GlassBoxRanker`
     held_out : share of the rows on which pairs are tried
     bags : number of bootstrap samples
@@ -106,7 +115,7 @@ class GlassFit:
     rounds: int
     pair_rounds: int
     learning_rate: float
-    cyclic: bool
+    cyclic: bool | None
     heredity: str | None
     held_out: float
     bags: int
@@ -136,7 +145,15 @@ class GlassFit:
         """
         plan = self._trial(pairs) if checked else None
         if plan is None:
-            plan = _Plan(self.pair_rounds, {}, [], [])
+            plan = _Plan(bool(self.cyclic), self.pair_rounds, {}, [], [])
+        fit = replace(self, cyclic=plan.cyclic)
+        return fit._follow(plan, pairs, driver, worsening, monitors, curves)
+
+    def _follow(
+        self, plan: _Plan, pairs: int | list[Pair], driver: Driver, worsening: Worsening | None,
+        monitors: Sequence[Monitor], curves: frozenset[int] | None,
+    ) -> Fitted:  # fmt: skip
+        """Fit all rows as planned."""
         stop: Stop = Rounds(self.rounds)
         method = self._method(
             self.trees, stop if worsening is None else stop | worsening, None, curves
@@ -158,7 +175,7 @@ class GlassFit:
             self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
         )
         dropped = [pair for pair in plan.tried if pair not in plan.pairs]
-        return Fitted(model, result, plan.strengths, dropped, main, rounds)
+        return Fitted(model, result, plan.strengths, dropped, main, rounds, plan.cyclic)
 
     # -- stages ----------------------------------------------------------------------------
 
@@ -211,20 +228,25 @@ class GlassFit:
         return purify(model, training.table, weight, training.workers, curves=curves)
 
     def _bagged(
-        self, rounds: int, pair_rounds: int, family: PairTerms, curves: frozenset[int] | None
+        self, rounds: int, pair_rounds: int, pairs: PairTerms, curves: frozenset[int] | None
     ) -> Additive:
-        """The mean over fits of bootstrap samples."""
+        """The mean over fits of bootstrap samples.
+
+        Each stage ends at the round that is best for the rows that are not in the sample, unless
+        no rows are to be held out.
+        """
         generator = np.random.default_rng(self.seed)
         found = []
         for _ in range(self.bags):
-            part = self.rows.resampled(generator).training
-            stop = Rounds(max(rounds, 1))
-            drawn = self._tables(drive(self._method(self.trees, stop, None, curves, part)), part)
-            if pair_rounds:
-                scores = drawn.on(part.table)
-                method = self._method(family, Rounds(pair_rounds), scores, None, part)
-                drawn = _sum(drawn, self._tables(drive(method), part))
-            found.append(self._pure(drawn, curves))
+            part, rest = self.rows.resampled(generator)
+            watched = self.held_out > 0 and rest is not None
+            trial = _Trial(self, part, rest if rest is not None else part)
+            stages = (self.trees, max(rounds, 1), curves), (pairs, pair_rounds, None)
+            for family, most, within in stages:
+                if most:
+                    stage = trial.stage(self, family, Rounds(most), watched=watched, within=within)
+                    trial.keep(stage, _least([stage.risks]) if watched else most)
+            found.append(self._pure(trial.model, curves))
         return averaged(found, self.training.table, self.training.workers)
 
     # -- trial -----------------------------------------------------------------------------
@@ -234,36 +256,56 @@ class GlassFit:
 
         None where nothing is held out, or a part would have no pair of rows.
         """
-        trials = (
-            [_Trial(self, *parts) for parts in self.rows.divided(self.held_out, self.seed)]
-            if pairs
-            else []
-        )
+        trials = [_Trial(self, *parts) for parts in self.rows.divided(self.held_out, self.seed)]
         if not trials:
             return None
-        plan = _Plan(0, {}, [], [])
-        for trial in trials:
-            trial.stage(self.trees, Rounds(self.rounds), monitored=False)
-            trial.keep(self.rounds)
+        plan = _Plan(self._try_curves(trials), 0, {}, [], [])
+        if not pairs:
+            return plan
         chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
         tried = sorted({pair for each in chosen for pair in each.pairs})
-        strengths = _mean([each.strengths for each in chosen])
+        plan = replace(plan, strengths=_mean([each.strengths for each in chosen]))
         if not tried:
-            return replace(plan, strengths=strengths)
+            return plan
         stop = Rounds(self.pair_rounds) | Worsening(HELD_OUT, PATIENCE, greater_is_better=False)
-        found = [
-            trial.stage(self._family(each.pairs), stop)
+        stages = [
+            trial.stage(self, self._family(each.pairs), stop)
             for trial, each in zip(trials, chosen, strict=True)
         ]
-        rounds = _least(found)
-        for trial in trials:
-            trial.keep(rounds)
+        rounds = _least([stage.risks for stage in stages])
+        for trial, stage in zip(trials, stages, strict=True):
+            trial.keep(stage, rounds)
         kept = _useful(trials, tried) if rounds else []
         if isinstance(pairs, int):
             kept = kept[:pairs]
         # The pairs that are dropped leave their rounds to nobody.
         rounds = round(sum(trial.rounds_of(kept) for trial in trials) / len(trials))
-        return _Plan(rounds, strengths, sorted(kept), tried)
+        return replace(plan, pair_rounds=rounds, pairs=sorted(kept), tried=tried)
+
+    def _try_curves(self, trials: list[_Trial]) -> bool:
+        """Boost the curves of the trials; whether features take turns.
+
+        If that is to be decided, both are tried, and the trials keep what is better for held-out
+        rows.
+        """
+        ways = [self.cyclic]
+        if self.cyclic is None:
+            # With fewer rounds than features some would have no turn.
+            ways = [False, True] if self.rounds >= self.training.table.n_features else [False]
+        found = []
+        for cyclic in ways:
+            fit = replace(self, cyclic=cyclic)
+            stages = [
+                trial.stage(fit, fit.trees, Rounds(fit.rounds), watched=False) for trial in trials
+            ]
+            risk = 0.0
+            if len(ways) > 1:
+                risk = sum(trial.after(each) for trial, each in zip(trials, stages, strict=True))
+            found.append((risk, bool(cyclic), stages))
+        _, turns, stages = min(found, key=lambda each: each[:2])
+        for trial, stage in zip(trials, stages, strict=True):
+            trial.keep(stage, self.rounds)
+        return turns
 
     # -- pairs -----------------------------------------------------------------------------
 
@@ -311,49 +353,74 @@ class _Trial:
     Attributes
     ----------
     model : the terms so far
-    found : terms of the last stage
+    found : terms of the last stage that was kept
     """
 
     def __init__(self, fit: GlassFit, part: Share, held: Share):
-        self._fit, self.part, self.held = fit, part.training, held.training
-        workers = self.held.workers
-        self._risk = fit.risk.bind(self.held.arrangement, workers)
+        self.part, self.held = part.training, held.training
+        self._bind, self._share = fit.risk.bind, held
+        self._risk = self._bind(self.held.arrangement, self.held.workers)
         self._unit = self._risk.log_value(np.zeros(self.held.table.n_arranged))
-        self._blocks = [(rows, fit.risk.bind(each, workers)) for rows, each in held.blocks(BLOCKS)]
         self.model = self.found = Additive()
-        self._result: Result | None = None
+        self._kept: list[Any] = []
 
     def risk(self, scores: Floats) -> float:
         """The risk of the held-out rows, as a share of that of equal scores."""
         return float(np.exp(self._risk.log_value(scores) - self._unit))
+
+    @cached_property
+    def _blocks(self) -> list[tuple[Integers, BoundRisk]]:
+        blocks = self._share.blocks(BLOCKS)
+        return [(rows, self._bind(each, self.held.workers)) for rows, each in blocks]
 
     def risks(self, scores: Floats) -> Floats:
         """The risk of each block of the held-out rows, on the same scale."""
         logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
         return np.exp(np.array(logs) - self._unit)
 
-    def stage(self, family: Family, stop: Stop, *, monitored: bool = True) -> Floats:
-        """Boost a family on top of the model; the risk of held-out rows before and by round."""
+    def stage(
+        self, fit: GlassFit, family: Family, stop: Stop, *, watched: bool = True,
+        within: frozenset[int] | None = None,
+    ) -> _Stage:  # fmt: skip
+        """Boost a family on top of the model; held-out rows may watch every round."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
-        monitor.restart(self.model)
-        before = self.risk(monitor.scores)
-        method = self._fit._method(family, stop, self.model.on(self.part.table), None, self.part)
-        method.monitors = [monitor] if monitored else []
-        self._result = drive(method)
-        history = self._result.history
-        return np.array([before, *(history[HELD_OUT] if monitored and len(history) else ())])
+        method = fit._method(family, stop, self.model.on(self.part.table), within, self.part)
+        risks = []
+        if watched:
+            monitor.restart(self.model)
+            risks.append(self.risk(monitor.scores))
+            method.monitors = [monitor]
+        result = drive(method)
+        if watched and len(result.history):
+            risks += result.history[HELD_OUT].tolist()
+        return _Stage(result, np.array(risks))
 
-    def keep(self, rounds: int) -> None:
-        """Add the first rounds of the last stage to the model."""
-        assert self._result is not None
-        ensemble = self._result.ensemble.first(rounds)
-        self._kept: list[Any] = ensemble.rankers
-        self.found = self._fit._tables(replace(self._result, ensemble=ensemble), self.part)
+    def _terms(self, stage: _Stage, rounds: int | None = None) -> Additive:
+        ensemble = stage.result.ensemble
+        parts = [*zip(ensemble.rankers, ensemble.weights, strict=True)][:rounds]
+        return tabulate(parts, self.part.table, self.part.workers)
+
+    def after(self, stage: _Stage) -> float:
+        """The risk of the held-out rows after a stage."""
+        return self.risk(_sum(self.model, self._terms(stage)).on(self.held.table))
+
+    def keep(self, stage: _Stage, rounds: int) -> None:
+        """Add the first rounds of a stage to the model."""
+        self.found = self._terms(stage, rounds)
         self.model = _sum(self.model, self.found)
+        self._kept = stage.result.ensemble.rankers[:rounds]
 
     def rounds_of(self, pairs: list[Pair]) -> int:
         """How many rounds of the last stage that are kept are of these pairs."""
         return sum(ranker.features in pairs for ranker in self._kept)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A stage of a trial: its rounds, and the risk of held-out rows before and after each."""
+
+    result: Result
+    risks: Floats
 
 
 def _least(curves: list[Floats]) -> int:

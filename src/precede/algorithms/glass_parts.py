@@ -99,15 +99,18 @@ class Share:
         table = training.table.block(rows[arrangement.order])
         return Share(Training.ordered(table, arrangement, training.workers), self.balance, names)
 
-    def resampled(self, generator: np.random.Generator) -> Share:
-        """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law."""
+    def resampled(self, generator: np.random.Generator) -> tuple[Share, Share | None]:
+        """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law.
+
+        And the rows that are not in it; None if they hold no pair.
+        """
         weight = self.training.arrangement.weight
         group, count = self.groups()
         while True:  # a sample without any pair is possible, but rare
             times = generator.poisson(1.0, count)[group]
             found = self.part(np.flatnonzero(times > 0), weight * times)
             if found is not None:
-                return found
+                return found, self.part(np.flatnonzero(times == 0))
 
     def blocks(self, count: int) -> list[tuple[Integers, Arrangement]]:
         """The rows divided into blocks: rows, and the arrangement of each block that has a pair."""

@@ -16,7 +16,7 @@ from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
 
 __all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
 
-LISTWISE = ("softmax", "xendcg", "query_rmse")
+LISTWISE = ("softmax", "xendcg", "query_rmse", "query_cross_entropy")
 
 
 class ListRisk(Risk):
@@ -102,7 +102,9 @@ class BoundListRisk(BoundRisk):
         self._weight_of_query = np.add.reduceat(totals, self._first[:-1]) if sizes.size else totals
         self._log_queries = float(np.log(exact_sum(self._weight_of_query, self.workers)))
         self._target = arrangement.grade[:graded].copy()
-        if kind != "query_rmse":
+        if kind == "query_cross_entropy":
+            self._target = self._chances()
+        elif kind != "query_rmse":
             self._target = self._distribution(sizes)
 
     def _distribution(self, sizes: Integers) -> Floats:
@@ -123,12 +125,16 @@ class BoundListRisk(BoundRisk):
         total = np.add.reduceat(share, self._first[:-1]) if sizes.size else share
         return share / np.repeat(total, sizes)
 
+    def _chances(self) -> Floats:
+        """The target of every row: 0 or 1 for two classes, or the grade itself within [0, 1]."""
+        return self._target
+
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores."""
         arrangement, queries = self.arrangement, self._first.size - 1
         pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
         values = np.zeros(queries)
-        kernel = _squares_of_queries if self.kind == "query_rmse" else _entropies_of_queries
+        kernel = KERNELS.get(self.kind, _entropies_of_queries)
         self.workers.run(
             kernel, queries, self._first, scores, arrangement.weight, self._target,
             self._weight_of_query, values, pull, hessian, small=self._small,
@@ -205,3 +211,73 @@ def _squares_of_queries(
             pull[row] = 2.0 * share * away
             hessian[row] = 2.0 * share * (1.0 - weight[row] / items)
         values[query] = value
+
+
+@njit(cache=True, nogil=True)
+def _chances_of_queries(
+    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    of_query: Floats, values: Floats, pull: Floats, hessian: Floats,
+) -> None:  # fmt: skip
+    """Log loss of every query at its best shift, with its derivatives."""
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        items, wanted = 0.0, 0.0
+        for row in range(start, end):
+            items += weight[row]
+            wanted += weight[row] * target[row]
+        shift = _best_shift(
+            scores[start:end], weight[start:end], items, np.log(wanted / (items - wanted))
+        )
+        value, spread = 0.0, 0.0
+        for row in range(start, end):
+            at = scores[row] + shift
+            tail = np.exp(-abs(at))
+            chance = 1.0 / (1.0 + tail) if at >= 0.0 else tail / (1.0 + tail)
+            value += weight[row] * (np.log1p(tail) + max(at, 0.0) - target[row] * at)
+            share = weight[row] / items
+            pull[row] = share * (target[row] - chance)
+            hessian[row] = share * chance * (1.0 - chance)
+            spread += hessian[row]
+        values[query] = of_query[query] * max(value / items, 0.0)
+        for row in range(start, end):
+            left = 1.0 - hessian[row] / spread if spread > 0.0 else 0.0
+            pull[row] *= of_query[query]
+            hessian[row] *= of_query[query] * max(left, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _best_shift(scores: Floats, weight: Floats, items: float, wanted: float) -> float:
+    """Where the log odds of the mean chance are those wanted: Newton's method in a bracket."""
+    low, high = wanted - scores.max(), wanted - scores.min()
+    shift = low + 0.5 * (high - low)
+    for _ in range(100):
+        total, rest, slope = 0.0, 0.0, 0.0
+        for row in range(scores.size):
+            tail = np.exp(-abs(scores[row] + shift))
+            large, small = weight[row] / (1.0 + tail), weight[row] * tail / (1.0 + tail)
+            if scores[row] + shift >= 0.0:
+                total += large
+                rest += small
+            else:
+                total += small
+                rest += large
+            slope += small / (1.0 + tail)
+        if total <= 0.0 or rest <= 0.0 or slope <= 0.0:
+            break
+        short = wanted - np.log(total / rest)
+        if short > 0.0:
+            low = shift
+        else:
+            high = shift
+        step = short * (total / items) * (rest / slope)
+        nxt = shift + step
+        if not low <= nxt <= high:
+            nxt = low + 0.5 * (high - low)
+        moved = abs(nxt - shift)
+        shift = nxt
+        if moved <= 1e-9:
+            break
+    return shift
+
+
+KERNELS = {"query_rmse": _squares_of_queries, "query_cross_entropy": _chances_of_queries}

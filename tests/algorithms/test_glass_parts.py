@@ -75,7 +75,9 @@ def test_a_bootstrap_sample_has_queries_more_than_once():
     weight = sample.arrangement.weight
     assert set(weight) <= set(range(1, 10))
     assert weight.max() > 1
-    assert sample.table.n_arranged < rows.training.table.n_arranged
+    assert sample.table.n_arranged + rest.table.n_arranged == rows.training.table.n_arranged
+    assert rest.table.n_arranged > 0
+    assert_array_equal(rest.arrangement.weight, 1)
 
 
 def test_queries_are_numbered_by_their_names():

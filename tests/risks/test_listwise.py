@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 import naive
 import strategies
@@ -44,14 +45,40 @@ def squares(grades, scores, weights, kind):
     return math.fsum(w * square for w, square in every) / (2 * math.fsum(w for w, _ in every))
 
 
+def log_loss(grades, scores, weights, kind):
+    """The least mean log loss over all shifts, found by halving."""
+    total = math.fsum(weights)
+
+    def chance(at):
+        return 1 / (1 + math.exp(-at)) if at >= 0 else math.exp(at) / (1 + math.exp(at))
+
+    low, high = -100.0, 100.0
+    while high - low > 1e-13:
+        shift = (low + high) / 2
+        above = math.fsum(
+            w * (chance(s + shift) - g) for g, s, w in zip(grades, scores, weights, strict=True)
+        )
+        low, high = (low, shift) if above > 0 else (shift, high)
+    return math.fsum(
+        w / total * (math.log1p(math.exp(s + shift)) - g * (s + shift))
+        for g, s, w in zip(grades, scores, weights, strict=True)
+    )
+
+
+VALUE_OF = {"query_rmse": squares, "query_cross_entropy": log_loss}
+
+
 @given(st.data(), st.sampled_from(LISTWISE), st.sampled_from(["pairs", "queries", "items"]))
 @settings(max_examples=100)
 def test_values_and_derivatives(data, kind, balance):
     judgments = data.draw(strategies.judgments(kind="graded"))
     least = min(np.nanmin(judgments.grade), 0.0)
-    judgments = Judgments(judgments.grade - least, judgments.qid, weight=judgments.weight)
+    grade = judgments.grade - least
+    if kind == "query_cross_entropy":
+        grade = grade / max(np.nanmax(grade), 1.0)
+    judgments = Judgments(grade, judgments.qid, weight=judgments.weight)
     scores = data.draw(strategies.scores(len(judgments), 4.0))
-    one = squares if kind == "query_rmse" else cross_entropy
+    one = VALUE_OF.get(kind, cross_entropy)
 
     def naive_value(at):
         return math.fsum(
@@ -80,10 +107,39 @@ def test_values_and_derivatives(data, kind, balance):
 
 @pytest.mark.parametrize("kind", LISTWISE)
 def test_large_scores_overflow_nothing(kind):
-    bound = ListRisk(kind).bind(Judgments([0, 1, 2]).arrange("queries"))
-    state = bound.state(np.array([1e4, -1e4, 0.0]))
-    assert np.isfinite(state.log_value)
-    assert np.isfinite(state.pull).all()
+    bound = ListRisk(kind).bind(Judgments([0, 0.5, 1]).arrange("queries"))
+    for scores in ([1e4, -1e4, 0.0], [-1e4, 0.0, 1e4], [1e300, 1e300, 1e300], [0.0, 1e4, 1e4]):
+        state = bound.state(np.array(scores))
+        assert not np.isnan(state.log_value)
+        assert np.isfinite(state.pull).all()
+        assert np.isfinite(bound.curvature(state)).all()
+
+
+def test_a_constant_in_the_scores_of_a_list_changes_no_cross_entropy():
+    generator = np.random.default_rng(0)
+    judgments = Judgments(generator.integers(0, 2, 40), np.repeat([0, 1], 20))
+    bound = ListRisk("query_cross_entropy").bind(judgments.arrange("queries"))
+    scores = generator.normal(size=40)
+    one, other = bound.state(scores), bound.state(scores + np.repeat([7.0, -20.0], 20))
+    np.testing.assert_allclose(one.log_value, other.log_value, rtol=1e-12)
+    np.testing.assert_allclose(one.pull, other.pull, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.pull[:20].sum(), 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), (False, True), (3, 7)])
+def test_cross_entropy_of_one_list_of_two_classes_is_logistic_regression(labels):
+    """Its best line is that of scikit-learn, whatever the classes are called."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(400, 1))
+    y = (X[:, 0] + generator.logistic(size=400) > 1).astype(int)
+    model = BoostedRanker(
+        loss="query_cross_entropy", rankers="features", n_estimators=1, learning_rate=1.0
+    ).fit(X, np.array(labels)[y])
+    ranks = LogisticRegression(C=1e9, tol=1e-12)
+    slope = ranks.fit(X, y).coef_[0, 0]
+    line = model.predict(X)
+    found = np.polyfit(X[:, 0], line, 1)[0]
+    np.testing.assert_allclose(found, slope, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", LISTWISE)
@@ -91,7 +147,7 @@ def test_fits_are_saved_resumed_read_from_disk_and_the_same_for_any_threads_and_
     kind, tmp_path
 ):
     sample = search_results(25, features=6, informative=4, per_query=40, random_state=0)
-    data = sample.X, sample.y
+    data = sample.X, sample.y / 4 if kind == "query_cross_entropy" else sample.y
 
     def ranker(rounds=8, **more):
         return BoostedRanker(loss=kind, n_estimators=rounds, num_leaves=5, **more)
@@ -105,9 +161,9 @@ def test_fits_are_saved_resumed_read_from_disk_and_the_same_for_any_threads_and_
     resumed = ranker().fit(*data, qid=sample.qid, checkpoint=tmp_path / "rounds.json")
     np.testing.assert_array_equal(resumed.predict(sample.X), expected)
     rows = np.random.default_rng(1).permutation(sample.y.size)
-    mixed = ranker(n_jobs=2).fit(sample.X[rows], sample.y[rows], qid=sample.qid[rows])
+    mixed = ranker(n_jobs=2).fit(sample.X[rows], data[1][rows], qid=sample.qid[rows])
     np.testing.assert_array_equal(mixed.predict(sample.X), expected)
-    table = write_table(tmp_path / "table", [(sample.X, sample.y, sample.qid)])
+    table = write_table(tmp_path / "table", [(*data, sample.qid)])
     read = ranker().fit(table)
     np.testing.assert_array_equal(read.predict(sample.X), expected)
 
@@ -122,5 +178,8 @@ def test_what_does_not_fit_is_refused():
             ListRisk(kind).bind(Judgments(pairs=[[0, 1]], n=2).arrange())
     with pytest.raises(ValueError, match="grade of -1"):
         ListRisk("xendcg").bind(Judgments([-1, 1]).arrange())
+    for grades in ([-1, 0, 1], [0, 1, 2]):
+        with pytest.raises(ValueError, match="grades from 0 to 1, but there is a grade of"):
+            ListRisk("query_cross_entropy").bind(Judgments(grades).arrange())
     with pytest.raises(ValueError, match="'listnet' is unknown"):
         ListRisk("listnet")

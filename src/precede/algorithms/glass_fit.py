@@ -254,9 +254,12 @@ class GlassFit:
     def _trial(self, pairs: int | list[Pair]) -> _Plan | None:
         """Fit parts of the rows and look at the others: how many rounds, and which pairs.
 
-        None where nothing is held out, or a part would have no pair of rows.
+        None where nothing is held out, or a part would have no pair of rows, or nothing is to be
+        decided.
         """
-        trials = [_Trial(self, *parts) for parts in self.rows.divided(self.held_out, self.seed)]
+        decided = not pairs and self.cyclic is not None
+        parts = [] if decided else self.rows.divided(self.held_out, self.seed)
+        trials = [_Trial(self, *each) for each in parts]
         if not trials:
             return None
         plan = _Plan(self._try_curves(trials), 0, {}, [], [])

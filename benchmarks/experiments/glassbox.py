@@ -431,8 +431,8 @@ def search_time(r):
         f"\n## How long the search takes\n\n{r['rows']:,} rows of 136 features have 9,180 pairs. "
         f"The search for pairs takes {r['pairs']:.2f} CPU seconds. A round of `BoostedRanker` with "
         "its default parameters (logistic loss, trees of 31 leaves) on the same rows, in lists of "
-        f"100, with the same threads takes {r['round']:.2f}: the pull of all rows, the tree and the "
-        f"new scores; growing the tree alone takes {r['tree']:.2f} (on a pull of noise).\n\n"
+        f"100, with the same threads takes {r['round']:.2f}: the pull of all rows, the tree and "
+        f"the new scores; growing the tree alone takes {r['tree']:.2f} (on a pull of noise).\n\n"
         f"* {'Less' if rounds < 20 else 'Not less'} than 20 rounds of boosted trees: {rounds:.1f} "
         f"rounds.\n* {'Less' if trees < 20 else 'Not less'} than 20 trees without the rest of the "
         f"round: {trees:.1f} trees."
@@ -460,8 +460,9 @@ Seconds are those of the processor, of all threads together, for every method al
 busy with other work, more or less from one fit to the next, so only large ratios mean something.
 {limit}
 How curves are boosted, where bags end and which pairs are dropped was settled on training and
-validation parts alone (with five folds these are test parts of other folds). The glass box takes
-features greedily or in turn, as held-out parts of its training rows decide; stumps are greedy.
+validation parts alone (with five folds these are test parts of other folds). Where there are few
+features (credit), the glass box takes them greedily or in turn, as held-out parts of its training
+rows decide; stumps are greedy.
 {processor}, {cores} cores."""
 
 MACHINE_TEXT = """

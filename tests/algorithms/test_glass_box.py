@@ -103,7 +103,10 @@ def test_without_pairs_it_is_boosting_of_trees_of_one_feature():
     assert_allclose(difference, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("options", [{}, {"bags": 2}, {"selection": "cyclic"}, {"max_terms": 3}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bags": 2}, {"selection": "cyclic"}, {"max_terms": 3}, {"loss": "query_rmse", "bags": 2}],
+)
 def test_threads_and_the_order_of_rows_leave_the_model_as_it_is(options):
     sample = search_results(40, features=4, informative=3, per_query=15, random_state=0)
     order = np.random.default_rng(0).permutation(len(sample.y))
@@ -114,12 +117,50 @@ def test_threads_and_the_order_of_rows_leave_the_model_as_it_is(options):
     assert same(one, other)
 
 
-def test_a_table_on_disk_gives_the_same_model(tmp_path):
+@pytest.mark.parametrize("more", [{}, {"loss": "query_cross_entropy", "bags": 2}])
+def test_a_table_on_disk_gives_the_same_model(tmp_path, more):
     X, y = parity(600)
     write_table(tmp_path / "table", [(X, y)])
-    options = {"interactions": 2, "n_estimators": 15, "pair_estimators": 15}
+    options = {"interactions": 2, "n_estimators": 15, "pair_estimators": 15} | more
     here = GlassBoxRanker(**options).fit(X, y)
     assert same(here, GlassBoxRanker(**options).fit(DiskTable(tmp_path / "table")))
+
+
+def alike(rows=1200, seed=0):
+    """Six features that matter alike: turns are fair to all of them."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(rows, 6))
+    return X, (X.sum(axis=1) + 3 * generator.logistic(size=rows) > 0).astype(int)
+
+
+def test_held_out_rows_choose_how_curves_are_boosted():
+    """The model is that of the selection that was chosen."""
+    X = np.random.default_rng(1).normal(size=(1200, 6))
+    y = np.sin(4 * X[:, 0]) + 0.3 * X[:, 1] > 0
+    seen = {}
+    for name, data in {"one matters": (X, y), "all alike": alike()}.items():
+        options = {"interactions": 0, "n_estimators": 120, "random_state": 0}
+        auto = GlassBoxRanker(**options).fit(*data)
+        seen[name] = auto.cyclic_
+        selection = "cyclic" if auto.cyclic_ else "greedy"
+        chosen = GlassBoxRanker(selection=selection, **options).fit(*data)
+        assert same(auto, chosen)
+        assert chosen.cyclic_ == auto.cyclic_
+    assert seen == {"one matters": False, "all alike": True}
+    few = GlassBoxRanker(interactions=0, n_estimators=119, random_state=0).fit(*alike())
+    assert not few.cyclic_  # fewer than 20 turns for each of six features
+    alone = GlassBoxRanker(interactions=0, n_estimators=120, validation_fraction=0).fit(*alike())
+    assert not alone.cyclic_
+
+
+def test_bags_stop_where_the_rows_outside_them_are_best():
+    """With noise alone fewer rounds are best."""
+    generator = np.random.default_rng(0)
+    X, y = generator.normal(size=(300, 3)), generator.integers(0, 2, 300)
+    options = {"interactions": 0, "n_estimators": 40, "bags": 3, "selection": "greedy"}
+    stopped = GlassBoxRanker(**options).fit(X, y)
+    whole = GlassBoxRanker(validation_fraction=0, **options).fit(X, y)
+    assert np.abs(stopped.predict(X)).mean() < 0.5 * np.abs(whole.predict(X)).mean()
 
 
 def test_pairs_of_noise_are_dropped():
@@ -310,6 +351,7 @@ def test_a_saved_model_is_the_same_model(fitted, tmp_path):
     again = load(tmp_path / "model.json")
     assert same(model, again)
     assert_array_equal(again.predict(X), model.predict(X))
+    assert again.cyclic_ is model.cyclic_
     for name in ("pair_strengths_", "dropped_pairs_", "sparsity_cost_", "edits_", "terms_"):
         assert getattr(again, name) == getattr(model, name)
     assert again.n_estimators_ == model.n_estimators_ == len(model.history_)
@@ -319,7 +361,7 @@ def test_a_saved_model_is_the_same_model(fitted, tmp_path):
     "change",
     [
         {"strengths": [[0, 1]]}, {"strengths": 3}, {"dropped": [[0.5, 1]]}, {"edits": [1]},
-        {"sparsity_cost": 4},
+        {"sparsity_cost": 4}, {"cyclic": "yes"},
     ],
 )  # fmt: skip
 def test_files_that_were_tampered_with_are_refused(fitted, tmp_path, change):

@@ -967,6 +967,7 @@ FEW_ROUNDS = {"n_estimators": 6, "pair_estimators": 6, "min_child_samples": 3, "
 GLASS = {
     "trials": {"interactions": 2},
     "bags": {"interactions": [(0, 1)], "bags": 2, "random_state": 3, "validation_fraction": 0},
+    "watched bags": {"interactions": [(0, 1)], "bags": 2, "loss": "query_rmse"},
     "few terms": {"interactions": 2, "max_terms": 2, "validation_fraction": 0},
     "cyclic": {"interactions": 1, "selection": "cyclic", "heredity": "weak", "loss": "exponential"},
 }
@@ -980,7 +981,8 @@ def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
     weight = weights(y.size)
     options = {**FEW_ROUNDS, **GLASS[name]}
     local = GlassBoxRanker(**options).fit(X, y, qid=qid, sample_weight=weight)
-    assert any(len(term.features) == 2 for term in local.terms_) or name in ("trials", "cyclic")
+    pairs = any(len(term.features) == 2 for term in local.terms_)
+    assert pairs or name in ("trials", "cyclic", "watched bags")
     X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
     cluster = DaskGlassBoxRanker(**options)
     cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
@@ -988,6 +990,7 @@ def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
     assert cluster.pair_strengths_ == local.pair_strengths_
     assert cluster.dropped_pairs_ == local.dropped_pairs_
     assert cluster.sparsity_cost_ == local.sparsity_cost_
+    assert cluster.cyclic_ == local.cyclic_
 
 
 def test_a_glass_box_of_one_list_and_of_few_queries(clients):

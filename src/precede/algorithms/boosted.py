@@ -228,7 +228,7 @@ class BoostedRanker(BaggedTrees, BaseRanker):
     Parameters
     ----------
     loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss, or {"softmax", \
-"xendcg", "query_rmse"}, or ScoreRisk
+"xendcg", "query_rmse", "query_cross_entropy"}, or ScoreRisk
         The pair loss l; or a loss of whole lists (`precede.risks.listwise.ListRisk`), of which
         `balance` says how queries weigh; or a risk written by hand, with `price` and `balance`
         unused.

@@ -82,8 +82,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         held-out rows choose the best number.
     learning_rate : float in (0, 1]
         By what every step is multiplied.
-    selection : {"greedy", "cyclic"}
-        Whether a round takes the feature that lowers the risk most, or features take turns.
+    selection : {"auto", "greedy", "cyclic"}
+        Whether a round takes the feature that lowers the risk most, or features take turns. "auto"
+        tries both where there are rounds enough for turns (`n_estimators` is at least
+        ``2 / learning_rate`` times the number of features), and takes what puts more pairs of the
+        rows that the trials leave out in order; otherwise, and without trials, it is "greedy".
     heredity : {None, "weak", "strong"}
         Whether a pair may be chosen only if one ("weak") or both ("strong") of its features have
         a curve.
@@ -92,14 +95,16 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         leaves out. A pair is kept if it lowers the risk there by more than three standard errors
         (over ten blocks of the rows that a trial leaves out), and the pairs have as many rounds as
         are best there. With fewer than 50,000 rows there are as many trials as such shares, and
-        they decide together. The model itself is then fitted to all rows. 0 keeps all pairs and
-        takes all rounds.
+        they decide together. The model itself is then fitted to all rows. 0 means no trial: all
+        pairs are kept, all rounds taken.
     max_terms : int, optional
         Keep only so many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
     bags : int
         0, or a number of bootstrap samples (of queries, or of rows). The tables are then means
-        over models of the samples, and have standard errors. Takes so many more fits.
+        over models of the samples, and have standard errors. Each sample has as many rounds, up to
+        those of the model, as are best for the rows that are not in it, unless
+        `validation_fraction` is 0. Takes so many more fits.
     pair_bins : int
         Most bins of a feature in pair terms, beside that of missing values.
     num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
@@ -123,6 +128,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         The terms, the most important first.
     intercept_term_ : float
         The constant c.
+    cyclic_ : bool
+        Whether the curves took turns, as `selection` says or the trials decided.
     pair_strengths_ : dict
         Strength of the interaction of pairs of columns, the strongest first (a thousand at most).
     dropped_pairs_ : list
@@ -302,6 +309,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         found = fit.run(self._pairs(), driver, worsening, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
         self.dropped_pairs_ = found.dropped
+        self.cyclic_ = found.cyclic
         self.sparsity_cost_: dict[str, Any] | None = None
         if self.max_terms is not None and len(found.model.terms) > self.max_terms:
             found = self._fewer(fit, found, task)
@@ -561,6 +569,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 "dropped": [list(pair) for pair in self.dropped_pairs_],
                 "sparsity_cost": self.sparsity_cost_,
                 "edits": self.edits_,
+                "cyclic": self.cyclic_,
             },
         }
 
@@ -582,6 +591,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
             raise ValueError("the edits of the model are not a list of objects")
         self.sparsity_cost_, self.edits_ = cost, edits
+        self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")  # older files have none
+        if not isinstance(self.cyclic_, bool):
+            raise ValueError(f"'cyclic' of the model is {self.cyclic_!r}, no truth value")
 
 
 def _rows_of(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:

@@ -22,6 +22,7 @@ from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
 from precede.boosting.loop import Result, drive
+from precede.boosting.monitors import share_in_order
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.training import Training
@@ -44,6 +45,9 @@ SURE = 3.0
 # The held-out rows of a trial are divided into this many blocks, whose spread gives the standard
 # error.
 BLOCKS = 10
+# Features may take turns if each has so many of them, times the learning rate: with fewer, curves
+# are left unfinished (after two, 1 - exp(-2) = 86 % of a step is taken).
+ENOUGH = 2.0
 # The column of the history of the trial.
 HELD_OUT = "held_out risk"
 
@@ -288,27 +292,27 @@ class GlassFit:
     def _try_curves(self, trials: list[_Trial]) -> bool:
         """Boost the curves of the trials; whether features take turns.
 
-        If that is to be decided, both are tried, and the trials keep what is better for held-out
-        rows.
+        If that is to be decided, both are tried, and the trials keep what puts more pairs of
+        held-out rows in order.
         """
         ways = [self.cyclic]
         if self.cyclic is None:
-            # With fewer rounds than features some would have no turn.
-            ways = [False, True] if self.rounds >= self.training.table.n_features else [False]
+            turns = self.rounds / self.training.table.n_features
+            ways = [False, True] if turns * self.learning_rate >= ENOUGH else [False]
         found = []
         for cyclic in ways:
             fit = replace(self, cyclic=cyclic)
             stages = [
                 trial.stage(fit, fit.trees, Rounds(fit.rounds), watched=False) for trial in trials
             ]
-            risk = 0.0
+            wrong = 0.0
             if len(ways) > 1:
-                risk = sum(trial.after(each) for trial, each in zip(trials, stages, strict=True))
-            found.append((risk, bool(cyclic), stages))
-        _, turns, stages = min(found, key=lambda each: each[:2])
+                wrong = sum(trial.wrong(each) for trial, each in zip(trials, stages, strict=True))
+            found.append((wrong, bool(cyclic), stages))
+        _, chosen, stages = min(found, key=lambda each: each[:2])
         for trial, stage in zip(trials, stages, strict=True):
             trial.keep(stage, self.rounds)
-        return turns
+        return chosen
 
     # -- pairs -----------------------------------------------------------------------------
 
@@ -403,9 +407,10 @@ class _Trial:
         parts = [*zip(ensemble.rankers, ensemble.weights, strict=True)][:rounds]
         return tabulate(parts, self.part.table, self.part.workers)
 
-    def after(self, stage: _Stage) -> float:
-        """The risk of the held-out rows after a stage."""
-        return self.risk(_sum(self.model, self._terms(stage)).on(self.held.table))
+    def wrong(self, stage: _Stage) -> float:
+        """The share of pairs of held-out rows that are out of order after a stage."""
+        scores = _sum(self.model, self._terms(stage)).on(self.held.table)
+        return 1.0 - share_in_order(self.held.arrangement, scores, self.held.workers)
 
     def keep(self, stage: _Stage, rounds: int) -> None:
         """Add the first rounds of a stage to the model."""

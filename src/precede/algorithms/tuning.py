@@ -36,6 +36,7 @@ from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker, parameters_of
 from precede.judgments import Judgments, judgments_to_fit
 from precede.model import plain, write_file
+from precede.risks.listwise import LISTWISE
 
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]
 
@@ -408,7 +409,7 @@ def _candidates(
 
 def _possible(candidate: Mapping[str, Any]) -> bool:
     """Losses of whole lists have no pairs to weigh."""
-    lists = candidate.get("loss") in ("softmax", "xendcg", "query_rmse")
+    lists = candidate.get("loss") in LISTWISE
     return not lists or candidate.get("rank_weight") is None
 
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sum
+from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 
-__all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order"]
+__all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order", "share_in_order"]
 
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
@@ -34,13 +35,27 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     arrangement = judgments._without_ties().arrange()
     if arrangement.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
-    at = at[arrangement.order]
-    in_order, reversed_ = _weigh_pairs(arrangement, at)
+    return share_in_order(arrangement, at[arrangement.order])
+
+
+def share_in_order(arrangement: Arrangement, at: Floats, workers: Workers | None = None) -> float:
+    """`pairs_in_order` of arranged rows, with queries weighed as the arrangement does.
+
+    With `workers`, of the rows of all machines, each of which holds whole queries.
+
+    >>> import numpy as np
+    >>> from precede import Judgments
+    >>> share_in_order(Judgments([0, 1, 0]).arrange(), np.array([0.1, 0.1, 0.9]))
+    0.75
+    """
+    in_order, reversed_ = _weigh_pairs(arrangement, at, workers)
     share = 0.5 + 0.5 * (in_order - reversed_) / arrangement.total
     return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
 
 
-def _weigh_pairs(arrangement: Arrangement, at: Floats) -> tuple[float, float]:
+def _weigh_pairs(
+    arrangement: Arrangement, at: Floats, workers: Workers | None
+) -> tuple[float, float]:
     """Weight of the pairs in order and of those reversed, at the scores of the rows."""
     from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
 
@@ -49,11 +64,12 @@ def _weigh_pairs(arrangement: Arrangement, at: Floats) -> tuple[float, float]:
     first = np.repeat(arrangement.query_start[:-1], np.diff(starts))
     graded = slice(0, arrangement.n_graded)
     sums = weigh_pairs(at[graded], starts, level - first, arrangement.weight[graded])
+    of_query = arrangement.outer[starts[:-1]] / arrangement.weight[starts[:-1]]
     winner, loser = arrangement.winner, arrangement.loser
     weight = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
     apart = at[winner] - at[loser]
     in_order, reversed_ = (
-        exact_sum(np.append(each, weight[listed]))
+        exact_sum(np.append(each * of_query, weight[listed]), workers)
         for each, listed in zip(sums, (apart > 0, apart < 0), strict=True)
     )
     return in_order, reversed_

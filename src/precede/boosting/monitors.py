@@ -45,7 +45,7 @@ def share_in_order(arrangement: Arrangement, at: Floats, workers: Workers | None
 
     >>> import numpy as np
     >>> from precede import Judgments
-    >>> share_in_order(Judgments([0, 1, 0]).arrange(), np.array([0.1, 0.1, 0.9]))
+    >>> share_in_order(Judgments([0, 1, 0]).arrange(), np.array([0.1, 0.5, 0.5]))
     0.75
     """
     in_order, reversed_ = _weigh_pairs(arrangement, at, workers)

@@ -967,7 +967,13 @@ FEW_ROUNDS = {"n_estimators": 6, "pair_estimators": 6, "min_child_samples": 3, "
 GLASS = {
     "trials": {"interactions": 2},
     "bags": {"interactions": [(0, 1)], "bags": 2, "random_state": 3, "validation_fraction": 0},
-    "watched bags": {"interactions": [(0, 1)], "bags": 2, "loss": "query_rmse"},
+    "watched bags": {
+        "interactions": [(0, 1)],
+        "bags": 2,
+        "loss": "query_rmse",
+        "learning_rate": 1.0,
+        "n_estimators": 12,
+    },
     "few terms": {"interactions": 2, "max_terms": 2, "validation_fraction": 0},
     "cyclic": {"interactions": 1, "selection": "cyclic", "heredity": "weak", "loss": "exponential"},
 }

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -370,18 +369,17 @@ class _Trial:
         self._unit = self._risk.log_value(np.zeros(self.held.table.n_arranged))
         self.model = self.found = Additive()
         self._kept: list[Any] = []
+        self._blocks: list[tuple[Integers, BoundRisk]] | None = None
 
     def risk(self, scores: Floats) -> float:
         """The risk of the held-out rows, as a share of that of equal scores."""
         return float(np.exp(self._risk.log_value(scores) - self._unit))
 
-    @cached_property
-    def _blocks(self) -> list[tuple[Integers, BoundRisk]]:
-        blocks = self._share.blocks(BLOCKS)
-        return [(rows, self._bind(each, self.held.workers)) for rows, each in blocks]
-
     def risks(self, scores: Floats) -> Floats:
         """The risk of each block of the held-out rows, on the same scale."""
+        if self._blocks is None:  # machines meet here: no lock of a cached property may be held
+            blocks = self._share.blocks(BLOCKS)
+            self._blocks = [(rows, self._bind(each, self.held.workers)) for rows, each in blocks]
         logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
         return np.exp(np.array(logs) - self._unit)
 

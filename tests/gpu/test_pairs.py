@@ -102,3 +102,20 @@ def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
     assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("graded", [False, True])
+def test_listed_pairs(device, loss, graded):
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 3000, (50_000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    grade = rng.integers(0, 3, 3000) if graded else None
+    qid = np.arange(3000) // 60 if graded else None
+    if graded:
+        pairs = pairs[qid[pairs[:, 0]] == qid[pairs[:, 1]]]
+    judgments = Judgments(grade, qid, pairs=pairs, pair_weight=rng.random(len(pairs)), n=3000)
+    here, there = states(judgments, loss, rng.normal(size=3000), device)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+    np.testing.assert_array_equal(device.get(there.parts), here.parts)

@@ -97,13 +97,14 @@ def test_pulls_of_logistic_losses_stay_on_the_device(device):
     assert "narrow_runs" in device.launched
 
 
-def test_listed_pairs_are_pulled_by_the_cpu(device):
+def test_listed_pairs(device):
     X, *_ = problem(4)
     pairs = np.random.default_rng(0).permutation(700).reshape(-1, 2)
     models = [
         BoostedRanker(n_estimators=3, device=name).fit(X, pairs=pairs) for name in ("cpu", "cuda")
     ]
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert "listed_pairs" in device.launched
     assert "narrow_runs" not in device.launched
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
-from precede import Judgments, PairRisk
+from precede import Judgments, PairRisk, SquaredHinge
 from precede.engine.workers import Workers
 from precede.risks import device_pairs
 
@@ -23,9 +23,35 @@ def test_queries_are_summed_on_the_device():
 
 
 def test_other_pairs_are_not(monkeypatch):
-    assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
+    listed = Judgments(pairs=[(0, 1), (1, 2), (0, 2)], n=3)
+    assert bound(listed).on_device
+    monkeypatch.setattr(device_pairs, "MOST_LISTED", 1)
+    assert not bound(listed).on_device
     monkeypatch.setattr(device_pairs, "LONGEST", 10)
     assert not bound(Judgments(GRADES, QUERIES)).on_device
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", SquaredHinge("gap")])
+@pytest.mark.parametrize("graded", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 300.0])
+def test_listed_pairs(loss, graded, asked, spread):
+    """Alone or beside grades; rows may win and lose any number of them."""
+    rng = np.random.default_rng(0)
+    pairs = rng.permuted(np.tile(np.arange(60), (200, 1)), axis=1)[:, :2]
+    pairs[:50, 0] = 7
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    given = {"pair_weight": rng.random(len(pairs)), "weight": rng.integers(1, 4, 60)}
+    if asked and isinstance(loss, SquaredHinge):
+        given["pair_margin"] = rng.random(len(pairs))
+    judgments = Judgments(GRADES if graded else None, pairs=pairs, n=60, **given)
+    risk = bound(judgments, loss)
+    device, scores = risk.workers.device, spread * rng.normal(size=risk.arrangement.n_arranged)
+    here, there = risk.state(scores), risk.state(device.put(scores))
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(here.pull, there.pull.get())
+    np.testing.assert_array_equal(here.parts, there.parts.get())
+    assert "listed_rows" in device.launched
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -1079,6 +1079,49 @@ extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level
   sums[gridDim.x + blockIdx.x] = mass;
 }
 
+// -- listed pairs, see risks/short_queries.py --------------------------------------------------
+
+// Value, mass and curvature of every pair, one after the other in `terms`; with a `gap` a pair asks for a
+// margin.
+extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* loser, const double* weight, const double* asked, int gap, int logistic, double knot, const double* scores, double* terms) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
+    double margin = scores[winner[i]] - scores[loser[i]];
+    if (gap) margin = margin - asked[i];
+    double value, slope, curvature;
+    if (logistic) {
+      double small = portable_exp(-fabs(margin));
+      slope = (margin > 0 ? small : 1.0) / (1.0 + small);
+      curvature = small / ((1.0 + small) * (1.0 + small));
+      value = portable_log1p(small) + (-margin > 0.0 ? -margin : 0.0);
+    } else {
+      double lacking = knot - margin > 0.0 ? knot - margin : 0.0;
+      value = lacking * lacking;
+      slope = 2.0 * lacking;
+      curvature = margin < knot ? 2.0 : 0.0;
+    }
+    terms[i] = weight[i] * value;
+    terms[n + i] = weight[i] * slope;
+    terms[2 * n + i] = weight[i] * curvature;
+  }
+}
+
+// Add the pairs of every row, in their order: those that it wins, then those that it loses.
+extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, const i64* won, const i64* lost_start, const i64* lost, const double* terms, double* pull, double* hessian) {
+  for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
+    double up = 0.0, down = 0.0, curved = 0.0, other_curved = 0.0;
+    for (i64 i = won_start[row]; i < won_start[row + 1]; i++) {
+      up += terms[count + won[i]];
+      curved += terms[2 * count + won[i]];
+    }
+    for (i64 i = lost_start[row]; i < lost_start[row + 1]; i++) {
+      down += terms[count + lost[i]];
+      other_curved += terms[2 * count + lost[i]];
+    }
+    pull[row] = (pull[row] + up) - down;
+    hessian[row] = (hessian[row] + curved) + other_curved;
+  }
+}
+
 // -- columns of tables, see engine/table.py and engine/device_table.py -------------------------
 
 // Keys are integers with the order of the floats; -0 is 0, and missing values come last.

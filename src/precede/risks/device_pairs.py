@@ -6,7 +6,7 @@ curvature have the same bits.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,25 @@ __all__ = ["DeviceEnumeratedRisk", "DeviceLogisticRisk", "PullThere"]
 
 # Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
 LONGEST = 8192
+# So are listed pairs if a single row has more of them.
+MOST_LISTED = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Listed pairs on a device; see the kernels `listed_pairs` and `listed_rows`."""
+
+    winner: Any
+    loser: Any
+    weight: Any
+    asked: Any
+    by_row: list[Any]
+
+
+def _most_of_a_row(arrangement: Arrangement) -> int:
+    """Most listed pairs that a single row wins or loses."""
+    sides = arrangement.winner, arrangement.loser
+    return max(int(np.bincount(side).max(initial=0)) for side in sides)
 
 
 class PullThere(BoundLossRisk):
@@ -51,8 +70,8 @@ class PullThere(BoundLossRisk):
 class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
     """Pairs enumerated on a device, wherever the scores are there; on the CPU otherwise.
 
-    `on_device` says whether scores may be there: not with listed pairs, and not with runs of more
-    than `LONGEST` rows that are enumerated.
+    `on_device` says whether scores may be there: not with runs of more than `LONGEST` rows that are
+    enumerated, or rows with more than `MOST_LISTED` listed pairs.
     """
 
     def __init__(
@@ -62,7 +81,9 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
         assert self.workers.device is not None
         self._device = self.workers.device
         self.on_device = (
-            not arrangement.winner.size and not arrangement.shared and self._longest <= LONGEST
+            not arrangement.shared
+            and self._longest <= LONGEST
+            and _most_of_a_row(arrangement) <= MOST_LISTED
         )
         if self.on_device:
             self._put_on_device()
@@ -77,11 +98,24 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
         self._scratch = self._device.zeros(4, rows)
         self._twos = self._device.zeros(rows, dtype=np.int32)
         self._totals = self._device.zeros(len(self._runs))
-        if not len(self._runs):
-            return
-        self._device.launch(
-            "pair_weights", -(-len(self._runs) // 128), 128, len(self._runs), *self._read,
-            *self._weights, self._totals,
+        if len(self._runs):
+            self._device.launch(
+                "pair_weights", -(-len(self._runs) // 128), 128, len(self._runs), *self._read,
+                *self._weights, self._totals,
+            )  # fmt: skip
+        self._pairs: _Listed | None = self._put_listed() if arrangement.winner.size else None
+
+    def _put_listed(self) -> _Listed:
+        """Listed pairs, and for every row the numbers of those that it wins and loses."""
+        arrangement, put = self.arrangement, self._device.put
+        asked, rows = arrangement.pair_margin, np.arange(arrangement.n_arranged + 1)
+        by_row = []
+        for side in (arrangement.winner, arrangement.loser):
+            order = np.argsort(side, kind="stable")
+            by_row += [put(np.searchsorted(side[order], rows)), put(order)]
+        return _Listed(
+            put(arrangement.winner), put(arrangement.loser), put(self._pair_weight),
+            put(np.ones(arrangement.winner.size) if asked is None else asked), by_row,
         )  # fmt: skip
 
     def state(self, scores: Any) -> State:
@@ -91,7 +125,11 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
         rows = self.arrangement.n_arranged
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)
         at = scores if self._grade is None else scores[: self._grade.size] - self._grade
-        value, mass = self._device.exact_sums([*self._sum_on_device(at, pull, hessian)])
+        sums = self._sum_on_device(at, pull, hessian)
+        if self._pairs is not None:
+            listed = self._sum_listed(self._pairs, scores, pull, hessian)
+            sums = self._device.arrays.concatenate([sums, listed], axis=1)
+        value, mass = self._device.exact_sums([*sums])
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             nothing = self._device.zeros(rows), self._device.zeros(rows)
             return State(scores, -np.inf, -np.inf, *nothing)
@@ -117,6 +155,19 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
             *self._weights, pull, hessian, sums, self._scratch, np.int64(rows),
         )  # fmt: skip
         return sums
+
+    def _sum_listed(self, pairs: _Listed, scores: Any, pull: Floats, hessian: Any) -> Any:
+        """Add the listed pairs; gives their values and masses."""
+        count = pairs.winner.size
+        terms = self._device.arrays.empty((3, count), np.float64)
+        self._device.over_rows(
+            "listed_pairs", count, pairs.winner, pairs.loser, pairs.weight, pairs.asked,
+            int(self.loss.gap), int(self._logistic), float(self._knot), scores, terms,
+        )  # fmt: skip
+        self._device.over_rows(
+            "listed_rows", pull.size, np.int64(count), *pairs.by_row, terms, pull, hessian
+        )
+        return terms[:2]
 
 
 class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):

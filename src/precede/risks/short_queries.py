@@ -123,12 +123,15 @@ class EnumeratedRisk(BoundLossRisk):
         if not winner.size:
             return np.zeros(0), np.zeros(0)
         margin = self.arrangement.listed_margin(scores, gap=self.loss.gap)
-        mass = -weight * self.loss.slope(margin)
-        curve = weight * self.loss.curvature(margin)
+        value, mass, curve = np.empty((3, winner.size))
+        self.workers.run(
+            _listed_pairs, winner.size, self._logistic, self._knot, margin, weight, value, mass,
+            curve, small=is_small("exponentials", winner.size),
+        )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
             pull += sign * np.bincount(side, mass, minlength=pull.size)
             hessian += np.bincount(side, curve, minlength=hessian.size)
-        return weight * self.loss.value(margin), mass
+        return value, mass
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: known with the state."""
@@ -387,6 +390,28 @@ def _wide_pairs(
         down[k] += own * chance
         curve[k] += own * curvature
         terms[0, k], terms[1, k] = chance, curvature
+
+
+@njit(cache=True, nogil=True)
+def _listed_pairs(
+    low: int, high: int, logistic: bool, knot: float, margin: Floats, weight: Floats,
+    value: Floats, mass: Floats, curve: Floats,
+) -> None:  # fmt: skip
+    """Loss, slope and curvature of listed pairs, by their weights."""
+    for pair in range(low, high):
+        here = margin[pair]
+        if logistic:
+            small = _portable_exp(-abs(here))
+            chance = (small if here > 0 else 1.0) / (1.0 + small)
+            curvature = small / ((1.0 + small) * (1.0 + small))
+            loss = _portable_log1p(small) + max(-here, 0.0)
+        else:
+            lacking = max(knot - here, 0.0)
+            loss, chance = lacking * lacking, 2.0 * lacking
+            curvature = 2.0 if here < knot else 0.0
+        value[pair] = weight[pair] * loss
+        mass[pair] = weight[pair] * chance
+        curve[pair] = weight[pair] * curvature
 
 
 @njit(**INNER)

@@ -57,12 +57,12 @@ class DeviceTable(Table):
     ) -> DeviceTable:
         """Choose cut points from the rows `order` of X and bin those rows, on the device.
 
-        As `Table.build`, for what `takes` says, without categories: O(n log n) for each feature.
+        As `Table.build`, for what `takes` says: O(n log n) for each feature. Categories are
+        counted on the CPU.
         """
         check_max_bins(max_bins)
         assert workers is not None
         assert order is not None
-        assert not categorical
         device = workers.device
         assert device is not None
         kind, whole = KINDS[X.dtype]
@@ -88,6 +88,13 @@ class DeviceTable(Table):
                 cuts, codes[first : first + count],
             )  # fmt: skip
             features += [_feature_bins(each, rows) for each in device.get(cuts)]
+        for feature in categorical:
+            values, here = device.get(X[:, feature])[order], np.empty(rows, np.uint8)
+            features[feature] = FeatureBins.choose(
+                values, None, int(max_bins), feature=feature, named=True
+            )
+            features[feature].encode(values, here)
+            codes[feature] = device.put(here)
         return cls(device, X, codes, Bins.of(features), order)
 
     @property

@@ -52,7 +52,7 @@ class Training:
             raise ValueError(why_no_pair(judgments))
         order, weight = arrangement.order, arrangement.weight
         kind: type[Table] = Table
-        if workers.device is not None and not categorical:
+        if workers.device is not None:
             kind = DeviceTable if DeviceTable.takes(X, order, weight, workers.device) else Table
         if workers.device is not None and kind is Table:
             X = workers.device.get(X)

@@ -1,7 +1,8 @@
 """Pairs weighted by rank on a GPU: `ranked_pairs` and `top_ranks` in parallel, to the same bits.
 
-A block of threads has a query. Weights must end at a rank, as those of "ndcg@10" do: then the rank
-of a row is the number of rows above it, which are counted.
+A block of threads has a query. The rank of a row is the number of rows above it, which are
+counted. Where weights do not end at a rank, as those of "ndcg@10" do, and queries are balanced, the
+CPU finds the weight of every query.
 """
 
 from __future__ import annotations
@@ -41,8 +42,7 @@ class _WeightsThere:
 class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
     """The risk on a device, wherever the scores are there; on the CPU otherwise.
 
-    `on_device` says whether scores may be there: if weights end at a rank, and queries have no more
-    than `LONGEST` rows.
+    `on_device` says whether scores may be there: if queries have no more than `LONGEST` rows.
     """
 
     def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -52,8 +52,7 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
         self._round_there: _WeightsThere | None = None
         self.on_device = bool(
             self.workers.alone
-            and weights.top is not None
-            and weights.top.pieces.single
+            and (weights.top is None or weights.top.pieces.single)
             and self._longest <= LONGEST
             and arrangement.n_graded
         )
@@ -62,12 +61,12 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
 
     def _put_on_device(self) -> None:
         put, arrangement, weights = self._device.put, self.arrangement, self.weights
-        assert weights.top is not None
+        by_rank = weights.by_rank if weights.top is None else weights.top.by_rank
         graded = arrangement.n_graded
         self._weight = put(arrangement.weight)
         self._sides = self._weight, put(arrangement.outer)
         self._levels = put(arrangement.query_start), put(arrangement.level_start)
-        self._first, self._by_rank = put(weights.first), put(weights.top.by_rank)
+        self._first, self._by_rank = put(weights.first), put(by_rank)
         self._gain, self._level_gain = put(weights.gain), put(weights.level_gain)
         self._scales = put(weights.scale), put(weights.plain_totals)
         self._grade = put(arrangement.grade[:graded]) if self.loss.gap else None
@@ -97,6 +96,10 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
             "top_ranks", queries, THREADS, self._first, kept, self._by_rank, self._by_rank.size,
             group, edge, discount, tied,
         )  # fmt: skip
+        if ranked.top is None and (ranked.balanced or ranked.rule.blend):
+            here = ranked.at(device.get(kept))
+            plain, factor = device.put(here.plain), device.put(here.factor)
+            return _WeightsThere(kept, discount, tied, plain, factor)
         device.launch(
             "weights_of_queries", -(-queries // 64), 64, queries, *self._levels, self._level_gain,
             group, edge, discount, tied, kept, *self._scales, *self._sides,

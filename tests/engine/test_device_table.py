@@ -23,11 +23,12 @@ def _few_rows(monkeypatch):
     monkeypatch.setattr(device_table, "MANY_ROWS", 1)
 
 
-def assert_same(X, *, order=None, max_bins=255):
+def assert_same(X, *, order=None, max_bins=255, weight=None):
     order = np.arange(len(X)) if order is None else order
-    given = {"order": order, "weight": np.ones(order.size), "max_bins": max_bins}
+    weight = np.ones(order.size) if weight is None else weight
+    given = {"order": order, "weight": weight, "max_bins": max_bins}
     workers = Workers(1, EmulatedDevice())
-    assert DeviceTable.takes(X, order, given["weight"], workers.device)
+    assert DeviceTable.takes(X, order, workers.device)
     here = Table.build(X, **given)
     there = DeviceTable.build(X, **given, workers=workers)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
@@ -65,10 +66,12 @@ def columns(dtype, rows=1500, seed=0):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("layout", ["C", "F", "strided"])
 @pytest.mark.parametrize("max_bins", [2, 9, 255])
-def test_cuts_and_codes(dtype, layout, max_bins):
-    X = columns(dtype)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cuts_and_codes(dtype, layout, max_bins, weighted):
+    X, rng = columns(dtype), np.random.default_rng(1)
     X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
-    assert_same(X, order=np.random.default_rng(1).permutation(len(X))[:1200], max_bins=max_bins)
+    weight = rng.choice([0.1, 1.0, 40.0], 1200, p=[0.4, 0.5, 0.1]) if weighted else None
+    assert_same(X, order=rng.permutation(len(X))[:1200], max_bins=max_bins, weight=weight)
 
 
 @settings(max_examples=60, deadline=None)
@@ -78,9 +81,11 @@ def test_cuts_and_codes(dtype, layout, max_bins):
         elements=st.floats(-9, 9, width=16) | st.just(np.nan) | st.sampled_from([0.0, -0.0, 1.0]),
     ),
     st.integers(2, 8),
+    st.booleans(),
 )  # fmt: skip
-def test_small_columns(X, max_bins):
-    assert_same(X, max_bins=max_bins)
+def test_small_columns(X, max_bins, weighted):
+    weight = np.random.default_rng(0).integers(1, 9, len(X)) / 2 if weighted else None
+    assert_same(X, max_bins=max_bins, weight=weight)
 
 
 def test_columns_are_sorted_some_at_a_time(monkeypatch):
@@ -107,21 +112,19 @@ def test_rows_that_are_there_already(layout):
     X, device = columns(np.float32), EmulatedDevice()
     X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
-    assert DeviceTable.takes(X.view(There), *given.values(), device)
+    assert DeviceTable.takes(X.view(There), given["order"], device)
     there = DeviceTable.build(X.view(There), **given, workers=Workers(1, device))
     np.testing.assert_array_equal(there.codes, Table.build(X).codes)
     np.testing.assert_array_equal(there.X, X)
     assert not device.holds(there.X)
 
 
-@pytest.mark.parametrize("what", ["weights", "objects", "room"])
+@pytest.mark.parametrize("what", ["objects", "room"])
 def test_other_rows_are_left_to_the_cpu(what):
-    X, weight = columns(np.float64), np.ones(1500)
-    if what == "weights":
-        weight[3] = 2.0
+    X = columns(np.float64)
     X = X.astype(object) if what == "objects" else X
     device = EmulatedDevice(free=1000 if what == "room" else 10**12)
-    assert not DeviceTable.takes(X, np.arange(1500), weight, device)
+    assert not DeviceTable.takes(X, np.arange(1500), device)
 
 
 def prepared(device, *, offset=False, categorical=()):

@@ -358,7 +358,7 @@ def on_device(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_rows_on_a_gpu(on_device, dtype, weighted):
-    """With weights they are copied and binned here."""
+    """They are binned there; targets and weights are copied."""
     rng = np.random.default_rng(0)
     X, y, qid = (
         (3 * rng.normal(size=(90, 3))).astype(dtype),

@@ -12,7 +12,8 @@ from precede.engine.workers import Workers
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("layout", ["C", "F"])
 @pytest.mark.parametrize("max_bins", [2, 63, 255])
-def test_cuts_codes_and_order(device, dtype, layout, max_bins):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cuts_codes_and_order(device, dtype, layout, max_bins, weighted):
     rng = np.random.default_rng(max_bins)
     rows = 200_000
     X = rng.normal(size=(rows, 40))
@@ -25,9 +26,10 @@ def test_cuts_codes_and_order(device, dtype, layout, max_bins):
     X[:, 7:20][rng.random((rows, 13)) < 0.05] = np.nan
     X = np.array(X, dtype, order=layout)
     order = rng.permutation(rows)[:150_000]
-    given = {"order": order, "weight": np.ones(order.size), "max_bins": max_bins}
+    weight = rng.choice([0.1, 1.0, 40.0], order.size) if weighted else np.ones(order.size)
+    given = {"order": order, "weight": weight, "max_bins": max_bins}
     workers = Workers(1, device)
-    assert DeviceTable.takes(X, order, given["weight"], device)
+    assert DeviceTable.takes(X, order, device)
     here, there = Table.build(X, **given), DeviceTable.build(X, **given, workers=workers)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.cuda import Device
-from precede.engine.table import MANY_ROWS, MAX_BINS, Bins, FeatureBins, Table, check_max_bins
+from precede.engine.table import (
+    MANY_ROWS,
+    MAX_BINS,
+    Bins,
+    FeatureBins,
+    Table,
+    check_max_bins,
+    integer_weights,
+)
 from precede.engine.workers import Workers
 
 __all__ = ["DeviceTable"]
@@ -35,14 +43,14 @@ class DeviceTable(Table):
         self._here: Bytes | None = None
 
     @staticmethod
-    def takes(X: Any, order: Integers, weight: Floats, device: Device) -> bool:
-        """Whether a device can bin the rows: many dense ones of equal weight."""
+    def takes(X: Any, order: Integers, device: Device) -> bool:
+        """Whether a device can bin the rows: many dense ones."""
         known = isinstance(X, np.ndarray) or device.holds(X)
         if not known or X.dtype not in KINDS or order.size < MANY_ROWS:
             return False
         cells = order.size * X.shape[1]
-        room = X.nbytes + 16 * order.size + cells + min(3 * SORTED, 3 * cells * X.itemsize)
-        return device.has_room(room) and bool((weight == weight[:1]).all())
+        sorted_at_once = min(SORTED, cells * (X.itemsize + 8))
+        return device.has_room(X.nbytes + 32 * order.size + cells + 3 * sorted_at_once)
 
     @classmethod
     def build(
@@ -50,7 +58,7 @@ class DeviceTable(Table):
         X: Any,
         *,
         order: Integers | None = None,
-        weight: Floats | None = None,  # noqa: ARG003
+        weight: Floats | None = None,
         max_bins: int = MAX_BINS,
         categorical: Sequence[int] = (),
         workers: Workers | None = None,
@@ -73,7 +81,9 @@ class DeviceTable(Table):
         steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
         order_there = device.put(order)
         codes = device.arrays.empty((X.shape[1], rows), np.uint8)
-        group = max(1, min(X.shape[1], SORTED // (rows * X.itemsize)))
+        integers = integer_weights(weight)
+        heavy = None if integers is None else device.put(integers)
+        group = max(1, min(X.shape[1], SORTED // (rows * (X.itemsize + 8))))
         features = []
         for first in range(0, X.shape[1], group):
             count = min(group, X.shape[1] - first)
@@ -82,7 +92,7 @@ class DeviceTable(Table):
                 f"keys_of_{kind}", (-(-rows // 32), -(-count // 32)), (32, 32), np.int64(rows),
                 count, there.ravel()[first * steps[1] :], *map(np.int64, steps), order_there, keys,
             )  # fmt: skip
-            cuts = _cuts(device, kind, keys, int(max_bins))
+            cuts = _cuts(device, kind, keys, heavy, int(max_bins))
             device.launch(
                 f"codes_of_{kind}", (min(-(-rows // 256), 256), count), 256, np.int64(rows), keys,
                 cuts, codes[first : first + count],
@@ -91,7 +101,7 @@ class DeviceTable(Table):
         for feature in categorical:
             values, here = device.get(X[:, feature])[order], np.empty(rows, np.uint8)
             features[feature] = FeatureBins.choose(
-                values, None, int(max_bins), feature=feature, named=True
+                values, integers, int(max_bins), feature=feature, named=True
             )
             features[feature].encode(values, here)
             codes[feature] = device.put(here)
@@ -144,13 +154,21 @@ class DeviceTable(Table):
         return self
 
 
-def _cuts(device: Device, kind: str, keys: Any, max_bins: int) -> Any:
+def _cuts(device: Device, kind: str, keys: Any, weight: Any, max_bins: int) -> Any:
     """Cut points of columns of keys, and what is known of their ends."""
     ordered, (count, rows) = keys.copy(), keys.shape
-    for column in ordered:
-        column.sort()
+    weights = device.arrays.empty((count if weight is not None else 0, rows), np.int64)
+    for number, column in enumerate(ordered):
+        if weight is None:
+            column.sort()
+        else:
+            by_value = device.arrays.argsort(column)
+            ordered[number], weights[number] = column[by_value], weight[by_value]
     cuts = device.arrays.empty((count, NUMBERS), np.float64)
-    device.launch(f"cuts_of_{kind}", count, 1, np.int64(rows), count, max_bins, ordered, cuts)
+    device.launch(
+        f"cuts_of_{kind}", count, 1, np.int64(rows), count, max_bins, ordered,
+        int(weight is not None), weights, cuts,
+    )  # fmt: skip
     return cuts
 
 

@@ -1190,32 +1190,57 @@ __device__ i64 end_of_bin(const Key* ordered, i64 size, i64 first, i64 left, i64
   return first_beyond(ordered, ordered[target], target, size, 1);
 }
 
+// The same of values that differ in weight, of which `here` is what the bin holds; see
+// `_ends_of_heavy_bins`.
+template <typename Key>
+__device__ i64 end_of_heavy_bin(const Key* ordered, const i64* weight, i64 size, i64 i, i64 left, i64 bins, i64 max_bins, i64 total, i64& here) {
+  here = 0;
+  for (;;) {
+    Key value = ordered[i];
+    while (i < size && ordered[i] == value) here += weight[i++];
+    if (i == size || here * bins >= left) return i;
+    i64 ahead = 0;
+    for (i64 j = i; j < size && ordered[j] == ordered[i] && ahead * max_bins < total; j++) ahead += weight[j];
+    if (ahead * max_bins >= total) return i;
+  }
+}
+
 // Cuts of sorted columns, a thread for each; see `_cut_points`. A column of `cuts` has the cuts at 0 to
 // 254, infinities after them, and in the end their number, least and greatest value, and how many
-// values are there.
+// values are there. If `weighted`, values have weights, in the same order.
 template <typename Key>
-__device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sorted, double* cuts) {
+__device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sorted, int weighted, const i64* weights, double* cuts) {
   int column = blockIdx.x * blockDim.x + threadIdx.x;
   if (column >= columns) return;
   const Key* ordered = sorted + column * n;
   double* own = cuts + 260 * (i64)column;
   i64 size = first_beyond(ordered, (Key)~(Key)0, 0, n, 0), count = 0, i = 0;
-  i64 left = size, bins = max_bins;
-  bool even = false;
-  while (!even || count < max_bins - 1) {
-    i64 end = i == size ? size : even ? end_of_bin(ordered, size, i, left, bins, (i64)max_bins) : first_beyond(ordered, ordered[i], i, size, 1);
+  const i64* heavy = weights + column * n;
+  i64 total = 0, left = 0, bins = 0, here = 0;
+  bool many = false;
+  while (!many || count < max_bins - 1) {
+    i64 end = size;
+    if (i < size && !many) end = first_beyond(ordered, ordered[i], i, size, 1);
+    else if (i < size && weighted) end = end_of_heavy_bin(ordered, heavy, size, i, left, bins, (i64)max_bins, total, here);
+    else if (i < size) {
+      end = end_of_bin(ordered, size, i, left, bins, (i64)max_bins);
+      here = end - i;
+    }
     if (end == size) break;
-    if (!even && count == max_bins - 1) {  // too many values
-      even = true;
+    if (!many && count == max_bins - 1) {
+      many = true;
       count = i = 0;
-      left = size;
+      total = size;
+      if (weighted) total = 0;
+      for (i64 j = 0; j < (weighted ? size : 0); j++) total += heavy[j];
+      left = total;
       bins = max_bins;
       continue;
     }
     double below = value_of_key(ordered[end - 1]), above = value_of_key(ordered[end]);
     double cut = below / 2 + above / 2;
     own[count++] = below <= cut && cut < above ? cut : below + 0.0;
-    left -= end - i;
+    left -= here;
     bins--;
     i = end;
   }
@@ -1226,12 +1251,12 @@ __device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sor
   own[259] = (double)size;
 }
 
-extern "C" __global__ void cuts_of_singles(i64 n, int columns, int max_bins, const u32* sorted, double* cuts) {
-  cuts_of_columns(n, columns, max_bins, sorted, cuts);
+extern "C" __global__ void cuts_of_singles(i64 n, int columns, int max_bins, const u32* sorted, int weighted, const i64* weights, double* cuts) {
+  cuts_of_columns(n, columns, max_bins, sorted, weighted, weights, cuts);
 }
 
-extern "C" __global__ void cuts_of_doubles(i64 n, int columns, int max_bins, const u64* sorted, double* cuts) {
-  cuts_of_columns(n, columns, max_bins, sorted, cuts);
+extern "C" __global__ void cuts_of_doubles(i64 n, int columns, int max_bins, const u64* sorted, int weighted, const i64* weights, double* cuts) {
+  cuts_of_columns(n, columns, max_bins, sorted, weighted, weights, cuts);
 }
 
 // Codes of a column (y): how many cuts lie below a value; 255 if it is missing.

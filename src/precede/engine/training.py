@@ -53,7 +53,7 @@ class Training:
         order, weight = arrangement.order, arrangement.weight
         kind: type[Table] = Table
         if workers.device is not None:
-            kind = DeviceTable if DeviceTable.takes(X, order, weight, workers.device) else Table
+            kind = DeviceTable if DeviceTable.takes(X, order, workers.device) else Table
         if workers.device is not None and kind is Table:
             X = workers.device.get(X)
         table = kind.build(

@@ -401,9 +401,7 @@ def pair_totals(arrangement: Arrangement) -> Floats:
         weight, outer = arrangement.weight[:count], arrangement.outer[:count]
         of_level = arrangement.outer_of_levels(), arrangement.weights_of_levels()
         below, above = np.zeros(levels), np.zeros(levels)
-        for first, last in zip(arrangement.query_start, arrangement.query_start[1:], strict=False):
-            below[first + 1 : last] = np.cumsum(of_level[0][first : last - 1])
-            above[first : last - 1] = np.cumsum(of_level[1][first + 1 : last][::-1])[::-1]
+        _sums_below_and_above(arrangement.query_start, *of_level, below, above)
         total[:count] = weight * below[level] + outer * above[level]
     winner, loser = arrangement.winner, arrangement.loser
     listed = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
@@ -496,6 +494,19 @@ def _zero_beyond(
 
 
 # -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sums_below_and_above(
+    query_start: Integers, losers: Floats, winners: Floats, below: Floats, above: Floats
+) -> None:
+    """Sums over the levels below and above each level of the same query."""
+    for query in range(query_start.size - 1):
+        first, last = query_start[query], query_start[query + 1]
+        for level in range(first + 1, last):
+            below[level] = below[level - 1] + losers[level - 1]
+        for level in range(last - 2, first - 1, -1):
+            above[level] = above[level + 1] + winners[level + 1]
 
 
 @njit(cache=True, nogil=True)

@@ -301,8 +301,8 @@ min_split_gain
 
     device : {"cpu", "cuda"}
         Where trees are grown; the model is the same to the bit. "cuda" needs an NVIDIA GPU and the
-        extra ``precede[cuda13]`` or ``precede[cuda12]``. Logistic and squared hinge losses of
-        short queries are computed there too, other pulls on the CPU. Prediction uses the CPU.
+        extra ``precede[cuda13]`` or ``precede[cuda12]``. Many rows are binned there too, and
+        most pulls are computed there; what is not, and scoring, is described in docs/gpu.md.
 
     Notes
     -----

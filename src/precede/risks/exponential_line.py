@@ -55,6 +55,12 @@ class PushLine:
         self._query_start = risk.arrangement.query_start
         faint = min(masses.right, masses.wrong) < FAINT
         self._logs = _own_scale(risk, state, values) if faint else _shared(risk, state, values)
+        # Logarithms of A0 and A1 above every level, the same for all steps.
+        self._above = np.full((2, self._logs.shape[1]), -np.inf)
+        risk.workers.run(
+            _sums_above, self._query_start.size - 1, self._query_start, self._logs, self._above,
+            small=risk.small,
+        )  # fmt: skip
 
     @property
     def bounded(self) -> bool:
@@ -101,7 +107,10 @@ class PushLine:
         power = self._risk.power
         levels = self._logs.shape[1]
         log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
-        _along(self._logs, self._query_start, step, power, log_term, slope, curvature)
+        self._risk.workers.run(
+            _along, levels, self._logs, self._above, step, float(power), log_term, slope, curvature,
+            small=self._risk.small,
+        )  # fmt: skip
         share = np.exp(log_term - greatest_of(log_term.max, self._risk.across))
         total, falling = exact_sums([share, share * slope], self._risk.across)
         mean = falling / total
@@ -201,26 +210,30 @@ def _log_sum_of_two(a: float, b: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _sums_above(begin: int, end: int, query_start: Integers, logs: Floats, above: Floats) -> None:
+    """Logarithms of the sums of the winners' terms above every level."""
+    for query in range(begin, end):
+        for level in range(query_start[query + 1] - 2, query_start[query] - 1, -1):
+            for side in range(2):
+                above[side, level] = _log_sum_of_two(above[side, level + 1], logs[side, level + 1])
+
+
+@njit(cache=True, nogil=True)
 def _along(
-    logs: Floats, query_start: Integers, step: float, power: float, log_term: Floats, slope: Floats,
-    curvature: Floats,
+    begin: int, end: int, logs: Floats, above: Floats, step: float, power: float, log_term: Floats,
+    slope: Floats, curvature: Floats,
 ) -> None:  # fmt: skip
     """Terms of log F by level, and the derivatives of their logarithms over p."""
-    for query in range(query_start.size - 1):
-        above0, above1 = -np.inf, -np.inf
-        for level in range(query_start[query + 1] - 1, query_start[query] - 1, -1):
-            if level < query_start[query + 1] - 1:
-                above = _log_sum_of_two(above0, above1 - step)
-                below = _log_sum_of_two(logs[2, level], logs[3, level] + power * step)
-                won, lost = (
-                    np.exp(above1 - step - above),
-                    np.exp(logs[3, level] + power * step - below),
-                )
-                log_term[level] = power * above + below
-                slope[level] = lost - won
-                curvature[level] = power * lost * (1.0 - lost) + won * (1.0 - won)
-            above0 = _log_sum_of_two(above0, logs[0, level])
-            above1 = _log_sum_of_two(above1, logs[1, level])
+    for level in range(begin, end):
+        if above[0, level] == -np.inf and above[1, level] == -np.inf:
+            continue  # the highest of a query
+        winners = _log_sum_of_two(above[0, level], above[1, level] - step)
+        losers = _log_sum_of_two(logs[2, level], logs[3, level] + power * step)
+        won = np.exp(above[1, level] - step - winners)
+        lost = np.exp(logs[3, level] + power * step - losers)
+        log_term[level] = power * winners + losers
+        slope[level] = lost - won
+        curvature[level] = power * lost * (1.0 - lost) + won * (1.0 - won)
 
 
 @njit(cache=True, nogil=True)

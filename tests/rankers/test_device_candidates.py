@@ -7,6 +7,7 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, Stumps
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.rankers import device_candidates
 from precede.rankers.candidates import Candidates, Span
 from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
 
@@ -14,7 +15,9 @@ pytestmark = needs_compiler
 
 
 @pytest.mark.parametrize("most", [3, 5000])
-def test_edges_values_and_vectors(most):
+@pytest.mark.parametrize("few", [0, 1000])
+def test_edges_values_and_vectors(monkeypatch, most, few):
+    monkeypatch.setattr(device_candidates, "FEW", few)
     rng = np.random.default_rng(most)
     X = rng.normal(size=(500, 3))
     X[rng.random(X.shape) < 0.1] = np.nan

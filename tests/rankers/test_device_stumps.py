@@ -91,6 +91,33 @@ def test_weights_one_list_and_many_features():
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
+def test_trees_by_exact_steps(estimator):
+    assert_equal({"rankers": "trees"}, *problem(7), estimator)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
+def test_rankers_without_mistakes(estimator):
+    X, y, _ = problem(8)
+    X[:, 0] = y > 1
+    models = [estimator(device=name).fit(X, y > 1) for name in ("cpu", "cuda")]
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert models[1].history_["perfect"][-1]
+
+
+@pytest.mark.usefixtures("device")
+def test_early_stops():
+    X, y, qid = problem(9)
+    given = {"eval_set": (X[:150], y[:150]), "eval_qid": qid[:150]}
+    models = [
+        RankBoost(early_stopping_rounds=2, device=name).fit(X, y, qid=qid, **given)
+        for name in ("cpu", "cuda")
+    ]
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+
+
+@pytest.mark.usefixtures("device")
 def test_warm_starts():
     X, y, qid = problem(5)
     models = []

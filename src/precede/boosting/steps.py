@@ -113,8 +113,8 @@ class BoundStep(StepRule):
         if values.dtype != np.uint8 and (values.min() < 0 or values.max() > 1):
             raise ValueError(
                 f"step='bound' needs rankers with values in [0, 1], but {found.ranker} has "
-                f"values from {values.min():g} to {values.max():g}; use step='exact' or "
-                "rankers='features'"
+                f"values from {float(values.min()):g} to {float(values.max()):g}; use step='exact' "
+                "or rankers='features'"
             )
         edge = risk.edge(state, values)
         infinite = abs(edge) >= 1 - 1e-15

@@ -2398,8 +2398,14 @@ extern "C" __global__ void plus_tied(int pieces_count, const i64* pieces, i64 n,
   sums[blockIdx.y * (i64)pieces_count + piece] = tied;
 }
 
-// Coordinates of a ranker, see `_sketch` in rankers/candidates.py.
-extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference, int width, u64* coordinates) {
+// Coordinates of a ranker, see `_sketch` in rankers/candidates.py; blocks sum them up in shared memory if
+// there are few.
+extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference, int width, int few, u64* coordinates) {
+  extern __shared__ u64 own_coordinates[];
+  u64* sums = few ? own_coordinates : coordinates;
+  if (few)
+    for (int k = threadIdx.x; k < width; k += blockDim.x) sums[k] = 0;
+  __syncthreads();
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
     int value = (int)values[row] - (int)values[reference[row]];
     if (value == 0) continue;
@@ -2408,7 +2414,11 @@ extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference,
       z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
       z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
       z = z ^ (z >> 31);
-      atomicAdd(&coordinates[(z >> 32) % (u64)width], (u64)((i64)value * (i64)(z & 0x7FFFFFFF)));
+      atomicAdd(&sums[(u32)(z >> 32) % (u32)width], (u64)((i64)value * (i64)(z & 0x7FFFFFFF)));
     }
   }
+  __syncthreads();
+  if (few)
+    for (int k = threadIdx.x; k < width; k += blockDim.x)
+      if (sums[k]) atomicAdd(&coordinates[k], sums[k]);
 }

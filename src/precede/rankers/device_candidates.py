@@ -19,6 +19,9 @@ from precede.rankers.device_stumps import DeviceColumns
 
 __all__ = ["DeviceCandidates", "DeviceSpan"]
 
+# Coordinates that a block sums up in shared memory, and most blocks that do so.
+FEW, BLOCKS = 6144, 528
+
 
 class DeviceCandidates(Candidates):
     """Candidates whose edges are summed on a device; values are there, and so are pulls."""
@@ -52,8 +55,11 @@ class DeviceSpan(Span):
         if not self._sketched:
             return super().vector(self._device.get(values))
         coordinates = self._device.zeros(self.width, dtype=np.int64)
-        self._device.over_rows(
-            "sketch", values.size, values, self._reference_there, self.width, coordinates
-        )
+        few = self.width <= FEW
+        self._device.launch(
+            "sketch", min(-(-values.size // 256), BLOCKS), 256, np.int64(values.size), values,
+            self._reference_there, self.width, int(few), coordinates,
+            shared=8 * self.width if few else 0,
+        )  # fmt: skip
         found: Integers = self._device.get(coordinates) % PRIME
         return found

@@ -27,7 +27,9 @@ from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import pair_words, triple_cover
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.rankers.device_stumps import DeviceColumns
 from precede.rankers.interactions import interaction_strengths
+from precede.risks.device_pair_weights import DevicePairWeights
 from problems.synthetic import one_query, web10k
 
 ROUNDS, CPU_ROUNDS = 20, 5
@@ -178,6 +180,32 @@ def kernels(quick):
         pairs = arrangement.count_graded_pairs()
         milliseconds = timed(lambda: risk._sum_on_device(scores, *room))
         yield "logistic pulls of all pairs", milliseconds, 40 * rows, pairs, "pairs"
+        yield from kernels_of_stumps(device, workers, table, arrangement)
+
+
+def kernels_of_stumps(device, workers, table, arrangement):
+    """The same of RankBoost and RankBoost+."""
+    rng, rows, features = np.random.default_rng(0), table.n_arranged, table.n_features
+    columns = DeviceColumns(device, table)
+    pull = device.put(rng.standard_normal(rows) / rows)
+    moved = rows * (-(-features // 32) * 32 + 8)
+    yield (
+        "histogram for stumps", timed(lambda: columns.sums(pull)), moved, rows * features, "cells"
+    )  # fmt: skip
+    risk = PairRisk("exponential").bind(arrangement, workers)
+    scores = device.put(rng.standard_normal(rows))
+    milliseconds = timed(lambda: risk.state(scores))
+    yield "exponential pulls", milliseconds, 16 * rows, rows, "rows"
+    values = device.put(rng.integers(0, 2, rows).astype(np.uint8))
+    pairs = arrangement.count_graded_pairs()
+    for kept in (True, False):
+        weights = DevicePairWeights(arrangement, workers, kept=kept)
+        for _ in range(10):
+            weights._multiply(values, 1.0, 1.0, 1.0)
+        again = (values, (1.0, 1.0, 1.0), 3 if kept else 0)
+        milliseconds = timed(lambda weights=weights, again=again: weights._sum_up(*again))
+        name = "weights of pairs, kept" if kept else "weights of pairs, made anew after 10 rounds"
+        yield name, milliseconds, 16 * pairs if kept else 10 * rows, pairs, "pairs"
 
 
 HEADER = """# Fits on a GPU
@@ -223,9 +251,10 @@ and round {last} {late:.0f} ms. On the data of the first lines models with and w
 are {same} ({digests}).
 """
 NOTES = """
-Histograms are limited by additions in shared memory, of which every cell needs two, not by
-bandwidth. In small nodes, clearing the {clear:.1f} MB of a histogram and starting the kernels weigh
-most.
+Histograms are limited by additions in shared memory, of which every cell needs two (for stumps,
+three), not by bandwidth. In small nodes, clearing the {clear:.1f} MB of a histogram and starting
+the kernels weigh most. Times of pulls and of weights of pairs include the few numbers that come
+back.
 
 Models of the GPU and of the CPU are {equal}.
 """

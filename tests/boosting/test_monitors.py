@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from precede import RankBoost, evaluate
+from precede import Judgments, RankBoost, evaluate, pairs_in_order
+from precede.boosting.monitors import share_in_order
 from samples import halves
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -60,3 +61,22 @@ def test_several_evaluation_sets_have_names():
     assert list(model.evals_result_) == ["valid_0", "valid_1"]
     last = model.evals_result_["valid_0"]["pairs_in_order"][-1]
     assert last == pytest.approx(model.score(X, y, qid=qid))
+
+
+def test_the_share_in_order_weighs_queries_as_the_arrangement_does():
+    generator = np.random.default_rng(0)
+    qid = np.repeat([0, 1, 2], [4, 12, 30])
+    y, weight = np.arange(qid.size) % 3, generator.integers(1, 4, qid.size).astype(float)
+    scores = generator.integers(0, 5, qid.size).astype(float)
+    judgments = Judgments(y, qid, weight=weight)
+    shares = [pairs_in_order(judgments[rows], scores[rows])
+              for rows in (np.flatnonzero(qid == each) for each in range(3))]  # fmt: skip
+    items = np.bincount(qid, weight)
+    for balance, expected in {
+        "pairs": pairs_in_order(judgments, scores),
+        "queries": np.mean(shares),
+        "items": np.average(shares, weights=items),
+    }.items():
+        arrangement = judgments.arrange(balance)
+        found = share_in_order(arrangement, scores[arrangement.order])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -967,7 +967,7 @@ FEW_ROUNDS = {"n_estimators": 6, "pair_estimators": 6, "min_child_samples": 3, "
 GLASS = {
     "trials": {"interactions": 2},
     "bags": {"interactions": [(0, 1)], "bags": 2, "random_state": 3, "validation_fraction": 0},
-    "watched bags": {
+    "monitored bags": {
         "interactions": [(0, 1)],
         "bags": 2,
         "loss": "query_rmse",
@@ -988,7 +988,7 @@ def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
     options = {**FEW_ROUNDS, **GLASS[name]}
     local = GlassBoxRanker(**options).fit(X, y, qid=qid, sample_weight=weight)
     pairs = any(len(term.features) == 2 for term in local.terms_)
-    assert pairs or name in ("trials", "cyclic", "watched bags")
+    assert pairs or name in ("trials", "cyclic", "monitored bags")
     X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
     cluster = DaskGlassBoxRanker(**options)
     cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])

@@ -242,13 +242,15 @@ class GlassFit:
         found = []
         for _ in range(self.bags):
             part, rest = self.rows.resampled(generator)
-            watched = self.held_out > 0 and rest is not None
+            monitored = self.held_out > 0 and rest is not None
             trial = _Trial(self, part, rest if rest is not None else part)
             stages = (self.trees, max(rounds, 1), curves), (pairs, pair_rounds, None)
             for family, most, within in stages:
                 if most:
-                    stage = trial.stage(self, family, Rounds(most), watched=watched, within=within)
-                    trial.keep(stage, _least([stage.risks]) if watched else most)
+                    stage = trial.stage(
+                        self, family, Rounds(most), monitored=monitored, within=within
+                    )
+                    trial.keep(stage, _least([stage.risks]) if monitored else most)
             found.append(self._pure(trial.model, curves))
         return averaged(found, self.training.table, self.training.workers)
 
@@ -302,7 +304,7 @@ class GlassFit:
         for cyclic in ways:
             fit = replace(self, cyclic=cyclic)
             stages = [
-                trial.stage(fit, fit.trees, Rounds(fit.rounds), watched=False) for trial in trials
+                trial.stage(fit, fit.trees, Rounds(fit.rounds), monitored=False) for trial in trials
             ]
             wrong = 0.0
             if len(ways) > 1:
@@ -384,19 +386,19 @@ class _Trial:
         return np.exp(np.array(logs) - self._unit)
 
     def stage(
-        self, fit: GlassFit, family: Family, stop: Stop, *, watched: bool = True,
+        self, fit: GlassFit, family: Family, stop: Stop, *, monitored: bool = True,
         within: frozenset[int] | None = None,
     ) -> _Stage:  # fmt: skip
-        """Boost a family on top of the model; held-out rows may watch every round."""
+        """Boost a family on top of the model; held-out rows may be monitored."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
         method = fit._method(family, stop, self.model.on(self.part.table), within, self.part)
         risks = []
-        if watched:
+        if monitored:
             monitor.restart(self.model)
             risks.append(self.risk(monitor.scores))
             method.monitors = [monitor]
         result = drive(method)
-        if watched and len(result.history):
+        if monitored and len(result.history):
             risks += result.history[HELD_OUT].tolist()
         return _Stage(result, np.array(risks))
 

@@ -460,12 +460,13 @@ Seconds are those of the processor, of all threads together, for every method al
 busy with other work, more or less from one fit to the next, so only large ratios mean something.
 {limit}
 Which pairs are dropped and where bags end was settled on training and validation parts alone (with
-five folds these are test parts of other folds). Where there are few features (credit), the glass box
-takes them greedily or in turn, as held-out parts of its training rows decide; stumps are greedy. This
-rule was not settled without a look at test parts: that it is for few features only fits what the
-tables below say about cyclic curves, and on credit a first version, which compared the risk of
-held-out rows, had been run on the test parts when it was replaced by the present one, which compares
-pairs in order, as validation parts had it. So the difference on credit is to be read with care.
+five folds these are test parts of other folds). Where there are few features (credit), the glass
+box takes them greedily or in turn, as held-out parts of its training rows decide; stumps are
+greedy. This rule was not settled without a look at test parts: that it is for few features only
+fits what the tables below say about cyclic curves, and on credit a first version, which compared
+the risk of held-out rows, had been run on the test parts when it was replaced by the present one,
+which compares pairs in order, as validation parts had it. So the difference on credit is to be read
+with care.
 {processor}, {cores} cores."""
 
 MACHINE_TEXT = """

@@ -1012,6 +1012,16 @@ def test_a_glass_box_of_one_list_and_of_few_queries(clients):
     same(DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=clients[4]), local)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_glass_boxes_of_two_classes_by_log_loss(clients, grouped):
+    X, y, qid = shuffled(GRADED.X, (GRADED.y > 1).astype(int), GRADED.qid)
+    options = {"interactions": [(0, 1)], "loss": "query_cross_entropy", "bags": 2, **FEW_ROUNDS}
+    local = GlassBoxRanker(**options).fit(X, y, qid=qid if grouped else None)
+    X, y, qid = chunked(UNEVEN, X, y, qid)
+    cluster = DaskGlassBoxRanker(**options)
+    same(cluster.fit(X, y, qid=qid if grouped else None, client=clients[2]), local)
+
+
 def test_a_glass_box_monitors_an_evaluation_set(clients):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     options = {"interactions": [(0, 1)], "validation_fraction": 0, **FEW_ROUNDS}

@@ -52,8 +52,8 @@ class ListRisk(Risk):
 
     Notes
     -----
-    O(n); the shift of "query_cross_entropy" takes about five times as long as the rest. As in risks
-    of pairs, queries whose grades are all equal take no part. An item of weight 2 is two items.
+    O(n); the shift of "query_cross_entropy" takes a few more passes over the rows. As in risks of
+    pairs, queries whose grades are all equal take no part. An item of weight 2 is two items.
 
     References
     ----------

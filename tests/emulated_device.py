@@ -81,6 +81,7 @@ class EmulatedDevice(cuda.Device):
     """Launches run at once, blocks and threads in an order drawn anew."""
 
     name = "emulated device"
+    count = 1
 
     def __init__(self, free=10**12, seed=0):
         self.arrays = SimpleNamespace(
@@ -98,8 +99,11 @@ class EmulatedDevice(cuda.Device):
             cuda=SimpleNamespace(runtime=SimpleNamespace(memGetInfo=lambda: (free, free))),
             get_default_memory_pool=lambda: SimpleNamespace(free_bytes=lambda: 0),
         )
-        self.launched = []
+        self.launched, self.used = [], []
         self._rng = np.random.default_rng(seed)
+
+    def use(self, number):
+        self.used.append(number)
 
     def put(self, array):
         return array if self.holds(array) else np.array(array, order="C").view(There)

@@ -38,6 +38,7 @@ from precede.boosting.selection import asked
 from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
 from precede.dask.conversation import ClusterWorkers, Conversation, Station
 from precede.engine.arrays import Array, Floats
+from precede.engine.cuda import DEVICES, device_of_machine
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
@@ -78,6 +79,8 @@ class _OnDask(BaseRanker):
     _draws_anew: bool = True
     # Whether listed pairs can be learnt from.
     _takes_pairs: bool = True
+    # Whether nothing is searched but the family `rankers`.
+    _only_family: bool = True
 
     @whole_or_not_at_all
     def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
@@ -141,6 +144,7 @@ class _OnDask(BaseRanker):
         """Refuse what cannot be fitted on a cluster."""
         self.check_parameters()
         _check_family(self.rankers)
+        self._check_device()
         if chosen := asked(self):
             raise ValueError(
                 f"{chosen[0]}='auto' holds out rows, which is not done on a cluster; give a "
@@ -159,6 +163,17 @@ class _OnDask(BaseRanker):
             raise ValueError(
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
                 "parameter callbacks instead"
+            )
+
+    def _check_device(self) -> None:
+        """Refuse a device that is unknown or would not be used."""
+        if self.device not in DEVICES:
+            raise ValueError(f"device={self.device!r} is unknown; use one of {DEVICES}")
+        used = self._only_family and learner(self.rankers).on_own_devices
+        if self.device != "cpu" and not used:
+            raise ValueError(
+                f"device={self.device!r} on a cluster is for trees; use device='cpu', or "
+                f"{self._local.__name__} on one machine"
             )
 
     def _take_features(self, count: int, names: list[str] | None) -> None:
@@ -356,7 +371,8 @@ class DaskBoostedRanker(_OnDask, BoostedRanker):
 
     Trees, stumps and features are distributed; a regressor of scikit-learn's kind or a risk of
     your own is refused. A single list is split between workers for the exponential loss, powers
-    as price and ``balance="pairs"``; it stays whole on one worker otherwise.
+    as price and ``balance="pairs"``; it stays whole on one worker otherwise. With
+    ``device="cuda"`` every worker grows trees on the GPU that it sees.
 
     Notes
     -----
@@ -413,6 +429,7 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
     _local = GlassBoxRanker
     _draws_anew = False
     _takes_pairs = False
+    _only_family = False
 
     def _check_distributable(self) -> None:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
@@ -619,6 +636,7 @@ def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, A
         model.feature_names_in_ = spec.names
     model.callbacks = [_Reporter(workers)] if spec.reported else None
     model.n_jobs = workers.jobs
+    workers.own_device = device_of_machine(model.device, workers.rank)
     training = _training(block, spec, workers)
     monitors: list[Any] = [
         (_RemoteMonitor(workers, number, name, metrics), better)

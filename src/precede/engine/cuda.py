@@ -23,7 +23,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, Flags, Floats, Integers, Rows, Signs
 from precede.engine.exact import from_words
-from precede.engine.packing import PackedRows, factors, plan_packing
+from precede.engine.packing import PackedRows, Packing, factors, plan_packing
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -36,6 +36,7 @@ __all__ = [
     "DeviceRows",
     "NodeWork",
     "SearchRules",
+    "device_of_machine",
     "on_gpu",
     "open_device",
     "tiles",
@@ -66,8 +67,10 @@ MOST_BLOCKS = 1056
 
 
 @lru_cache
-def open_device(name: Any) -> Device | None:
+def open_device(name: Any, number: int | None = None) -> Device | None:  # noqa: ARG001  (the key)
     """The device of this name; None for the CPU.
+
+    A process that uses several GPUs opens each by its number, since kernels are loaded for one.
 
     >>> open_device("cpu") is None
     True
@@ -75,6 +78,22 @@ def open_device(name: Any) -> Device | None:
     if name not in DEVICES:
         raise ValueError(f"device={name!r} is unknown; use one of {DEVICES}")
     return None if name == "cpu" else Device()
+
+
+def device_of_machine(name: Any, rank: int) -> Device | None:
+    """The device of one of several machines, which becomes the current one of this thread.
+
+    Machines whose process sees several GPUs take them in turn, by their rank.
+
+    >>> device_of_machine("cpu", 3) is None
+    True
+    """
+    device = open_device(name)
+    if device is None:
+        return None
+    number = rank % device.count
+    device.use(number)
+    return open_device(name, number)
 
 
 def on_gpu(value: Any) -> bool:
@@ -118,6 +137,15 @@ class Device:
         """What the GPU is called."""
         of = self.arrays.cuda.runtime.getDeviceProperties(self.arrays.cuda.runtime.getDevice())
         return str(of["name"].decode())
+
+    @property
+    def count(self) -> int:
+        """How many GPUs this process sees."""
+        return int(self.arrays.cuda.runtime.getDeviceCount())
+
+    def use(self, number: int) -> None:
+        """Let this thread use one of them from now on."""
+        self.arrays.cuda.Device(number).use()
 
     def launch(self, kernel: str, grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
         """Start a kernel; whole numbers are passed as 32 bits unless they are NumPy's."""
@@ -277,7 +305,7 @@ class NodeWork:
 
     Attributes
     ----------
-    rows : where its rows begin, where those of the right child will, and where they end
+    rows : where its rows begin and end
     lists : numbers of the lists that they are in and are moved to
     feature, side : of the split, and which of the 256 codes go left; None to move nothing
     smaller : where the rows of the smaller child begin and end
@@ -289,7 +317,7 @@ class NodeWork:
     allowed : features that may be split on; None for all
     """
 
-    rows: tuple[int, int, int]
+    rows: tuple[int, int]
     lists: tuple[int, int]
     feature: int
     side: Flags | None
@@ -306,11 +334,14 @@ class NodeWork:
         wanted = self.wanted[0] + 2 * self.wanted[1]
         return [
             *self.rows, *self.lists, self.feature, *self.smaller, *self.slots, wanted,
-            one, other, one_weight, other_weight, 0, 0, 0, 0, 0,
+            one, other, one_weight, other_weight, 0, 0, 0, 0, 0, 0,
         ]  # fmt: skip
 
 
-WORDS = 20
+# Sums and bounds of children that are not searched.
+NO_SUMS = ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0))
+# Words of a `Work` of the kernels, and which of them counts the rows moved to the left.
+WORDS, LEFTS = 20, 14
 
 
 def tiles(sizes: Sequence[int], size: int) -> tuple[list[int], int]:
@@ -339,7 +370,7 @@ class Batch:
 
     def __init__(self, device: Device, nodes: Sequence[NodeWork], groups: int):
         self.count = count = len(nodes)
-        moved = [0 if each.side is None else each.rows[2] - each.rows[0] for each in nodes]
+        moved = [0 if each.side is None else each.rows[1] - each.rows[0] for each in nodes]
         to_move, self.tiles_to_move = tiles(moved, MOVED)
         filled = [each.smaller[1] - each.smaller[0] for each in nodes]
         self.filled = min(FILLED, max(FEWEST, sum(filled) * groups // FILLING + 1))
@@ -408,10 +439,11 @@ class DeviceRows:
         columns = table.codes_on(self._device, features)
         table.release(features)
         tile = -(-self.n_rows // GROUP), 1
-        self._device.launch(
-            "by_rows", tile, (GROUP, GROUP), np.int64(self.n_rows), features.size, self.width,
-            columns, self.codes.ravel()[to:],
-        )  # fmt: skip
+        if self.n_rows:
+            self._device.launch(
+                "by_rows", tile, (GROUP, GROUP), np.int64(self.n_rows), features.size, self.width,
+                columns, self.codes.ravel()[to:],
+            )  # fmt: skip
 
     # -- one tree --------------------------------------------------------------------------
 
@@ -420,8 +452,10 @@ class DeviceRows:
         sums = self._device.sums_and_largest([pull, weight], absolute=True)
         (total, largest), (total_weight, heaviest) = sums
         plan = plan_packing(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
-        if plan is None:
-            return None
+        return None if plan is None else self.pack_by(plan, pull, weight)
+
+    def pack_by(self, plan: Packing, pull: Floats, weight: Floats) -> PackedRows:
+        """The same by a plan that is known."""
         first = self._device.arrays.empty(pull.size, np.int64)
         second = self._device.arrays.empty(pull.size if plan.wide else 0, np.int64)
         self._device.over_rows(
@@ -430,9 +464,10 @@ class DeviceRows:
         )  # fmt: skip
         return plan.rows(first, second)
 
-    def begin(self, numbers: PackedRows, rows: Rows | None, rules: SearchRules) -> int:
-        """Fill the first list of rows; gives their number."""
-        self._rules = self._device.put(rules.packed())
+    def begin(self, numbers: PackedRows, rows: Rows | None, rules: SearchRules | None) -> int:
+        """Fill the first list of rows; gives their number. Without rules nothing is searched."""
+        if rules is not None:
+            self._rules = self._device.put(rules.packed())
         self._wide = numbers.packed is None
         self._words = [numbers.pull, numbers.weight_count] if self._wide else [numbers.packed] * 2
         self._count_bits = numbers.count_bits
@@ -444,17 +479,27 @@ class DeviceRows:
 
     def sums_of(self, slot: int, size: int) -> tuple[int, int]:
         """Sum up the first rows of the first list; the sums of all of them."""
-        nothing = ((0, 0), (0, 0))
+        self.sum_up(slot, 0, 0, size)
+        pull, weight_count = self.bins(slot, 0, 256).sum(axis=0)
+        return int(pull), int(weight_count)
+
+    def sum_up(self, slot: int, where: int, low: int, high: int) -> None:
+        """Make the histogram of the rows low..high of a list."""
         work = NodeWork(
-            (0, 0, 0), (0, 0), 0, None, (0, size), (slot, slot), (False, False), nothing,
-            ((0.0, 0.0), (0.0, 0.0)),
-        )  # fmt: skip
+            (0, 0), (where, where), 0, None, (low, high), (slot, slot), (False, False), *NO_SUMS
+        )
         self._make_room(slot)
         batch = Batch(self._device, [work], self._groups)
         self._move(batch)
         self._fill(batch)
-        pull, weight_count = self.bins(slot, 0, 256).sum(axis=0)
-        return int(pull), int(weight_count)
+
+    def move(self, rows: tuple[int, int], lists: tuple[int, int], feature: int, side: Flags) -> int:
+        """Move the rows of a node to another list, left ones first; gives how many go left."""
+        work = NodeWork(rows, lists, feature, side, (0, 0), (0, 0), (False, False), *NO_SUMS)
+        self._make_room(0)  # which is cleared
+        batch = Batch(self._device, [work], self._groups)
+        self._move(batch)
+        return int(self._device.get(batch.work[LEFTS : LEFTS + 1])[0])
 
     def bins(self, slot: int, low: int, high: int) -> Integers:
         """Bins low..high of a histogram, counted over all features, 256 for each."""
@@ -529,22 +574,24 @@ class DeviceRows:
         """Exact sums of pull and weight over leaves: rows (low, high, list) of `leaves`."""
         start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), OF_LEAF)
         sums = self._device.zeros(len(leaves), 2, dtype=np.int64)
-        self._device.launch(
-            "leaf_sums", count, 256, self._device.put(leaves), self._device.put(np.array(start)),
-            len(leaves), self.lists, np.int64(self.n_rows), pull, weight, *factors(bits[0]),
-            *factors(bits[1]), sums,
-        )  # fmt: skip
+        if count:
+            self._device.launch(
+                "leaf_sums", count, 256, self._device.put(leaves),
+                self._device.put(np.array(start)), len(leaves), self.lists, np.int64(self.n_rows),
+                pull, weight, *factors(bits[0]), *factors(bits[1]), sums,
+            )  # fmt: skip
         return self._device.get(sums)
 
     def leaf_values(self, leaves: Integers, value: Floats) -> Any:
         """Values of all rows, which are in the lists as the leaves are."""
         start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), OF_LEAF)
         values = self._device.arrays.empty(self.n_rows, np.float64)
-        self._device.launch(
-            "leaf_values", count, 256, self._device.put(leaves),
-            self._device.put(np.array(start)), len(leaves), self.lists,
-            np.int64(self.n_rows), self._device.put(value), values,
-        )  # fmt: skip
+        if count:
+            self._device.launch(
+                "leaf_values", count, 256, self._device.put(leaves),
+                self._device.put(np.array(start)), len(leaves), self.lists,
+                np.int64(self.n_rows), self._device.put(value), values,
+            )  # fmt: skip
         return values
 
     def walk(self, feature: Integers, sides: Flags, child: Integers, value: Floats) -> Any:

@@ -1325,16 +1325,16 @@ extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* p
 
 // What a batch of nodes is described by: 20 words for each, see `NodeWork`.
 struct Work {
-  i64 low, middle, high;     // rows of the node, and where those of the right child begin
+  i64 low, high;             // rows of the node
   i64 from, to;              // lists that they are in and are moved to
   i64 feature;               // of the split
   i64 first, last;           // rows of the smaller child, in the list they are moved to
   i64 slot, parent;          // histograms of the smaller child and of the node
   i64 wanted;                // bit 0: search the smaller child; bit 1: the larger one
   i64 pull[2], weight[2];    // sums of the two children, the smaller first
-  i64 lefts, rights;         // rows moved so far
+  i64 lefts, rights;         // rows moved so far, to either side
   i64 searched[2];           // features of the two children searched so far
-  i64 unused;
+  i64 unused[2];
 };
 
 __device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
@@ -1354,8 +1354,8 @@ __device__ void clear(ulonglong2* slot, i64 size, int part, int parts) {
     slot[i] = make_ulonglong2(0, 0);
 }
 
-// Move the rows of nodes to another list, left ones first, by `tiles` blocks of 512 threads; and
-// clear the histograms of the smaller children, by 20 blocks for each.
+// Move the rows of nodes to another list, left ones from the beginning and right ones from the end of
+// their range, by `tiles` blocks of 512 threads; and clear the histograms of the smaller children, by 20 blocks for each.
 extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* sides, int* lists, i64 n, ulonglong2* histograms) {
   if ((int)blockIdx.x >= tiles) {
     int block = blockIdx.x - tiles;
@@ -1387,7 +1387,8 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
     for (int j = 0; j < 64; j++) { int c = counts[j]; counts[j] = sum; sum += c; }
     i64 size = here->high - begin < MOVED ? here->high - begin : MOVED;
     to_left = here->low + (i64)atomicAdd((u64*)&here->lefts, (u64)sum);
-    to_right = here->middle + (i64)atomicAdd((u64*)&here->rights, (u64)(size - sum));
+    i64 rights = size - sum;
+    to_right = here->high - rights - (i64)atomicAdd((u64*)&here->rights, (u64)rights);
   }
   __syncthreads();
 #pragma unroll

@@ -34,7 +34,15 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.exact import exact_sums, largest_of, sum_of
 from precede.engine.workers import Workers, is_small
 
-__all__ = ["BLOCK", "PackedRows", "Packing", "factors", "pack_rows", "plan_packing"]
+__all__ = [
+    "BLOCK",
+    "PackedRows",
+    "Packing",
+    "agreed_packing",
+    "factors",
+    "pack_rows",
+    "plan_packing",
+]
 
 
 # Most rows in a packed sum; kernels here and in `histogram` write the layout out.
@@ -85,10 +93,7 @@ def pack_rows(
     >>> rows.pull * rows.pull_unit, rows.weight_count & (2**rows.count_bits - 1)
     (array([ 0.5 , -0.25]), array([1, 1]))
     """
-    count = sum_of(lambda: pull.size, workers)
-    largest = largest_of([pull, weight], workers)
-    totals = exact_sums([np.abs(pull), weight], workers, largest=largest)
-    plan = plan_packing(count, totals, largest, wide=wide)
+    plan = agreed_packing(pull, weight, workers, wide=wide)
     if plan is None:
         return None
     bits = *factors(plan.pull_bits), *factors(plan.weight_bits)
@@ -100,6 +105,14 @@ def pack_rows(
     else:
         workers.run(_pack, pull.size, pull, weight, *bits, first, small=small)
     return plan.rows(first, second)
+
+
+def agreed_packing(pull: Floats, weight: Floats, workers: Workers, *, wide: bool) -> Packing | None:
+    """How all machines turn their rows into integers; None if all pulls or all weights are 0."""
+    count = sum_of(lambda: pull.size, workers)
+    largest = largest_of([pull, weight], workers)
+    totals = exact_sums([np.abs(pull), weight], workers, largest=largest)
+    return plan_packing(count, totals, largest, wide=wide)
 
 
 @dataclass(frozen=True)

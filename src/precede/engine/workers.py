@@ -115,6 +115,8 @@ class Workers:
     """
 
     alone: ClassVar[bool] = True  # whether this machine holds all rows
+    # The GPU of one of several machines: it grows trees there, and does all else on the CPU.
+    own_device: Device | None = None
 
     def __init__(self, n_jobs: int | None = None, device: Device | None = None):
         self.jobs = count_jobs(n_jobs)

@@ -267,6 +267,8 @@ class Family:
     ----------
     exhaustive, distributable : bool
         The promises above.
+    on_own_devices : bool
+        Whether each machine of a cluster may search on a GPU of its own (``workers.own_device``).
     codes_only : bool
         Whether the values of its rankers on a table are read from the bins of the features alone,
         so that the table need not hold the features themselves.
@@ -298,6 +300,7 @@ class Family:
     name: ClassVar[str] = ""
     exhaustive: bool = False
     distributable: bool = False
+    on_own_devices: bool = False
     codes_only: bool = False
     quadratic: ClassVar[bool] = False
     takes_categories: ClassVar[bool] = False
@@ -309,7 +312,8 @@ class Family:
             _register(_FAMILIES, cls)
         own = vars(cls)
         if "search" in own or "start" in own:
-            for promise in {"exhaustive", "distributable", "codes_only"} - set(own):
+            promises = {"exhaustive", "distributable", "on_own_devices", "codes_only"}
+            for promise in promises - set(own):
                 setattr(cls, promise, False)
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
 from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
+from precede.engine.exact import sum_of
 from precede.engine.packing import PackedRows
 from precede.rankers.base import Found
 from precede.rankers.growers import TreeSearch
@@ -98,7 +99,7 @@ class DeviceGrowth(Growth):
         node.sums = self._device_rows.sums_of(slot, size)
         if self._may_split(node):
             work = NodeWork(
-                (0, 0, 0), (0, 0), 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
+                (0, 0), (0, 0), 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
                 ((node.least, node.most),) * 2, features,
             )  # fmt: skip
             self._keep(node, self._device_rows.search(work), slot)
@@ -173,7 +174,7 @@ class DeviceGrowth(Growth):
         smaller, larger = by_size
         wanted = further and self._may_split(smaller), further and self._may_split(larger)
         return NodeWork(
-            (node.low, min(smaller.high, larger.high), node.high), (node.buffer, smaller.buffer),
+            (node.low, node.high), (node.buffer, smaller.buffer),
             node.split.feature, self._search.left_codes(node.split),
             (smaller.low, smaller.high) if any(wanted) else (0, 0),
             (self._take(), self._slot_of.pop(node.key)), wanted, (smaller.sums, larger.sums),
@@ -222,7 +223,8 @@ class DeviceTreeSearch(TreeSearch):
         self, grown: Grown, numbers: PackedRows, pull: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         bits = numbers.exact_bits
-        sums = self._on_device.leaf_sums(_ranges(grown), pull, weight, bits)
+        given = _ranges(grown), pull, weight, bits
+        sums = sum_of(lambda: self._on_device.leaf_sums(*given), self._workers)
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
     def _values_of_rows(self, grown: Grown, value: Floats, sampled: bool) -> Floats:

@@ -131,6 +131,7 @@ class Trees(Family):
     quadratic = True
     takes_categories = True
     distributable = True
+    on_own_devices = True
     codes_only = True
 
     def __init__(
@@ -181,6 +182,10 @@ class Trees(Family):
             from precede.rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
 
             return DeviceTreeSearch(self, table, workers)
+        if workers is not None and workers.own_device is not None:
+            from precede.rankers.device_machines import MachineTreeSearch  # noqa: PLC0415  (ditto)
+
+            return MachineTreeSearch(self, table, workers)
         return TreeSearch(self, table, workers or Workers(1))
 
     def __or__(self, other: Family) -> Any:

@@ -169,7 +169,7 @@ class Growth:
                 return self._grow_at_once(root, num_leaves)
             return self._grow(root, num_leaves)
         finally:
-            self._divider.leave()
+            self._leave()
 
     def _grow(self, root: Node, num_leaves: int) -> Grown:
         draft = Draft([root])
@@ -248,7 +248,7 @@ class Growth:
         node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
         if not self._workers.alone:
             # All rows are in some bin of the first feature.
-            end = int(self._histograms.start[1])
+            end = int(self._search.start[1])
             combine = _SplitOfRoot(self._search, self._rules, node, end)
             node.sums, node.split = self._workers.remembering(lambda: self._sums(node), combine)
             return node
@@ -287,6 +287,10 @@ class Growth:
         if self._cells(node) >= TINY_CELLS:
             self._divider.join()
 
+    def _leave(self) -> None:
+        """Let other threads that help with nodes go."""
+        self._divider.leave()
+
     def _sums(self, node: Node, out: Integers | None = None) -> Integers:
         lists = self.lists[node.buffer], self._packed[node.buffer]
         return self._histograms.sums(self._numbers, *lists, node.low, node.high, out)
@@ -299,7 +303,7 @@ class Growth:
         if self._workers.alone and not self._shared_by_rows(node):
             self._divide_by_features(node, children, (smaller, larger), wanted)
         else:
-            self._divider.leave()
+            self._leave()
             self._divide_by_rows(node, children, (smaller, larger), wanted)
         return children
 

@@ -46,6 +46,7 @@ __all__ = [
     "RowHistograms",
     "best_split",
     "count_left",
+    "first_bins",
     "left_categories",
     "penalised_value",
     "penalised_values",
@@ -138,6 +139,17 @@ NO_CODES, NO_WORDS = np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint32)
 NO_BLOCKS = np.empty((0, 0), np.int64)
 
 
+def first_bins(n_bins: Integers) -> Integers:
+    """First bin of each feature in a histogram, and the end of all; see `RowHistograms`.
+
+    >>> first_bins(np.array([3, 4]))
+    array([ 0,  4, 16])
+    """
+    # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
+    sizes = ABREAST * (-(-(n_bins + 1) // ABREAST) | 1)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
 class RowHistograms:
     """Sums of pull, weight and count over the bins of all features, for sets of rows.
 
@@ -176,9 +188,7 @@ class RowHistograms:
         self._workers = workers
         self.n_rows = table.n_arranged
         self.n_bins = table.bins.n_bins[features]
-        # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
-        sizes = ABREAST * (-(-(self.n_bins + 1) // ABREAST) | 1)
-        self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.start = first_bins(self.n_bins)
         self.size = int(self.start[-1])
         words = max(1, -(-features.size // ABREAST))
         self.codes = np.zeros((self.n_rows, ABREAST * words), np.uint8)

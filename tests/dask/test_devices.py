@@ -11,7 +11,6 @@ pytest.importorskip("distributed", reason="Dask's scheduler is not installed")
 from clusters import chunked
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank, RankBoost, Trees
-from precede.dask.conversation import ClusterWorkers, Conversation, Here, Station
 from precede.dask.estimators import (
     DaskBoostedRanker,
     DaskGlassBoxRanker,
@@ -20,7 +19,6 @@ from precede.dask.estimators import (
     DaskRankBoost,
 )
 from precede.engine import cuda
-from precede.engine.table import Table
 from precede.rankers import growers
 from samples import splits_on_categories, with_categories
 
@@ -100,57 +98,6 @@ def test_going_on_after_a_fit(clients):
     there.fit(*arrays[:2], qid=arrays[2], client=clients[2])
     there.set_params(n_estimators=4).fit(*arrays[:2], qid=arrays[2], client=clients[2])
     assert there.ensemble_.to_dict() == here.ensemble_.to_dict()
-
-
-class Lost:
-    """A station that is lost at one of its steps, once."""
-
-    left = 0
-
-    def __init__(self, here):
-        self.here = here
-
-    def start(self, answers=()):
-        return self.here.start(answers)
-
-    def resume(self, answer):
-        Lost.left -= 1
-        if Lost.left == 0:
-            raise OSError("gone")
-        return self.here.resume(answer)
-
-    def close(self):
-        return self.here.close()
-
-
-@needs_compiler
-@pytest.mark.parametrize("lost", [0, 5, 12, 15])
-@pytest.mark.parametrize("ends", [[100, 101], [0, 0], [1, 2], [150]])
-def test_machines_with_few_rows_or_none_and_machines_that_are_lost(device, ends, lost):
-    rng = np.random.default_rng(1)
-    rows = rng.normal(size=(150, 35))  # more features than one block of threads takes
-    rows[::4, 2] = np.nan
-    rows[:, 30] = 1.0
-    pull = rng.normal(size=150)
-    table, trees = Table.build(rows), Trees(num_leaves=9, min_child_samples=2)
-    alone = trees.search(table, pull)
-
-    def work(block, spec, workers):
-        workers.own_device = device
-        return trees.start(table.block(block), workers).best(pull[block])
-
-    blocks = np.split(np.arange(150), ends)
-
-    def launch(rank):
-        return Lost(Here(Station(work, blocks[rank], None, ClusterWorkers(rank, 1))))
-
-    Lost.left = lost
-    conversation = Conversation(launch, len(blocks), {})
-    found = conversation.run()
-    assert conversation.lost == (lost > 0)
-    assert found.ranker == alone.ranker
-    assert found.edge == alone.edge
-    assert found.values.tolist() == alone.values[blocks[0]].tolist()
 
 
 @needs_compiler

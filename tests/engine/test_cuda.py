@@ -158,3 +158,10 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
     for function in inner:
         of = [each.value for each in ast.walk(function) if isinstance(each, ast.Constant)]
         assert {each for each in of if isinstance(each, float)} <= written, function.name
+
+
+@pytest.mark.parametrize("rows", [(3, 9), (3, 5, 9)])
+def test_only_the_ends_of_the_rows_of_a_node_count(rows):
+    work = cuda.NodeWork(rows, (0, 1), 4, None, (3, 5), (0, 1), (True, False), *cuda.NO_SUMS)
+    assert len(work.words()) == cuda.WORDS
+    assert work.words()[:5] == [3, 9, 0, 1, 4]

@@ -305,7 +305,7 @@ class NodeWork:
 
     Attributes
     ----------
-    rows : where its rows begin and end
+    rows : bounds of its rows; only the first and the last count, not those of children in between
     lists : numbers of the lists that they are in and are moved to
     feature, side : of the split, and which of the 256 codes go left; None to move nothing
     smaller : where the rows of the smaller child begin and end
@@ -317,7 +317,7 @@ class NodeWork:
     allowed : features that may be split on; None for all
     """
 
-    rows: tuple[int, int]
+    rows: tuple[int, ...]
     lists: tuple[int, int]
     feature: int
     side: Flags | None
@@ -332,8 +332,9 @@ class NodeWork:
         """The `Work` of the kernels."""
         (one, one_weight), (other, other_weight) = self.sums
         wanted = self.wanted[0] + 2 * self.wanted[1]
+        ends = self.rows[0], self.rows[-1]
         return [
-            *self.rows, *self.lists, self.feature, *self.smaller, *self.slots, wanted,
+            *ends, *self.lists, self.feature, *self.smaller, *self.slots, wanted,
             one, other, one_weight, other_weight, 0, 0, 0, 0, 0, 0,
         ]  # fmt: skip
 
@@ -370,7 +371,7 @@ class Batch:
 
     def __init__(self, device: Device, nodes: Sequence[NodeWork], groups: int):
         self.count = count = len(nodes)
-        moved = [0 if each.side is None else each.rows[1] - each.rows[0] for each in nodes]
+        moved = [0 if each.side is None else each.rows[-1] - each.rows[0] for each in nodes]
         to_move, self.tiles_to_move = tiles(moved, MOVED)
         filled = [each.smaller[1] - each.smaller[0] for each in nodes]
         self.filled = min(FILLED, max(FEWEST, sum(filled) * groups // FILLING + 1))

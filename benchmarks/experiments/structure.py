@@ -29,10 +29,13 @@ MOST = 1.05  # no task may take more than this share of its time before
 WANTED = 5.0  # times faster: the logistic pull on short queries
 
 SIZES = {
-    "full": {"queries": 10_000, "features": 136, "short": 10_000, "rows": 100_000, "rounds": 10},
-    "medium": {"queries": 2_500, "features": 136, "short": 10_000, "rows": 50_000, "rounds": 10},
-    "small": {"queries": 500, "features": 136, "short": 10_000, "rows": 20_000, "rounds": 6},
-}
+    "full": {"queries": 10_000, "features": 136, "push": 10_000, "short": 10_000, "rows": 100_000,
+             "rounds": 10},
+    "medium": {"queries": 10_000, "features": 136, "push": 1_000, "short": 10_000, "rows": 50_000,
+               "rounds": 10},
+    "small": {"queries": 500, "features": 136, "push": 500, "short": 10_000, "rows": 20_000,
+              "rounds": 6},
+}  # fmt: skip
 
 
 # -- tasks, in the process of one version: seconds of one turn -----------------------------------
@@ -82,7 +85,7 @@ def logistic_pull(size):
 def push_round(size):
     from precede import PushRanker
 
-    sample = _search(size, features=10)
+    sample = _search(size | {"queries": size["push"]}, features=10)
     model = PushRanker(
         price=1, loss="logistic", n_estimators=size["rounds"], learning_rate=0.1, n_jobs=THREADS
     )
@@ -178,13 +181,14 @@ def verdict(task, ratio):
 
 def page(found, commit, name, repeats):
     size, machine = SIZES[name], about(THREADS)
-    shape = f"{120 * size['queries']:,}"
+    stumps, push = (f"{120 * size[key]:,} rows in {size[key]:,} queries" for key in
+                    ("queries", "push"))  # fmt: skip
     lines = [
         "# Speed before and after the folders", "",
         ", ".join(f"{key} {value}" for key, value in machine.items()) + ".", "",
         f"Before: commit {commit}. Two processes in turn, {repeats} answers each after one that is "
-        f"not counted; medians, least and greatest in brackets. Rounds: about {shape} rows in "
-        f"{size['queries']:,} queries, {size['features']} features for RankBoost, 10 for the push. "
+        f"not counted; medians, least and greatest in brackets. Rounds: about {stumps}, "
+        f"{size['features']} features, for RankBoost; {push}, 10 features, for the push. "
         f"Logistic pull: {size['short']:,} queries of "
         f"100 rows. `ConvexRisk`: {size['rows']:,} rows of two classes, {size['rounds']} rounds. "
         f"Report: about {size['rows']:,} rows in queries.", "",

@@ -24,7 +24,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
-from precede.engine.portable import exp, exp_within
+from precede.engine.portable import exp
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -33,6 +33,9 @@ from precede.risks.exponential_line import PushLine
 from precede.risks.pieces import Pieces
 
 __all__ = ["Factors", "SeparableParts", "SeparableRisk"]
+
+# Rows whose terms are made and summed at a time: they and their scores stay in the cache.
+AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,9 @@ class SeparableRisk(BoundLossRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores, in two passes over the rows."""
-        margin = self.rate * scores
-        parts, log_value = self._parts(margin)
-        pull = np.zeros(self.arrangement.n_arranged)
+        parts, log_value = self._parts(self._margin(scores))
+        pull = np.empty(self.arrangement.n_arranged)
+        pull[self.arrangement.n_graded :] = 0.0
         pieces = self.pieces
         self.workers.run(
             _pull_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
@@ -124,7 +127,10 @@ class SeparableRisk(BoundLossRisk):
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        return self._parts(self.rate * scores)[1]
+        return self._parts(self._margin(scores))[1]
+
+    def _margin(self, scores: Floats) -> Floats:
+        return scores if self.rate == 1 else self.rate * scores
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: O(n).
@@ -230,11 +236,10 @@ class SeparableRisk(BoundLossRisk):
         graded = self.arrangement.n_graded
         terms = np.empty((2, graded))
         words = np.zeros((pieces.count, 4), np.int64)
-        self.workers.run(
-            lambda first, last: self._fill(first, last, margin, low, high, terms, words),
-            pieces.count,
-            small=self.small,
-        )
+        run(
+            _terms_of_pieces, pieces.count, pieces.start, pieces.level, margin, self.log_weight,
+            power, low, high, terms, words, small=self.small,
+        )  # fmt: skip
         words = self.sums_of_levels(words)
         queries = self.log_balance.size
         levels = np.zeros((6, low.size))
@@ -253,29 +258,6 @@ class SeparableRisk(BoundLossRisk):
         ends = np.stack([low, high])
         parts = SeparableParts(terms, levels, words, exp(log_pair - log_value), ends)
         return parts, log_value
-
-    def _fill(  # the arguments are what one thread reads and writes
-        self, first: int, last: int, margin: Floats, low: Floats, high: Floats, terms: Floats,
-        words: Integers,
-    ) -> None:  # fmt: skip
-        """Terms of the pieces first..last and their sums."""
-        pieces, power = self.pieces, self.power
-        begin, end = pieces.start[first], pieces.start[last]
-        up, down = terms[0, begin:end], terms[1, begin:end]
-        where = (first, last, pieces.start, pieces.level)
-        weighted = self.log_weight.size > 0
-        _exponents(*where, margin, -1.0, low, terms[0])
-        if weighted:
-            up += self.log_weight[begin:end]
-        exp_within(up)
-        if power == 1 and not weighted:
-            _complements(*where, margin, low, high, terms)
-        else:
-            _exponents(*where, margin, power, high, terms[1])
-            if weighted:
-                down += self.log_weight[begin:end]
-            exp_within(down)
-        _sums_of_pieces(first, last, pieces.start, terms, words)
 
 
 class Factors:
@@ -347,19 +329,46 @@ def _weighted_ends_of_pieces(
         ends[piece, 1] = most
 
 
-@njit(cache=True, nogil=True)
-def _exponents(
-    first: int, last: int, start: Integers, level: Integers, margin: Floats, factor: float,
-    ends: Floats, out: Floats,
+@njit(cache=True, nogil=True, error_model="numpy")
+def _terms_of_pieces(
+    first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
+    power: float, low: Floats, high: Floats, terms: Floats, words: Integers,
 ) -> None:  # fmt: skip
-    """factor·s of every row, relative to the greatest of its level."""
+    """Terms of the pieces first..last and their sums; the rows of a turn stay in the cache."""
+    while first < last:
+        stop = first + 1
+        while stop < last and start[stop + 1] - start[first] <= AT_A_TIME:
+            stop += 1
+        begin, end = start[first], start[stop]
+        _exponents_of_pieces(first, stop, start, level, margin, log_weight, -1.0, low, terms[0])
+        _exps(terms[0, begin:end])
+        if power == 1.0 and log_weight.size == 0:
+            _complements(first, stop, start, level, margin, low, high, terms)
+        else:
+            _exponents_of_pieces(
+                first, stop, start, level, margin, log_weight, power, high, terms[1]
+            )
+            _exps(terms[1, begin:end])
+        _sums_of_pieces(first, stop, start, terms, words)
+        first = stop
+
+
+@njit(**INNER)
+def _exponents_of_pieces(
+    first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
+    factor: float, ends: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """factor·s + log(weight) of every row, relative to the greatest of its level."""
     for piece in range(first, last):
         most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
         for row in range(start[piece], start[piece + 1]):
             out[row] = factor * margin[row] - most
+    if log_weight.size > 0:
+        for row in range(start[first], start[last]):
+            out[row] += log_weight[row]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def _complements(
     first: int, last: int, start: Integers, level: Integers, margin: Floats, low: Floats,
     high: Floats, terms: Floats,
@@ -380,7 +389,7 @@ def _complements(
                 terms[1, row] = _portable_exp(margin[row] - top)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words: Integers) -> None:
     """Sums of winner and loser terms, as integers.
 
@@ -389,15 +398,28 @@ def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words
     does not matter; it is twice as fast as turning every term into integers.
     """
     for piece in range(first, last):
-        for side in range(2):
-            high, low = 0.0, 0.0
-            for row in range(start[piece], start[piece + 1]):
-                term = terms[side, row]
-                coarse = (term + 3145728.0) - 3145728.0
-                high += coarse
-                low += ((term - coarse) + 0.00146484375) - 0.00146484375
-            words[piece, 2 * side] = np.int64(high * 2.0**31)
-            words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+        win, win_rest, lose, lose_rest = 0.0, 0.0, 0.0, 0.0
+        for row in range(start[piece], start[piece + 1]):
+            up, down = terms[0, row], terms[1, row]
+            coarse_up, coarse_down = _to_multiple(up), _to_multiple(down)
+            win += coarse_up
+            win_rest += ((up - coarse_up) + 0.00146484375) - 0.00146484375
+            lose += coarse_down
+            lose_rest += ((down - coarse_down) + 0.00146484375) - 0.00146484375
+        _write_words(words, piece, win, win_rest, lose, lose_rest)
+
+
+@njit(**INNER)
+def _to_multiple(term: float) -> float:
+    return (term + 3145728.0) - 3145728.0
+
+
+@njit(**INNER)
+def _write_words(
+    words: Integers, piece: int, win: float, win_rest: float, lose: float, lose_rest: float
+) -> None:
+    words[piece, 0], words[piece, 1] = np.int64(win * 2.0**31), np.int64(win_rest * 2.0**62)
+    words[piece, 2], words[piece, 3] = np.int64(lose * 2.0**31), np.int64(lose_rest * 2.0**62)
 
 
 @njit(**INNER)
@@ -463,45 +485,62 @@ def _levels_of_queries(
     before the loop over queries and exponentials after it are taken several at a time.
     """
     first, last = query_start[begin], query_start[end]
+    log_winner = np.empty(last - first)
     for level in range(first, last):
         by_level[0, level] = _sum_of_level(words, level, 0)
         by_level[1, level] = _sum_of_level(words, level, 2)
-    _logs_of_levels(by_level[0, first:last], by_level[2, first:last])
+    _logs_of_levels(by_level[0, first:last], log_winner)
     _logs_of_levels(by_level[1, first:last], by_level[4, first:last])
+    for level in range(first, last):
+        log_winner[level - first] -= low[level]
+        by_level[3, level] = 0.0
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]
-        above = -np.inf  # log of a summed over the levels above
-        for level in range(top - 1, bottom - 1, -1):
-            # What was summed so far, and the level itself, for the loop below.
-            by_level[2, level] -= low[level]
-            by_level[3, level] = above
-            above = _log_add(above, by_level[2, level])
-        below = -np.inf  # log of b times the price's slope, over the levels below
-        total = -np.inf
-        log_sum = by_level[4, bottom] if bottom < top else 0.0
-        for level in range(bottom, top):
-            log_loser = log_sum + high[level] + log_balance[query]
-            above = by_level[3, level]
-            by_level[2, level] += below
-            by_level[3, level] = power * above + log_loser
-            total = _log_add(total, by_level[2, level])
-            if level < top - 1:
-                log_sum = by_level[4, level + 1]
-                log_sloped_loser = log_loser
-                if power != 1.0:
-                    log_sloped_loser += (power - 1.0) * above
-                grown = _log_add(below, log_sloped_loser)
-                by_level[4, level + 1] = below - grown
-                by_level[5, level + 1] = log_sloped_loser - grown
-                below = grown
-        if bottom < top:
-            by_level[4, bottom], by_level[5, bottom] = -np.inf, -np.inf
-        for level in range(bottom, top):
-            by_level[2, level] -= total
-            by_level[3, level] -= total
-        log_query[query] = total
+        log_query[query] = _levels_of_query(
+            bottom, top, log_winner[bottom - first : top - first], high, power, log_balance[query],
+            by_level,
+        )  # fmt: skip
     for row in range(2, 6):
         _exps(by_level[row, first:last])
+
+
+@njit(**INNER)
+def _levels_of_query(
+    bottom: int, top: int, log_winner: Floats, high: Floats, power: float, log_balance: float,
+    by_level: Floats,
+) -> float:  # fmt: skip
+    """Logarithms of rows 2 to 5 of by_level, whose row 4 has logarithms of the sums of losers."""
+    above = -np.inf  # log of a summed over the levels above
+    if power != 1.0:
+        for level in range(top - 1, bottom - 1, -1):
+            by_level[3, level] = above
+            above = _log_add(above, log_winner[level - bottom])
+    below, total = -np.inf, -np.inf  # b times the price's slope, over the levels below; all pairs
+    log_carry, log_fresh = -np.inf, -np.inf
+    for level in range(bottom, top):
+        log_loser = by_level[4, level] + high[level] + log_balance
+        by_level[4, level], by_level[5, level] = log_carry, log_fresh
+        by_level[2, level] = log_winner[level - bottom] + below
+        total = _log_add(total, by_level[2, level])
+        log_sloped_loser = log_loser
+        if power == 1.0:
+            # Both ways at once: the processor works on several sums at a time.
+            mirror = top - 1 - (level - bottom)
+            by_level[3, mirror] += above
+            by_level[3, level] += log_loser
+            if level < top - 1:
+                above = _log_add(above, log_winner[mirror - bottom])
+        else:
+            log_sloped_loser += (power - 1.0) * by_level[3, level]
+            by_level[3, level] = power * by_level[3, level] + log_loser
+        if level < top - 1:
+            grown = _log_add(below, log_sloped_loser)
+            log_carry, log_fresh = below - grown, log_sloped_loser - grown
+            below = grown
+    for level in range(bottom, top):
+        by_level[2, level] -= total
+        by_level[3, level] -= total
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -565,15 +604,15 @@ def _split_of_pieces(
 ) -> None:
     """The same sums over the rows where the ranker is 1; see `_sums_of_pieces`."""
     for piece in range(first, last):
-        for side in range(2):
-            high, low = 0.0, 0.0
-            for row in range(start[piece], start[piece + 1]):
-                term = terms[side, row] * values[row]
-                coarse = (term + 3145728.0) - 3145728.0
-                high += coarse
-                low += ((term - coarse) + 0.00146484375) - 0.00146484375
-            words[piece, 2 * side] = np.int64(high * 2.0**31)
-            words[piece, 2 * side + 1] = np.int64(low * 2.0**62)
+        win, win_rest, lose, lose_rest = 0.0, 0.0, 0.0, 0.0
+        for row in range(start[piece], start[piece + 1]):
+            up, down = terms[0, row] * values[row], terms[1, row] * values[row]
+            coarse_up, coarse_down = _to_multiple(up), _to_multiple(down)
+            win += coarse_up
+            win_rest += ((up - coarse_up) + 0.00146484375) - 0.00146484375
+            lose += coarse_down
+            lose_rest += ((down - coarse_down) + 0.00146484375) - 0.00146484375
+        _write_words(words, piece, win, win_rest, lose, lose_rest)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

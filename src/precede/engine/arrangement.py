@@ -407,9 +407,19 @@ def _query_totals(
     if level_start.size > 1:
         graded = order[: level_start[-1]]
         number = query[graded[level_start[query_start[:-1]]]]
-        of_graded = np.zeros(query_start.size - 1)
-        _graded_totals(weight[graded], level_start, query_start, of_graded)
-        totals[number] = of_graded
+        totals[number] = _graded_totals(weight[graded], level_start, query_start)
+    return totals
+
+
+def _graded_totals(weight: Floats, level_start: Integers, query_start: Integers) -> Floats:
+    """Weights of winners times those of all losers below, summed over the pairs of queries."""
+    totals = np.zeros(query_start.size - 1)
+    if (weight == 1.0).all():  # the usual case; nothing to compile
+        size, first = np.diff(level_start), level_start[query_start]
+        below = level_start[:-1] - np.repeat(first[:-1], np.diff(query_start))
+        np.add.at(totals, np.repeat(np.arange(totals.size), np.diff(query_start)), size * below)
+    else:
+        _weighted_totals(weight, level_start, query_start, totals)
     return totals
 
 
@@ -430,6 +440,8 @@ def _query_items(
 
 def _of_runs(values: Floats, start: Integers) -> Floats:
     """Sums over runs, each as multiples of 2^-62 of a power of two above its largest."""
+    if (values == 1.0).all():  # the usual case; nothing to compile
+        return np.diff(start).astype(np.float64)
     sums = np.zeros(start.size - 1)
     _sums_of_runs(values, start, sums)
     return sums
@@ -446,7 +458,7 @@ def check_balance(balance: str) -> str:
 
 
 @njit(cache=True, nogil=True)
-def _graded_totals(
+def _weighted_totals(
     weight: Floats, level_start: Integers, query_start: Integers, totals: Floats
 ) -> None:
     for query in range(query_start.size - 1):

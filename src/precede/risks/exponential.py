@@ -335,43 +335,34 @@ def _terms_of_pieces(
     power: float, low: Floats, high: Floats, terms: Floats, words: Integers,
 ) -> None:  # fmt: skip
     """Terms of the pieces first..last and their sums; the rows of a turn stay in the cache."""
+    weighted = log_weight.size > 0
     while first < last:
         stop = first + 1
         while stop < last and start[stop + 1] - start[first] <= AT_A_TIME:
             stop += 1
         begin, end = start[first], start[stop]
-        _exponents_of_pieces(first, stop, start, level, margin, log_weight, -1.0, low, terms[0])
+        for piece in range(first, stop):
+            least, most = low[level[piece]], high[level[piece]]
+            for row in range(start[piece], start[piece + 1]):
+                terms[0, row] = least - margin[row]
+                terms[1, row] = power * margin[row] - most
+        if weighted:
+            for row in range(begin, end):
+                terms[0, row] += log_weight[row]
+                terms[1, row] += log_weight[row]
         _exps(terms[0, begin:end])
-        if power == 1.0 and log_weight.size == 0:
-            _complements(first, stop, start, level, margin, low, high, terms)
+        if power == 1.0 and not weighted:
+            _complements(first, stop, start, level, low, high, terms)
         else:
-            _exponents_of_pieces(
-                first, stop, start, level, margin, log_weight, power, high, terms[1]
-            )
             _exps(terms[1, begin:end])
         _sums_of_pieces(first, stop, start, terms, words)
         first = stop
 
 
-@njit(**INNER)
-def _exponents_of_pieces(
-    first: int, last: int, start: Integers, level: Integers, margin: Floats, log_weight: Floats,
-    factor: float, ends: Floats, out: Floats,
-) -> None:  # fmt: skip
-    """factor·s + log(weight) of every row, relative to the greatest of its level."""
-    for piece in range(first, last):
-        most = ends[level[piece]] if factor > 0 else -ends[level[piece]]
-        for row in range(start[piece], start[piece + 1]):
-            out[row] = factor * margin[row] - most
-    if log_weight.size > 0:
-        for row in range(start[first], start[last]):
-            out[row] += log_weight[row]
-
-
 @njit(**INNER, error_model="numpy")
 def _complements(
-    first: int, last: int, start: Integers, level: Integers, margin: Floats, low: Floats,
-    high: Floats, terms: Floats,
+    first: int, last: int, start: Integers, level: Integers, low: Floats, high: Floats,
+    terms: Floats,
 ) -> None:  # fmt: skip
     """Loser terms from winner terms: their product is the same for a whole level.
 
@@ -379,14 +370,13 @@ def _complements(
     choice is made level by level, so that it does not depend on who works on which.
     """
     for piece in range(first, last):
-        top = high[level[piece]]
-        product = _portable_exp(low[level[piece]] - top)
+        begin, end = start[piece], start[piece + 1]
+        product = _portable_exp(low[level[piece]] - high[level[piece]])
         if product > 1e-280:
-            for row in range(start[piece], start[piece + 1]):
+            for row in range(begin, end):
                 terms[1, row] = min(product / terms[0, row], 1.0)
         else:
-            for row in range(start[piece], start[piece + 1]):
-                terms[1, row] = _portable_exp(margin[row] - top)
+            _exps(terms[1, begin:end])
 
 
 @njit(**INNER)
@@ -401,25 +391,13 @@ def _sums_of_pieces(first: int, last: int, start: Integers, terms: Floats, words
         win, win_rest, lose, lose_rest = 0.0, 0.0, 0.0, 0.0
         for row in range(start[piece], start[piece + 1]):
             up, down = terms[0, row], terms[1, row]
-            coarse_up, coarse_down = _to_multiple(up), _to_multiple(down)
+            coarse_up, coarse_down = (up + 3145728.0) - 3145728.0, (down + 3145728.0) - 3145728.0
             win += coarse_up
             win_rest += ((up - coarse_up) + 0.00146484375) - 0.00146484375
             lose += coarse_down
             lose_rest += ((down - coarse_down) + 0.00146484375) - 0.00146484375
-        _write_words(words, piece, win, win_rest, lose, lose_rest)
-
-
-@njit(**INNER)
-def _to_multiple(term: float) -> float:
-    return (term + 3145728.0) - 3145728.0
-
-
-@njit(**INNER)
-def _write_words(
-    words: Integers, piece: int, win: float, win_rest: float, lose: float, lose_rest: float
-) -> None:
-    words[piece, 0], words[piece, 1] = np.int64(win * 2.0**31), np.int64(win_rest * 2.0**62)
-    words[piece, 2], words[piece, 3] = np.int64(lose * 2.0**31), np.int64(lose_rest * 2.0**62)
+        words[piece, 0], words[piece, 1] = np.int64(win * 2.0**31), np.int64(win_rest * 2.0**62)
+        words[piece, 2], words[piece, 3] = np.int64(lose * 2.0**31), np.int64(lose_rest * 2.0**62)
 
 
 @njit(**INNER)
@@ -445,7 +423,7 @@ def _log1p_of_share(x: float) -> float:
     half = 0.5 * whole if large else whole
     f = x if near else half - 1.0
     more = 0.0 if near else (x - (whole - 1.0)) / whole
-    e = np.int64(large and not near)
+    e = 1.0 if large and not near else 0.0
     return x if x < 1.1102230246251565e-16 else _log_of_parts(f, e, more)
 
 
@@ -607,12 +585,13 @@ def _split_of_pieces(
         win, win_rest, lose, lose_rest = 0.0, 0.0, 0.0, 0.0
         for row in range(start[piece], start[piece + 1]):
             up, down = terms[0, row] * values[row], terms[1, row] * values[row]
-            coarse_up, coarse_down = _to_multiple(up), _to_multiple(down)
+            coarse_up, coarse_down = (up + 3145728.0) - 3145728.0, (down + 3145728.0) - 3145728.0
             win += coarse_up
             win_rest += ((up - coarse_up) + 0.00146484375) - 0.00146484375
             lose += coarse_down
             lose_rest += ((down - coarse_down) + 0.00146484375) - 0.00146484375
-        _write_words(words, piece, win, win_rest, lose, lose_rest)
+        words[piece, 0], words[piece, 1] = np.int64(win * 2.0**31), np.int64(win_rest * 2.0**62)
+        words[piece, 2], words[piece, 3] = np.int64(lose * 2.0**31), np.int64(lose_rest * 2.0**62)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

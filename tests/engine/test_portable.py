@@ -94,13 +94,12 @@ def test_zeros_infinities_and_what_is_no_number():
     assert math.copysign(1, portable.log1p(zero)[0]) == -1
 
 
-@pytest.mark.parametrize("name", ["exp", "log"])
-def test_few_numbers_have_the_bits_of_many(name, monkeypatch):
-    odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, -1.0, 1e308, -1e308]
-    given = np.concatenate([numbers(name), odd])
-    many = getattr(portable, name)(given)
+def test_few_logarithms_have_the_bits_of_many(monkeypatch):
+    odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 2.3e-308, -1.0, 1e308, -1e308]
+    given = np.concatenate([numbers("log", 3000), odd])
+    many = portable.log(given)
     monkeypatch.setattr(portable, "FEW", given.size)
-    few = getattr(portable, name)(given)
+    few = portable.log(given)
     np.testing.assert_array_equal(few, many)
     np.testing.assert_array_equal(np.signbit(few), np.signbit(many))
 

@@ -27,8 +27,8 @@ from precede.engine.compiling import INNER
 
 __all__ = ["exp", "log", "log1p"]
 
-# NumPy takes the same steps for up to so many numbers: a first fit on few data compiles less.
-FEW = 1024
+# Up to so many logarithms are taken one by one in Python: a first fit compiles less.
+FEW = 4
 
 
 def exp(values: Floats) -> Floats:
@@ -38,8 +38,6 @@ def exp(values: Floats) -> Floats:
     >>> exp(np.array([0.0, 1.0, -np.inf, 710.0]))
     array([1.        , 2.71828183, 0.        ,        inf])
     """
-    if values.size <= FEW:
-        return _exp_of_few(values)
     out = np.empty(values.shape)
     _exp_of_rows(values.reshape(-1), out.reshape(-1))
     return out
@@ -53,7 +51,7 @@ def log(values: Floats) -> Floats:
     array([  0., -inf,  inf])
     """
     if values.size <= FEW:
-        return _log_of_few(values)
+        return np.array([*map(_log_of_one, values.flat)]).reshape(values.shape)
     out = np.empty(values.shape)
     _log_of_rows(values.reshape(-1), out.reshape(-1))
     return out
@@ -71,37 +69,15 @@ def log1p(values: Floats) -> Floats:
     return out
 
 
-def _exp_of_few(x: Floats) -> Floats:
-    """`_portable_exp` of an array, step by step."""
-    near = np.fmax(np.fmin(x, 710.0), -746.0)
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, shifted.view(np.int64) - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = np.full_like(r, 1 / math.factorial(13))
-    for degree in range(12, 1, -1):
-        p = p * r + 1 / math.factorial(degree)
-    value = 1.0 + (r + (lost + r * r * p))
-    half = number >> 1
-    one, other = ((each + 1023) << 52 for each in (half, number - half))
-    with np.errstate(over="ignore", under="ignore"):
-        return np.where(np.isnan(x), x, value * one.view(np.float64) * other.view(np.float64))
-
-
-def _log_of_few(x: Floats) -> Floats:
-    """`_portable_log` of an array, step by step."""
-    inside = (x > 0.0) & (x < np.inf)
-    small = inside & (x < 2.2250738585072014e-308)  # subnormal
-    scaled = np.where(inside, np.where(small, 18014398509481984.0, 1.0) * x, 1.0)
-    bits = scaled.view(np.int64)
-    m = ((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    large = m > 1.4142135623730951
-    e = (bits >> 52) - 1023 - np.where(small, 54, 0) + large
+def _log_of_one(x: float) -> float:
+    """`_portable_log`, step by step."""
+    if not 0.0 < x < math.inf:
+        return x if x > 0.0 or math.isnan(x) else (-math.inf if x == 0.0 else math.nan)
+    m, e = math.frexp(x)  # m from 0.5 to 1
+    if m <= 0.7071067811865476:
+        m, e = 2.0 * m, e - 1
     of_parts = getattr(_log_of_parts, "py_func", _log_of_parts)  # the steps themselves
-    found = of_parts(np.where(large, 0.5 * m, m) - 1.0, e, 0.0)
-    beyond = np.where(x == 0.0, -np.inf, np.where(x == np.inf, x, np.nan))
-    return np.where(inside, found, beyond)
+    return float(of_parts(m - 1.0, e, 0.0))
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ class PairLoss(_Value):
 
     name: ClassVar[str] = ""
     form: Form = None
-    # Kernel that goes through the pairs of short queries: "logistic" or "squared_hinge". A
+    # Kernel that goes through the pairs of short queries: "logistic", "hinge" or "squared_hinge". A
     # subclass does not inherit it, because it may be another function.
     pair_kernel: ClassVar[str | None] = None
     gap: bool = False
@@ -261,6 +261,7 @@ class Hinge(PairLoss):
     """
 
     name = "hinge"
+    pair_kernel = "hinge"
     degree: ClassVar[int] = 1
 
     def __init__(self, margin: Any = 1.0):

@@ -13,7 +13,7 @@ import strategies as some
 from precede import Judgments, Logistic, SquaredHinge
 from precede.engine.workers import Workers
 from precede.losses import Smooth
-from precede.risks.sweeps import PairSums, _order_of
+from precede.risks.sweeps import PairSums, order_of
 
 KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
@@ -71,7 +71,7 @@ def check_sums(name, winners):
 @given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, -1.0]), max_size=60))
 def test_places_are_sorted_by_digits_as_by_comparison(values):
     values = np.array(values, float)
-    order = _order_of(values)
+    order = order_of(values)
     assert sorted(order) == list(range(values.size))
     assert_array_equal(values[order], np.sort(values))
     for before, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0

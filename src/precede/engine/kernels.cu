@@ -403,10 +403,11 @@ __device__ double weighted_total(const double* values, const double* share, int 
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
+// Losses are numbered 0 for the logistic one, 1 for the hinge, 2 for the squared hinge: their `degree`.
 struct Pair { double slope, curvature, loss; };
 
-__device__ __forceinline__ Pair plain_pair(int logistic, double knot, double own, double own_at, double at) {
-  if (logistic) {
+__device__ __forceinline__ Pair plain_pair(int degree, double knot, double own, double own_at, double at) {
+  if (degree == 0) {
     double margin = own_at - at;
     double small = portable_exp(-fabs(margin));
     double chance = (margin > 0 ? small : 1.0) / (1.0 + small);
@@ -414,13 +415,17 @@ __device__ __forceinline__ Pair plain_pair(int logistic, double knot, double own
     double late = -margin > 0.0 ? -margin : 0.0;
     return {chance, curvature, own * (portable_log1p(small) + late)};
   }
+  if (degree == 1) {
+    double lacking = (knot - own_at) + at;
+    return {lacking > 0.0 ? 1.0 : 0.0, 0.0, own * (lacking > 0.0 ? lacking : 0.0)};
+  }
   double shortfall = 2.0 * ((knot - own_at) + at);
   double slope = shortfall > 0.0 ? shortfall : 0.0;
   return {slope, slope > 0.0 ? 2.0 : 0.0, 0.25 * own * slope * slope};
 }
 
 // Pull and curvature of one winner, in eight strands as `_weighted_total`.
-__device__ void plain_winner(const Run& run, int logistic, double knot, const double* at, i64 row, int losers, double* pull, double* hessian) {
+__device__ void plain_winner(const Run& run, int degree, double knot, const double* at, i64 row, int losers, double* pull, double* hessian) {
   double own = run.weight[row], own_at = at[row - run.first];
   double up[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   double curved[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
@@ -428,12 +433,12 @@ __device__ void plain_winner(const Run& run, int logistic, double knot, const do
   for (int k = 0; k < whole; k += 8)
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-      Pair pair = plain_pair(logistic, knot, own, own_at, at[k + j]);
+      Pair pair = plain_pair(degree, knot, own, own_at, at[k + j]);
       up[j] += run.share[k + j] * pair.slope;
       curved[j] += run.share[k + j] * pair.curvature;
     }
   for (int k = whole; k < losers; k++) {
-    Pair pair = plain_pair(logistic, knot, own, own_at, at[k]);
+    Pair pair = plain_pair(degree, knot, own, own_at, at[k]);
     up[0] += run.share[k] * pair.slope;
     curved[0] += run.share[k] * pair.curvature;
   }
@@ -442,7 +447,7 @@ __device__ void plain_winner(const Run& run, int logistic, double knot, const do
 }
 
 // The runs that `narrow_runs` left out, or all runs of hinges; see `_plain_runs`.
-extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int logistic, double knot, const double* scores, const double* weight, const double* outer, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
+extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int degree, double knot, const double* scores, const double* weight, const double* outer, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
   double known = sums[gridDim.x + blockIdx.x];
   if (known == known) return;
   Run run = run_of(runs, level_start, weight, outer);
@@ -453,10 +458,10 @@ extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, i
     i64 level = run.bottom;
     while (level_start[level + 1] <= run.first + k) level++;
     if (level > run.bottom)
-      plain_winner(run, logistic, knot, at, run.first + k, (int)(level_start[level] - run.first), pull, hessian);
+      plain_winner(run, degree, knot, at, run.first + k, (int)(level_start[level] - run.first), pull, hessian);
     for (i64 row = level_start[level + 1]; row < level_start[run.top]; row++) {
       double own = weight[row];
-      Pair pair = plain_pair(logistic, knot, own, at[row - run.first], at[k]);
+      Pair pair = plain_pair(degree, knot, own, at[row - run.first], at[k]);
       own_loss += pair.loss;
       own_down += own * pair.slope;
       own_curve += own * pair.curvature;
@@ -893,7 +898,7 @@ struct Ranked {
   int kind, sparse, size;
 };
 
-enum { SMALL, NARROW, WIDE, HINGE };
+enum { SMALL, NARROW, WIDE, HINGE, SQUARED };
 
 // Weight of the pair of rows i and k, k losing (sign 1) or winning (-1); see `_weigh`.
 __device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, double sign) {
@@ -918,8 +923,8 @@ __device__ __forceinline__ void ranked_slope(const Ranked& q, int i, int k, doub
     curvature = weight * (small / ((1.0 + small) * (1.0 + small)));
   } else {
     double lacking = q.knot - sign * (q.at[i] - q.at[k]);
-    double steep = lacking > 0.0 ? 2.0 * lacking : 0.0;
-    curvature = steep > 0.0 ? 2.0 * weight : 0.0;
+    double steep = lacking > 0.0 ? (q.kind == HINGE ? 1.0 : 2.0 * lacking) : 0.0;
+    curvature = q.kind == SQUARED && steep > 0.0 ? 2.0 * weight : 0.0;
     slope = steep * weight;
   }
 }
@@ -935,6 +940,7 @@ __device__ __forceinline__ double ranked_loss(const Ranked& q, int i, int k, dou
     return weight * (portable_log1p(portable_exp(-fabs(margin))) + late);
   }
   double lacking = q.knot - margin;
+  if (q.kind == HINGE) return weight * (lacking > 0.0 ? lacking : 0.0);
   double steep = lacking > 0.0 ? 2.0 * lacking : 0.0;
   return weight * (0.25 * steep * steep);
 }
@@ -1038,20 +1044,20 @@ __device__ int is_sparse(const double* discount, int size) {
 
 // Value and mass of a query, a block, into `sums`; pull and curvature of its rows if there are `slopes`.
 // `scratch` has two numbers for each row, `turns` four.
-extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int logistic, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* turns, double* pull, double* hessian, double* sums) {
+extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* turns, double* pull, double* hessian, double* sums) {
   __shared__ double room[64];
   i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
   int size = (int)(level_start[top] - first);
   double *at = scratch + first, *inverse = at + rows, *downs = turns + 4 * first;
   double least, most, value = 0.0, weighed = 0.0;
   least_and_most(scores + first, size, room, least, most);
-  bool narrow = logistic && !(most - least >= 80.0);
+  bool narrow = degree == 0 && !(most - least >= 80.0);
   double middle = 0.5 * (most + least);
   for (int k = threadIdx.x; k < size; k += blockDim.x) {
     at[k] = narrow ? portable_exp(scores[first + k] - middle) : scores[first + k];
     inverse[k] = 1.0 / at[k];
   }
-  Ranked q = {at, inverse, ranked + first, gain + first, discount + first, tied + first, win + first, lose + first, plain[blockIdx.x], factor[blockIdx.x], flat, knot, !logistic ? HINGE : narrow ? NARROW : WIDE, sparse, size};
+  Ranked q = {at, inverse, ranked + first, gain + first, discount + first, tied + first, win + first, lose + first, plain[blockIdx.x], factor[blockIdx.x], flat, knot, narrow ? NARROW : WIDE + degree, sparse, size};
   if (sparse) q.sparse = is_sparse(discount + first, size);
   if (valued) {
     value = ranked_value(q, level_start, bottom, first, downs, weighed);
@@ -1083,21 +1089,22 @@ extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level
 
 // Value, mass and curvature of every pair, one after the other in `terms`; with a `gap` a pair asks for a
 // margin.
-extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* loser, const double* weight, const double* asked, int gap, int logistic, double knot, const double* scores, double* terms) {
+extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* loser, const double* weight, const double* asked, int gap, int degree, double knot, const double* scores, double* terms) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
     double margin = scores[winner[i]] - scores[loser[i]];
     if (gap) margin = margin - asked[i];
     double value, slope, curvature;
-    if (logistic) {
+    if (degree == 0) {
       double small = portable_exp(-fabs(margin));
       slope = (margin > 0 ? small : 1.0) / (1.0 + small);
       curvature = small / ((1.0 + small) * (1.0 + small));
       value = portable_log1p(small) + (-margin > 0.0 ? -margin : 0.0);
     } else {
       double lacking = knot - margin > 0.0 ? knot - margin : 0.0;
-      value = lacking * lacking;
-      slope = 2.0 * lacking;
-      curvature = margin < knot ? 2.0 : 0.0;
+      double within = margin < knot ? 1.0 : 0.0;
+      value = degree == 1 ? lacking : lacking * lacking;
+      slope = degree == 1 ? within : 2.0 * lacking;
+      curvature = degree == 1 ? 0.0 : 2.0 * within;
     }
     terms[i] = weight[i] * value;
     terms[n + i] = weight[i] * slope;
@@ -1120,6 +1127,153 @@ extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, c
     pull[row] = (pull[row] + up) - down;
     hessian[row] = (hessian[row] + curved) + other_curved;
   }
+}
+
+// -- hinges of long lists, see risks/hinge_sweeps.py and risks/device_sweeps.py ----------------
+//
+// Sides of splits by turns: losers, winners, losers, ... Moments of losers are those of the rows on
+// the right, moments of winners those on the left. Every sum is taken in the order of the CPU, by one
+// thread.
+
+#define SWEPT 512  // rows of a block
+
+struct SweptSide { i64 begin, end, first, last; };  // rows and blocks
+struct SweptBlock { i64 low, high, side; };
+struct Moments { double zeroth, once, twice; };
+
+// Moments about a point further on.
+__device__ __forceinline__ Moments moved(Moments m, double by) {
+  return {m.zeroth, m.once + by * m.zeroth, m.twice + by * (2.0 * m.once + by * m.zeroth)};
+}
+
+__device__ __forceinline__ Moments moments_at(const double* at) { return {at[0], at[1], at[2]}; }
+
+__device__ __forceinline__ void put_moments(double* at, const Moments& m) {
+  at[0] = m.zeroth;
+  at[1] = m.once;
+  at[2] = m.twice;
+}
+
+// Integers with the order of the scores; -0 is 0.
+extern "C" __global__ void sweep_keys(i64 n, const double* scores, u64* keys) {
+  for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
+    keys[i] = ordered_bits(scores[i] + 0.0);
+}
+
+// Scores and weights of the rows of every block, in order.
+extern "C" __global__ void sweep_rows(const SweptBlock* blocks, const i64* order, const double* scores, const double* weight, const double* outer, double* ranked, double* share) {
+  SweptBlock block = blocks[blockIdx.x];
+  const double* own = block.side & 1 ? weight : outer;
+  for (i64 at = block.low + threadIdx.x; at < block.high; at += blockDim.x) {
+    ranked[at] = scores[order[at]] + 0.0;
+    share[at] = own[order[at]];
+  }
+}
+
+// Moments of the rows of every block, a thread, up to each row and about it; see `_moments_of_blocks`.
+extern "C" __global__ void sweep_moments(int count, const SweptBlock* blocks, const double* ranked, const double* share, double knot, double* moments) {
+  int number = blockIdx.x * blockDim.x + threadIdx.x;
+  if (number >= count) return;
+  SweptBlock block = blocks[number];
+  bool winners = block.side & 1;
+  i64 start = winners ? block.low : block.high - 1, step = winners ? 1 : -1;
+  int size = (int)(block.high - block.low);
+  Moments m = {0.0, 0.0, 0.0};
+  double before = winners ? __ldg(ranked + start) - knot : __ldg(ranked + start);
+#pragma unroll 8
+  for (int k = 0; k < size; k++) {
+    i64 at = start + k * step;
+    double point = winners ? __ldg(ranked + at) - knot : __ldg(ranked + at);
+    m = moved(m, winners ? point - before : before - point);
+    m.zeroth += __ldg(share + at);
+    put_moments(moments + 3 * at, m);
+    before = point;
+  }
+}
+
+// Moments of all blocks before a block, about the nearest row of the one before; a block of threads
+// for each side, whose first thread adds up what the others read. See `_carry_sides`.
+extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock* blocks, const double* ranked, double knot, const double* moments, double* carry) {
+  __shared__ double points[128];
+  __shared__ Moments parts[128];
+  SweptSide side = sides[blockIdx.x];
+  bool winners = blockIdx.x & 1;
+  i64 count = side.last - side.first;
+  Moments m = {0.0, 0.0, 0.0};
+  double before = 0.0;
+  if (threadIdx.x == 0) put_moments(carry + 3 * (winners ? side.first : side.last - 1), m);
+  for (i64 begin = 1; begin < count; begin += blockDim.x) {
+    i64 number = begin + threadIdx.x, block = winners ? side.first + number : side.last - 1 - number;
+    if (number < count) {
+      i64 edge = winners ? blocks[block].low - 1 : blocks[block].high;
+      points[threadIdx.x] = winners ? ranked[edge] - knot : ranked[edge];
+      parts[threadIdx.x] = moments_at(moments + 3 * edge);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int k = 0; k < (int)blockDim.x && begin + k < count; k++) {
+        double by = winners ? points[k] - before : before - points[k];
+        m = moved(m, begin + k > 1 ? by : 0.0);
+        m.zeroth += parts[k].zeroth;
+        m.once += parts[k].once;
+        m.twice += parts[k].twice;
+        parts[k] = m;
+        before = points[k];
+      }
+    __syncthreads();
+    if (number < count) put_moments(carry + 3 * block, parts[threadIdx.x]);
+    __syncthreads();
+  }
+}
+
+// Sums of a row over the other side; false if there is nothing. See `_read_blocks`.
+__device__ bool swept(const SweptSide& other, const double* ranked, double target, bool winners, double knot, const double* moments, const double* carry, Moments& m) {
+  i64 low = other.begin, high = other.end;
+  while (low < high) {
+    i64 middle = (low + high) / 2;
+    bool before = winners ? !(ranked[middle] > target) : ranked[middle] - knot < target;
+    if (before) low = middle + 1;
+    else high = middle;
+  }
+  if (low == (winners ? other.end : other.begin)) return false;
+  i64 near = winners ? low : low - 1, number = (near - other.begin) / SWEPT;
+  i64 edge = winners ? other.begin + (number + 1) * SWEPT : other.begin + number * SWEPT - 1;
+  m = moved(moments_at(moments + 3 * near), winners ? ranked[near] - target : target - (ranked[near] - knot));
+  if (edge < other.begin || edge >= other.end) return true;
+  Moments more = moved(moments_at(carry + 3 * (other.first + number)), winners ? ranked[edge] - target : target - (ranked[edge] - knot));
+  m.zeroth += more.zeroth;
+  m.once += more.once;
+  m.twice += more.twice;
+  return true;
+}
+
+// Add to pull and curvature of the rows of a block; value and mass of its losers into `sums`.
+extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* blocks, const i64* order, const double* ranked, const double* share, double knot, int degree, const double* moments, const double* carry, double* pull, double* hessian, double* sums) {
+  __shared__ double values[SWEPT], masses[SWEPT];
+  SweptBlock block = blocks[blockIdx.x];
+  SweptSide other = sides[block.side ^ 1];
+  bool winners = block.side & 1;
+  for (i64 at = block.low + threadIdx.x; at < block.high; at += blockDim.x) {
+    i64 row = order[at];
+    double own = share[at], target = winners ? ranked[at] - knot : ranked[at];
+    Moments m = {0.0, 0.0, 0.0};
+    double slope = 0.0, curvature = 0.0;
+    if (swept(other, ranked, target, winners, knot, moments, carry, m)) {
+      slope = degree == 1 ? m.zeroth : 2.0 * m.once;
+      curvature = degree == 1 ? 0.0 : 2.0 * m.zeroth;
+      hessian[row] += own * curvature;
+      if (winners) pull[row] += own * slope;
+      else pull[row] -= own * slope;
+    }
+    values[at - block.low] = winners ? 0.0 : own * (degree == 1 ? m.once : m.twice);
+    masses[at - block.low] = winners ? 0.0 : own * slope;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0 && threadIdx.x != 32) return;
+  const double* terms = threadIdx.x ? masses : values;
+  double total = 0.0;
+  for (int k = 0; k < (int)(block.high - block.low); k++) total += terms[k];
+  sums[(threadIdx.x ? gridDim.x : 0) + blockIdx.x] = total;
 }
 
 // -- columns of tables, see engine/table.py and engine/device_table.py -------------------------

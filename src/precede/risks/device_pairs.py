@@ -1,4 +1,4 @@
-"""Logistic and squared hinge risk of many short queries on a GPU: `short_queries` in parallel.
+"""Logistic and hinge risks of many short queries on a GPU: `short_queries` in parallel.
 
 A block of threads has a query. Each sum is taken in the order of the CPU, so that pull and
 curvature have the same bits.
@@ -19,10 +19,12 @@ from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, State
 from precede.risks.device_cells import DeviceNodes
+from precede.risks.device_sweeps import DeviceSweeps
+from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
-__all__ = ["DeviceEnumeratedRisk", "DeviceLogisticRisk", "PullThere"]
+__all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "PullThere"]
 
 # Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
 LONGEST = 8192
@@ -144,14 +146,14 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
         if not runs:
             return sums
         threads = 128 if self._longest <= 256 else 256
-        if self._logistic:
+        if self._degree == 0:
             self._device.launch(
                 "narrow_runs", runs, threads, *self._read, at, *self._weights, self._totals, pull,
                 hessian, sums, self._held, self._scratch, self._twos, np.int64(rows),
                 shared=36 * self._held,
             )  # fmt: skip
         self._device.launch(
-            "plain_runs", runs, threads, *self._read, int(self._logistic), float(self._knot), at,
+            "plain_runs", runs, threads, *self._read, self._degree, float(self._knot), at,
             *self._weights, pull, hessian, sums, self._scratch, np.int64(rows),
         )  # fmt: skip
         return sums
@@ -162,7 +164,7 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
         terms = self._device.arrays.empty((3, count), np.float64)
         self._device.over_rows(
             "listed_pairs", count, pairs.winner, pairs.loser, pairs.weight, pairs.asked,
-            int(self.loss.gap), int(self._logistic), float(self._knot), scores, terms,
+            int(self.loss.gap), self._degree, float(self._knot), scores, terms,
         )  # fmt: skip
         self._device.over_rows(
             "listed_rows", pull.size, np.int64(count), *pairs.by_row, terms, pull, hessian
@@ -184,4 +186,22 @@ class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):
         if self._nodes is None:
             return sums
         found = self._nodes.add_to(at, pull, hessian, self.workers)
+        return self._device.arrays.concatenate([sums, found], axis=1)
+
+
+class DeviceHingeRisk(DeviceEnumeratedRisk, HingeRisk):
+    """The hinge risks: pairs that are enumerated, and long lists by sweeps."""
+
+    def _put_on_device(self) -> None:
+        super()._put_on_device()
+        self._sweeps = None
+        if self._depths:
+            graded = self.arrangement.n_graded
+            self._sweeps = DeviceSweeps(self._device, self._depths, graded, *self._weights)
+
+    def _sum_on_device(self, at: Any, pull: Floats, hessian: Floats) -> Any:
+        sums = super()._sum_on_device(at, pull, hessian)
+        if self._sweeps is None:
+            return sums
+        found = self._sweeps.add_to(at, self._degree, self._knot, pull, hessian)
         return self._device.arrays.concatenate([sums, found], axis=1)

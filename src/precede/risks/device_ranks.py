@@ -149,7 +149,7 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
         queries = self.weights.first.size - 1
         sums = self._device.arrays.empty((2, queries), np.float64)
         self._device.launch(
-            "ranked_pairs", queries, THREADS, *self._levels, np.int64(graded), int(self._logistic),
+            "ranked_pairs", queries, THREADS, *self._levels, np.int64(graded), self._degree,
             float(self._knot), int(self._sparse), float(self.weights.flat), at, weights.scores,
             self._gain, weights.discount, weights.tied, *self._sides, weights.plain, weights.factor,
             int(value), int(slopes), self._scratch, self._turns, pull, hessian, sums,

@@ -37,7 +37,7 @@ from precede.engine.compiling import INNER
 from precede.engine.workers import Workers, is_small
 from precede.losses import Logistic, PairLoss, Price
 from precede.risks.base import State
-from precede.risks.short_queries import EnumeratedRisk
+from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
 from precede.risks.smooth_line import least_on_points
 from precede.risks.sweeps import chebyshev
 
@@ -176,7 +176,7 @@ def _plan(arrangement: Arrangement) -> tuple[Integers, list[Nodes]]:
     open_ = np.column_stack([query_start[:-1], query_start[1:]])
     runs, depths = [], []
     while len(open_):
-        rows, pairs = _sizes(level_start, open_)
+        rows, pairs = sizes_of_runs(level_start, open_)
         # The fewest sides are two: more groups than two are for many rows.
         long = pairs > PAIRS_OF_ROW * rows + 2 * PAIRS_OF_SIDE
         cuts = [_groups(level_start, int(bottom), int(top)) for bottom, top in open_[long]]
@@ -195,16 +195,6 @@ def _nodes(bounds: list[Integers], arrangement: Arrangement) -> Nodes:
         bounds=np.concatenate(bounds),
         factor=arrangement.outer[heaviest] / arrangement.weight[heaviest],
     )
-
-
-def _sizes(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
-    """Rows and pairs of runs of levels (first, end) that do not overlap, by rising level."""
-    start = level_start.astype(np.float64)
-    first, end = start[runs[:, 0]], start[runs[:, 1]]
-    # Of n rows in levels of n_l there are (n² - sum n_l²) / 2 pairs.
-    squares = np.concatenate([[0.0], np.cumsum(np.diff(start) ** 2)])
-    within = squares[runs[:, 1]] - squares[runs[:, 0]]
-    return end - first, ((end - first) ** 2 - within) / 2
 
 
 def _groups(level_start: Integers, bottom: int, top: int) -> Integers:

@@ -17,9 +17,10 @@ from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.device_exponential import DeviceSeparableRisk
-from precede.risks.device_pairs import DeviceEnumeratedRisk, DeviceLogisticRisk
+from precede.risks.device_pairs import DeviceHingeRisk, DeviceLogisticRisk
 from precede.risks.device_ranks import DeviceRankedPairsRisk
 from precede.risks.exponential import SeparableRisk
+from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
 from precede.risks.rank_weights import (
@@ -29,7 +30,6 @@ from precede.risks.rank_weights import (
     rank_weight,
 )
 from precede.risks.ranked_pairs import RankedPairsRisk
-from precede.risks.short_queries import EnumeratedRisk, worth_enumerating
 from precede.risks.top_exponential import TopExponentialRisk
 
 __all__ = ["PairRisk"]
@@ -113,13 +113,13 @@ class PairRisk(Risk):
         if separable and power_of_sum and not loss.gap:
             exponential = DeviceSeparableRisk if on_device else SeparableRisk
             return exponential(judgments, loss, cost, workers)
-        if loss.pair_kernel == "logistic" and cost.power == 1 and not judgments.shared:
+        if loss.pair_kernel is None or cost.power != 1 or judgments.shared:
+            return GeneralRisk(judgments, loss, cost, workers)
+        if loss.pair_kernel == "logistic":
             logistic = DeviceLogisticRisk if on_device else LogisticRisk
             return logistic(judgments, loss, cost, workers)
-        if worth_enumerating(judgments, loss, cost, workers):
-            enumerated = DeviceEnumeratedRisk if on_device else EnumeratedRisk
-            return enumerated(judgments, loss, cost, workers)
-        return GeneralRisk(judgments, loss, cost, workers)
+        hinge = DeviceHingeRisk if on_device else HingeRisk
+        return hinge(judgments, loss, cost, workers)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Sum the price of every loser: R; infinity beyond the range of floats."""

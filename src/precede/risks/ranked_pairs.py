@@ -1,4 +1,4 @@
-"""Logistic and squared hinge risk with weights by rank: every pair once, none stored.
+"""Logistic and hinge risks with weights by rank: every pair once, none stored.
 
 As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
 winners those after it, and the inner loops run over neighbours. Where ranks beyond k weigh nothing,
@@ -17,6 +17,7 @@ from precede.engine.exact import exact_sums, sum_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import Masses, State
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
+from precede.risks.short_queries import DEGREES
 
 __all__ = ["RankedPairsRisk"]
 
@@ -27,20 +28,20 @@ NARROW = 80.0
 
 
 class RankedPairsRisk(RankWeightedRisk):
-    """Logistic or squared hinge loss, linear price, weights by rank: O(pairs), O(n) memory.
+    """Logistic, hinge or squared hinge loss, linear price, weights by rank: O(pairs), O(n) memory.
 
     `State.parts` holds the curvature, divided by the mass as the pull is.
     """
 
     def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
         super().__init__(arrangement, loss, cost, weights)
-        if loss.pair_kernel not in ("logistic", "squared_hinge"):
+        if loss.pair_kernel not in DEGREES:
             raise ValueError(
-                f"rank_weight={weights.rule!r} is for the exponential, the logistic and the "
-                f"squared hinge loss, not for {loss!r}; use one of them, or rank_weight=None"
+                f"rank_weight={weights.rule!r} is for the exponential, the logistic and the two "
+                f"hinge losses, not for {loss!r}; use one of them, or rank_weight=None"
             )
-        self._logistic = loss.pair_kernel == "logistic"
-        self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
+        self._degree = DEGREES[loss.pair_kernel]
+        self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         self._longest = int(np.diff(weights.first).max(initial=0))
         rule = weights.rule
         # Pairs of two rows without a discount have no weight.
@@ -99,7 +100,7 @@ class RankedPairsRisk(RankWeightedRisk):
         sums = np.zeros((queries, 2))
         self.workers.run(
             _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
-            self._longest, self._logistic, self._knot, self._sparse, at, weights.scores,
+            self._longest, self._degree, self._knot, self._sparse, at, weights.scores,
             ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
             winner, loser, value, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
@@ -136,14 +137,14 @@ class RankedPairsRisk(RankWeightedRisk):
 _AT, _INVERSE, _RANKED, _GAIN, _DISCOUNT, _TIED, _LOSE, _WIN, _DOWN, _UP, _CURVE = range(11)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
 # Logistic losses of margins that are all far in order, where ``1 + exp(-m)`` loses the digits of
-# the exponential; of margins that are close together; of any; and squared hinges.
-_SMALL, _NARROW, _WIDE, _HINGE = range(4)
+# the exponential; of margins that are close together; of any; hinges; and squared hinges.
+_SMALL, _NARROW, _WIDE, _HINGE, _SQUARED = range(5)
 
 
 @njit(cache=True, nogil=True)
 def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
-    logistic: bool, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
+    degree: int, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
     outer: Floats, valued: bool, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
@@ -160,7 +161,7 @@ def _pairs_of_queries(
         items[_LOSE, : last - first] = outer[first:last]
         items[_WIN, : last - first] = weight[first:last]
         items[_DOWN:, : last - first] = 0.0
-        kind = _read_scores(scores, first, last, logistic, items)
+        kind = _read_scores(scores, first, last, degree, items)
         share, by_rank = plain[query], factor[query]
         some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
         value, weighed = _meet_all(
@@ -179,15 +180,15 @@ def _pairs_of_queries(
 
 @njit(**INNER)
 def _read_scores(
-    scores: Floats, first: Integer, last: Integer, logistic: bool, items: Floats
+    scores: Floats, first: Integer, last: Integer, degree: int, items: Floats
 ) -> int:
     """Scores of a query, or their exponentials if they are close together; gives the kind."""
     least, most = scores[first], scores[first]
     for row in range(first, last):
         least, most = min(least, scores[row]), max(most, scores[row])
-    if not logistic or most - least >= NARROW:
+    if degree > 0 or most - least >= NARROW:
         items[_AT, : last - first] = scores[first:last]
-        return _WIDE if logistic else _HINGE
+        return _WIDE + degree
     middle = 0.5 * (most + least)
     for row in range(first, last):
         items[_AT, row - first] = _portable_exp(scores[row] - middle)
@@ -277,9 +278,12 @@ def _meet(
             _narrow_losses(at, base, weight, kind, loss)
     elif kind == _WIDE:
         _wide_terms(items[_AT, low:high], items[_AT, i], sign, weight, slope, curvature, loss)
-    else:
+    elif kind == _HINGE:
         at = items[_AT, low:high]
         _hinge_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
+    else:
+        at = items[_AT, low:high]
+        _squared_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
     if slopes:
         _add_each(slope, items[_DOWN if sign > 0.0 else _UP, low:high])
         _add_each(curvature, items[_CURVE, low:high])
@@ -379,6 +383,22 @@ def _wide_terms(
 
 @njit(**INNER)
 def _hinge_terms(
+    at: Floats, own: float, sign: float, knot: float, weight: Floats, slope: Floats,
+    curvature: Floats, loss: Floats,
+) -> None:  # fmt: skip
+    """Hinges."""
+    for k in range(at.size):
+        short = knot - sign * (own - at[k])
+        loss[k] = short if short > 0.0 else 0.0
+    for k in range(at.size):
+        slope[k] = weight[k] if loss[k] > 0.0 else 0.0
+    for k in range(at.size):
+        loss[k] *= weight[k]
+        curvature[k] = 0.0
+
+
+@njit(**INNER)
+def _squared_terms(
     at: Floats, own: float, sign: float, knot: float, weight: Floats, slope: Floats,
     curvature: Floats, loss: Floats,
 ) -> None:  # fmt: skip

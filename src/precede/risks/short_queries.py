@@ -1,4 +1,4 @@
-"""Logistic and squared hinge risk of many short queries: every pair once, nothing twice.
+"""Logistic and hinge risks of many short queries: every pair once, nothing twice.
 
 For lists of up to some hundred items it is quicker to go through the pairs, without storing one,
 than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
@@ -14,38 +14,21 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import exact_sums, sum_of
+from precede.engine.exact import exact_sums
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State
 from precede.risks.pair_sums import GeneralRisk
 
-__all__ = ["EnumeratedRisk", "worth_enumerating"]
+__all__ = ["DEGREES", "EnumeratedRisk", "sizes_of_runs"]
 
 
-# Up to so many pairs for each row enumeration is quicker than to sort (measured).
-MOST_PAIRS = 300
-
-
-def worth_enumerating(
-    arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
-) -> bool:
-    """Whether to enumerate the pairs of a squared hinge rather than to sort the scores.
-
-    >>> from precede import Judgments, Linear, SquaredHinge
-    >>> worth_enumerating(Judgments.bipartite([1, 0, 0]).arrange(), SquaredHinge(), Linear())
-    True
-    """
-    if loss.pair_kernel != "squared_hinge" or cost.power != 1 or arrangement.shared:
-        return False
-    # All machines must come to the same decision.
-    count = np.array([arrangement.count_graded_pairs(), arrangement.n_arranged], np.float64)
-    pairs, rows = sum_of(lambda: count, workers)
-    return bool(pairs <= MOST_PAIRS * rows)
+# The losses that are enumerated: 0 for the logistic loss, or the degree of a hinge.
+DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
 
 
 class EnumeratedRisk(BoundLossRisk):
-    """Logistic or squared hinge loss, linear price: O(pairs) time, O(n) memory.
+    """Logistic, hinge or squared hinge loss, linear price: O(pairs) time, O(n) memory.
 
     `State.parts` holds the curvature, divided by the mass as the pull is.
     """
@@ -54,8 +37,8 @@ class EnumeratedRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        self._logistic = loss.pair_kernel == "logistic"
-        self._knot = 0.0 if self._logistic else loss.form.knot  # type: ignore[union-attr]
+        self._degree = DEGREES[loss.pair_kernel or ""]
+        self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         winner, loser = arrangement.winner, arrangement.loser
         self._pair_weight = (
             arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
@@ -94,7 +77,7 @@ class EnumeratedRisk(BoundLossRisk):
         """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
         arrangement, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
         known = (scores, arrangement.weight, arrangement.outer, pull, hessian)
-        if self._logistic:
+        if self._degree == 0:
             self.workers.run(
                 _narrow_runs, len(sums), self._runs, arrangement.level_start, self._longest, *known,
                 sums, small=self._small,
@@ -112,7 +95,7 @@ class EnumeratedRisk(BoundLossRisk):
             found = np.empty((left.size, 2))
             self.workers.run(
                 _plain_runs, left.size, self._runs[left], arrangement.level_start, self._longest,
-                self._logistic, self._knot, *known, found, small=self._small,
+                self._degree, self._knot, *known, found, small=self._small,
             )  # fmt: skip
             sums[left] = found
         return sums
@@ -125,7 +108,7 @@ class EnumeratedRisk(BoundLossRisk):
         margin = self.arrangement.listed_margin(scores, gap=self.loss.gap)
         value, mass, curve = np.empty((3, winner.size))
         self.workers.run(
-            _listed_pairs, winner.size, self._logistic, self._knot, margin, weight, value, mass,
+            _listed_pairs, winner.size, self._degree, self._knot, margin, weight, value, mass,
             curve, small=is_small("exponentials", winner.size),
         )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
@@ -142,6 +125,16 @@ class EnumeratedRisk(BoundLossRisk):
         if self._general is None:
             self._general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)
         return self._general.masses(state, values)
+
+
+def sizes_of_runs(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
+    """Rows and pairs of runs of levels (first, end) that do not overlap, by rising level."""
+    start = level_start.astype(np.float64)
+    first, end = start[runs[:, 0]], start[runs[:, 1]]
+    # Of n rows in levels of n_l there are (n² - sum n_l²) / 2 pairs.
+    squares = np.concatenate([[0.0], np.cumsum(np.diff(start) ** 2)])
+    within = squares[runs[:, 1]] - squares[runs[:, 0]]
+    return end - first, ((end - first) ** 2 - within) / 2
 
 
 def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
@@ -195,7 +188,7 @@ def _narrow_runs(
 
 @njit(cache=True, nogil=True)
 def _plain_runs(
-    low: int, high: int, runs: Integers, level_start: Integers, longest: int, logistic: bool,
+    low: int, high: int, runs: Integers, level_start: Integers, longest: int, degree: int,
     knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, hessian: Floats,
     sums: Floats,
 ) -> None:  # fmt: skip
@@ -209,7 +202,7 @@ def _plain_runs(
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
             gathered[2, k] = 0.0
-        sums[run, 0] = _plain_query(here, logistic, knot, level_start, bottom, top, weight, share,
+        sums[run, 0] = _plain_query(here, degree, knot, level_start, bottom, top, weight, share,
                                     gathered, terms, pull, hessian)  # fmt: skip
         sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
 
@@ -338,7 +331,7 @@ def _two_winners(
 
 @njit(**INNER)
 def _plain_query(
-    at: Floats, logistic: bool, knot: float, level_start: Integers, bottom: int, top: int,
+    at: Floats, degree: int, knot: float, level_start: Integers, bottom: int, top: int,
     weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, hessian: Floats,
 ) -> float:  # fmt: skip
     """Hinge pairs of a query, or logistic ones too far apart for plain exponentials."""
@@ -348,17 +341,36 @@ def _plain_query(
         losers = level_start[level] - first
         for row in range(level_start[level], level_start[level + 1]):
             own, own_at = weight[row], at[row - first]
-            if logistic:
+            if degree == 0:
                 _wide_pairs(at, losers, own_at, own, down, curve, loss, terms)
+            elif degree == 1:
+                _hinge_pairs(at, losers, knot - own_at, own, down, loss, terms)
             else:
-                _hinge_pairs(at, losers, knot - own_at, own, down, curve, loss, terms)
+                _squared_pairs(at, losers, knot - own_at, own, down, curve, loss, terms)
             pull[row] += own * _weighted_total(terms[0], share, losers)
-            hessian[row] += own * _weighted_total(terms[1], share, losers)
+            if degree != 1:  # hinges are straight
+                hessian[row] += own * _weighted_total(terms[1], share, losers)
     return _weighted_total(loss, share, level_start[top] - first)
 
 
 @njit(**INNER)
 def _hinge_pairs(
+    at: Floats, losers: int, reach: float, own: float, down: Floats, loss: Floats, terms: Floats
+) -> None:
+    slope, lacking = terms[0], terms[1]
+    for k in range(losers):
+        short = reach + at[k]
+        lacking[k] = short if short > 0.0 else 0.0
+    for k in range(losers):
+        slope[k] = 1.0 if lacking[k] > 0.0 else 0.0
+    for k in range(losers):
+        loss[k] += own * lacking[k]
+    for k in range(losers):
+        down[k] += own * slope[k]
+
+
+@njit(**INNER)
+def _squared_pairs(
     at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, loss: Floats,
     terms: Floats,
 ) -> None:  # fmt: skip
@@ -394,21 +406,22 @@ def _wide_pairs(
 
 @njit(cache=True, nogil=True)
 def _listed_pairs(
-    low: int, high: int, logistic: bool, knot: float, margin: Floats, weight: Floats,
+    low: int, high: int, degree: int, knot: float, margin: Floats, weight: Floats,
     value: Floats, mass: Floats, curve: Floats,
 ) -> None:  # fmt: skip
     """Loss, slope and curvature of listed pairs, by their weights."""
     for pair in range(low, high):
         here = margin[pair]
-        if logistic:
+        if degree == 0:
             small = _portable_exp(-abs(here))
             chance = (small if here > 0 else 1.0) / (1.0 + small)
             curvature = small / ((1.0 + small) * (1.0 + small))
             loss = _portable_log1p(small) + max(-here, 0.0)
         else:
-            lacking = max(knot - here, 0.0)
-            loss, chance = lacking * lacking, 2.0 * lacking
-            curvature = 2.0 if here < knot else 0.0
+            lacking, within = max(knot - here, 0.0), 1.0 if here < knot else 0.0
+            loss = lacking if degree == 1 else lacking * lacking
+            chance = within if degree == 1 else 2.0 * lacking
+            curvature = 0.0 if degree == 1 else 2.0 * within
         value[pair] = weight[pair] * loss
         mass[pair] = weight[pair] * chance
         curve[pair] = weight[pair] * curvature

@@ -27,7 +27,7 @@ from precede.engine.exact import greatest_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
-__all__ = ["PairSums", "chebyshev", "finer"]
+__all__ = ["PairSums", "chebyshev", "finer", "order_of"]
 
 Kernel = Callable[[Floats], Floats]
 
@@ -298,7 +298,7 @@ class _SplineBlocks(_Blocks):
         ]  # fmt: skip
 
         def sort(first: int, last: int) -> list[Integers]:
-            return [_order_of(scores[low:high]) for low, high in sides[first:last]]
+            return [order_of(scores[low:high]) for low, high in sides[first:last]]
 
         orders = [order for part in self.workers.run(sort, len(sides)) for order in part]
         self._sorted = scores.copy()
@@ -643,7 +643,7 @@ def _polynomial_of_split(
 
 
 @njit(cache=True, nogil=True)
-def _order_of(values: Floats) -> Integers:
+def order_of(values: Floats) -> Integers:
     """Positions by rising value, equal ones as they stand: digits of eleven bits, lowest first.
 
     Of positive numbers the bits rise with the value; of negative ones they fall.

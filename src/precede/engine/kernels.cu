@@ -1135,7 +1135,7 @@ extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, c
 // the right, moments of winners those on the left. Every sum is taken in the order of the CPU, by one
 // thread.
 
-#define SWEPT 512  // rows of a block
+#define SWEPT 512  // the most rows of a block; there are 2^bits
 
 struct SweptSide { i64 begin, end, first, last; };  // rows and blocks
 struct SweptBlock { i64 low, high, side; };
@@ -1227,7 +1227,7 @@ extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock*
 }
 
 // Sums of a row over the other side; false if there is nothing. See `_read_blocks`.
-__device__ bool swept(const SweptSide& other, const double* ranked, double target, bool winners, double knot, const double* moments, const double* carry, Moments& m) {
+__device__ bool swept(const SweptSide& other, const double* ranked, double target, bool winners, int bits, double knot, const double* moments, const double* carry, Moments& m) {
   i64 low = other.begin, high = other.end;
   while (low < high) {
     i64 middle = (low + high) / 2;
@@ -1236,8 +1236,8 @@ __device__ bool swept(const SweptSide& other, const double* ranked, double targe
     else high = middle;
   }
   if (low == (winners ? other.end : other.begin)) return false;
-  i64 near = winners ? low : low - 1, number = (near - other.begin) / SWEPT;
-  i64 edge = winners ? other.begin + (number + 1) * SWEPT : other.begin + number * SWEPT - 1;
+  i64 near = winners ? low : low - 1, number = (near - other.begin) >> bits;
+  i64 edge = winners ? other.begin + ((number + 1) << bits) : other.begin + (number << bits) - 1;
   m = moved(moments_at(moments + 3 * near), winners ? ranked[near] - target : target - (ranked[near] - knot));
   if (edge < other.begin || edge >= other.end) return true;
   Moments more = moved(moments_at(carry + 3 * (other.first + number)), winners ? ranked[edge] - target : target - (ranked[edge] - knot));
@@ -1248,7 +1248,7 @@ __device__ bool swept(const SweptSide& other, const double* ranked, double targe
 }
 
 // Add to pull and curvature of the rows of a block; value and mass of its losers into `sums`.
-extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* blocks, const i64* order, const double* ranked, const double* share, double knot, int degree, const double* moments, const double* carry, double* pull, double* hessian, double* sums) {
+extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* blocks, const i64* order, const double* ranked, const double* share, int bits, double knot, int degree, const double* moments, const double* carry, double* pull, double* hessian, double* sums) {
   __shared__ double values[SWEPT], masses[SWEPT];
   SweptBlock block = blocks[blockIdx.x];
   SweptSide other = sides[block.side ^ 1];
@@ -1258,7 +1258,7 @@ extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* 
     double own = share[at], target = winners ? ranked[at] - knot : ranked[at];
     Moments m = {0.0, 0.0, 0.0};
     double slope = 0.0, curvature = 0.0;
-    if (swept(other, ranked, target, winners, knot, moments, carry, m)) {
+    if (swept(other, ranked, target, winners, bits, knot, moments, carry, m)) {
       slope = degree == 1 ? m.zeroth : 2.0 * m.once;
       curvature = degree == 1 ? 0.0 : 2.0 * m.zeroth;
       hessian[row] += own * curvature;

@@ -9,11 +9,11 @@ import numpy as np
 
 from precede.engine.arrays import Floats
 from precede.engine.cuda import Device
-from precede.risks.hinge_sweeps import BLOCK, Splits
+from precede.risks.hinge_sweeps import BITS, Splits
 
 __all__ = ["DeviceSweeps"]
 
-assert BLOCK == 512, "kernels differ"
+assert BITS <= 9, "kernels have no room for longer blocks"
 # Threads that sum a block, or carry the moments of a side; and those that have a block each.
 THREADS, OF_BLOCKS = 128, 32
 
@@ -39,7 +39,8 @@ class DeviceSweeps:
             bounds = np.unique(splits.sides[:, :2])
             side = np.searchsorted(bounds, np.arange(rows), side="right")
             side = side.astype(np.min_scalar_type(bounds.size))
-            self._depths.append(tuple(map(device.put, (side, splits.sides, splits.blocks))))
+            there = tuple(map(device.put, (side, splits.sides, splits.blocks)))
+            self._depths.append((*there, splits.bits))
 
     def add_to(self, scores: Any, degree: int, knot: float, pull: Floats, hessian: Any) -> Any:
         """Add gradient and Hessian of all rows; gives values and masses of the blocks."""
@@ -47,18 +48,17 @@ class DeviceSweeps:
         keys = device.arrays.empty(self._rows, np.uint64)
         device.over_rows("sweep_keys", self._rows, scores, keys)
         by_score, found = sort(keys), []
-        for side, sides, blocks in self._depths:
+        for side, sides, blocks, bits in self._depths:
             order = by_score[sort(side[by_score])]
-            found.append(
-                self._sweep(order, sides, blocks, scores, degree, float(knot), pull, hessian)
-            )
+            shape = bits, float(knot), degree
+            found.append(self._sweep(order, sides, blocks, scores, shape, pull, hessian))
         return device.arrays.concatenate(found, axis=1)
 
     def _sweep(
-        self, order: Any, sides: Any, blocks: Any, scores: Any, degree: int, knot: float,
+        self, order: Any, sides: Any, blocks: Any, scores: Any, shape: tuple[int, float, int],
         pull: Floats, hessian: Any,
     ) -> Any:  # fmt: skip
-        device, empty, count = self._device, self._device.arrays.empty, len(blocks)
+        device, empty, count, knot = self._device, self._device.arrays.empty, len(blocks), shape[1]
         ranked, share = empty((2, self._rows), np.float64)
         moments, carry = empty((self._rows, 3), np.float64), empty((count, 3), np.float64)
         sums = empty((2, count), np.float64)
@@ -73,7 +73,7 @@ class DeviceSweeps:
             "sweep_carry", len(sides), THREADS, sides, blocks, ranked, knot, moments, carry
         )
         device.launch(
-            "sweep_read", count, THREADS, sides, blocks, order, ranked, share, knot, degree,
+            "sweep_read", count, THREADS, sides, blocks, order, ranked, share, *shape,
             moments, carry, pull, hessian, sums,
         )  # fmt: skip
         return sums

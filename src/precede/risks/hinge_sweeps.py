@@ -11,9 +11,9 @@ They follow from the moments of the sources passed so far, about the last one,
     M_j = sum_i w_i (a - a_i)^j,     M_j(t) = sum_m C(j, m) (t - a)^(j - m) M_m,
 
 and only positive terms are ever added, so nothing cancels. Both sides are cut into blocks of
-`BLOCK` rows. Each block has moments of its own and a *carry*, the moments of all blocks before it;
-a target adds what the two say. So blocks do not wait for each other, and their sums do not depend
-on the number of threads, nor on whether a GPU takes them (`precede.risks.device_sweeps`).
+``2^BITS`` rows. Each block has moments of its own and a *carry*, the moments of all blocks before
+it; a target adds what the two say. So blocks do not wait for each other, and their sums do not
+depend on the number of threads, nor on whether a GPU takes them (`precede.risks.device_sweeps`).
 
 A query of several grades is halved, level by level, until few enough pairs are left to enumerate.
 """
@@ -33,13 +33,13 @@ from precede.losses import PairLoss, Price
 from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
 from precede.risks.sweeps import order_of
 
-__all__ = ["BLOCK", "HingeRisk", "Splits"]
+__all__ = ["BITS", "HingeRisk", "Splits"]
 
 
-BLOCK = 512  # rows whose moments are added in order, whatever the number of threads
+BITS = 9  # of the number of rows whose moments are added in order, whatever the number of threads
 # Up to so many pairs for each row enumeration is quicker than to sort (measured), and up to the
 # second number where there are more than LONGEST rows, which one thread would enumerate.
-MOST_PAIRS, FEW_PAIRS, LONGEST = 300, 16, 8192
+MOST_PAIRS, FEW_PAIRS, LONGEST = 100, 16, 8192
 DIGITS = 1 << 12  # so many numbers are sorted digit by digit
 
 
@@ -80,8 +80,8 @@ class HingeRisk(EnumeratedRisk):
         )  # fmt: skip
         _carry_sides(sides, blocks, ranked, self._knot, moments, carry)
         self.workers.run(
-            _read_blocks, len(blocks), blocks, sides, order, ranked, self._knot, self._degree,
-            moments, carry, *weights, pull, hessian, sums, small=small,
+            _read_blocks, len(blocks), blocks, sides, order, ranked, splits.bits, self._knot,
+            self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
         )  # fmt: skip
         return sums
 
@@ -96,11 +96,13 @@ class Splits:
         winners, of the losers of the second split, ...
     blocks : first row, end and side of every block
     inner : row that divides a side into two that are sorted already; -1 if there is none
+    bits : of the number of rows of a block
     """
 
     sides: Integers
     blocks: Integers
     inner: Integers
+    bits: int
 
     @property
     def rows(self) -> int:
@@ -124,9 +126,7 @@ class Splits:
                     _merge(begin, inner, end, *before, order, ranked)
                     continue
                 here = scores[begin:end]
-                found = (
-                    order_of(here) if here.size >= DIGITS else np.argsort(here, kind="stable")
-                )
+                found = order_of(here) if here.size >= DIGITS else np.argsort(here, kind="stable")
                 order[begin:end], ranked[begin:end] = found + begin, here[found]
 
         workers.run(sort, len(self.sides), small=is_small("heavy rows", self.rows))
@@ -158,14 +158,15 @@ def _plan(arrangement: Arrangement) -> tuple[Integers, list[Splits]]:
 def _splits(split: Integers, inner: Integers) -> Splits:
     """Sides and blocks of splits (first loser, first winner, end), by rising row."""
     ends = np.column_stack([split[:, 0], split[:, 1], split[:, 1], split[:, 2]]).reshape(-1, 2)
-    count = -(-(ends[:, 1] - ends[:, 0]) // BLOCK)
+    size = 1 << BITS
+    count = -(-(ends[:, 1] - ends[:, 0]) // size)
     last = np.cumsum(count)
     side = np.repeat(np.arange(len(ends)), count)
-    low = ends[side, 0] + (np.arange(side.size) - (last - count)[side]) * BLOCK
-    blocks = np.column_stack([low, np.minimum(low + BLOCK, ends[side, 1]), side])
+    low = ends[side, 0] + (np.arange(side.size) - (last - count)[side]) * size
+    blocks = np.column_stack([low, np.minimum(low + size, ends[side, 1]), side])
     cut = dict(zip(map(tuple, inner[:, ::2].tolist()), inner[:, 1].tolist(), strict=True))
     middle = [cut.get(tuple(each), -1) for each in ends.tolist()]
-    return Splits(np.column_stack([ends, last - count, last]), blocks, np.array(middle))
+    return Splits(np.column_stack([ends, last - count, last]), blocks, np.array(middle), BITS)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -239,8 +240,8 @@ def _carry_sides(
 @njit(cache=True, nogil=True)
 def _read_blocks(
     begin: int, end: int, blocks: Integers, sides: Integers, order: Integers, ranked: Floats,
-    knot: float, degree: int, moments: Floats, carry: Floats, weight: Floats, outer: Floats,
-    pull: Floats, hessian: Floats, sums: Floats,
+    bits: int, knot: float, degree: int, moments: Floats, carry: Floats, weight: Floats,
+    outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Add to pull and curvature of every row; value and mass of the losers of every block."""
     for block in range(begin, end):
@@ -256,16 +257,16 @@ def _read_blocks(
                     near += 1
                 if near == last:
                     break
-                number = (near - first) // BLOCK
-                edge, by = first + (number + 1) * BLOCK, ranked[near] - target
+                number = (near - first) >> bits
+                edge, by = first + ((number + 1) << bits), ranked[near] - target
                 source, far = near, ranked[edge] - target if edge < last else -1.0
             else:
                 while near < last and ranked[near] - knot < target:
                     near += 1
                 if near == first:
                     continue
-                number = (near - 1 - first) // BLOCK
-                edge, by = first + number * BLOCK - 1, target - (ranked[near - 1] - knot)
+                number = (near - 1 - first) >> bits
+                edge, by = first + (number << bits) - 1, target - (ranked[near - 1] - knot)
                 source, far = near - 1, target - (ranked[edge] - knot) if edge >= first else -1.0
             zeroth, once, twice = _moved(moments[source], by)
             if far >= 0.0:
@@ -292,9 +293,7 @@ def _first_beyond(
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
-        before = (
-            not ranked[middle] > score - knot if winners else ranked[middle] - knot < score
-        )
+        before = not ranked[middle] > score - knot if winners else ranked[middle] - knot < score
         if before:
             low = middle + 1
         else:

@@ -179,9 +179,7 @@ def _pairs_of_queries(
 
 
 @njit(**INNER)
-def _read_scores(
-    scores: Floats, first: Integer, last: Integer, degree: int, items: Floats
-) -> int:
+def _read_scores(scores: Floats, first: Integer, last: Integer, degree: int, items: Floats) -> int:
     """Scores of a query, or their exponentials if they are close together; gives the kind."""
     least, most = scores[first], scores[first]
     for row in range(first, last):

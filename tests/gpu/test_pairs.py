@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 
-from precede import Judgments, PairRisk, RankWeight
+from precede import Hinge, Judgments, PairRisk, RankWeight, SquaredHinge
 from precede.engine.workers import Workers
+
+GAPS = [Hinge("gap"), SquaredHinge("gap")]
+LOSSES = pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", *GAPS], ids=str)
 
 
 def problem(seed, queries=40, *, longest=60, weighted=False, grades=5):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, min(longest, 130), queries)
-    sizes[:3] = longest  # beyond some hundred rows by cells, if the loss is logistic
+    sizes[:3] = longest  # beyond some hundred rows by cells or by sweeps
     qid = np.repeat(np.arange(queries), sizes)
     y = rng.integers(0, grades, qid.size)
     weight = rng.choice([0.5, 1.0, 3.0, 0.1], qid.size) if weighted else None
@@ -27,7 +30,7 @@ def states(judgments, loss, scores, device, balance="pairs", rank_weight=None):
     return here, bound.state(device.put(at))
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@LOSSES
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 10.0, 60.0, 500.0])
 @pytest.mark.parametrize("longest", [8, 130, 700])
@@ -59,23 +62,26 @@ def test_a_list_with_many_losers_and_few_winners(device):
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
 
 
+@LOSSES
 @pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
-def test_balances(device, balance):
-    judgments, rng = problem(7, weighted=True)
-    here, there = states(judgments, "logistic", rng.normal(size=len(judgments)), device, balance)
+def test_balances(device, loss, balance):
+    judgments, rng = problem(7, longest=900, weighted=True)
+    here, there = states(judgments, loss, rng.normal(size=len(judgments)), device, balance)
     assert here.log_value == there.log_value
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
 
+@LOSSES
 @pytest.mark.parametrize("spread", [0.0, 1.0, 20.0])
 @pytest.mark.parametrize(
     ("rows", "grades"), [(3_000, 2), (200_000, 2), (200_000, 5), (200_000, 90)]
 )
-def test_one_list(device, rows, grades, spread):
-    """By cells: many blocks of rows, groups of grades, and groups within them."""
+def test_one_list(device, loss, rows, grades, spread):
+    """By cells or by sweeps: many blocks of rows, groups of grades, and groups within them."""
     rng = np.random.default_rng(rows + grades)
     judgments = Judgments(rng.integers(0, grades, rows))
-    here, there = states(judgments, "logistic", spread * rng.normal(size=rows), device)
+    scores = np.round(spread * rng.normal(size=rows), 3)  # with ties, and -0
+    here, there = states(judgments, loss, scores, device)
     assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
@@ -90,7 +96,7 @@ def test_blocks_of_rows_grow_with_the_cells(device):
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 @pytest.mark.parametrize("rank_weight", ["ndcg@10", RankWeight(k=4, blend=0.3), "ndcg"])
 @pytest.mark.parametrize("balance", ["items", "pairs"])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 500.0])
@@ -104,7 +110,7 @@ def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@LOSSES
 @pytest.mark.parametrize("graded", [False, True])
 def test_listed_pairs(device, loss, graded):
     rng = np.random.default_rng(0)
@@ -114,7 +120,9 @@ def test_listed_pairs(device, loss, graded):
     qid = np.arange(3000) // 60 if graded else None
     if graded:
         pairs = pairs[qid[pairs[:, 0]] == qid[pairs[:, 1]]]
-    judgments = Judgments(grade, qid, pairs=pairs, pair_weight=rng.random(len(pairs)), n=3000)
+    given = {"pair_margin": rng.random(len(pairs))} if loss in GAPS else {}
+    given["pair_weight"] = rng.random(len(pairs))
+    judgments = Judgments(grade, qid, pairs=pairs, n=3000, **given)
     here, there = states(judgments, loss, rng.normal(size=3000), device)
     assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)

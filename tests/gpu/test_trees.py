@@ -62,6 +62,8 @@ def assert_equal(one, other):
         {"loss": "exponential"},
         {"loss": "softmax"},
         {"loss": "hinge"},
+        {"loss": "hinge", "hessian": "bound", "line_search": True},
+        {"loss": "hinge", "rank_weight": "ndcg@10"},
         {"price": 2},
         {"rank_weight": "ndcg"},
         {"balance": "queries"},
@@ -90,9 +92,10 @@ def test_blocks_whose_packed_sums_would_overflow():
     assert_equal(*both(X, y, qid, sample_weight=weight, n_estimators=4, balance="pairs"))
 
 
-def test_one_list_is_pulled_by_the_cpu():
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_one_list(loss):
     X, y, _ = problem(5, 40_000)
-    assert_equal(*both(X, y > 1, None, n_estimators=4))
+    assert_equal(*both(X, y > 1, None, n_estimators=4, loss=loss))
 
 
 def test_offsets_warm_starts_and_many_features():

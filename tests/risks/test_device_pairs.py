@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
-from precede import Judgments, PairRisk, SquaredHinge
+from precede import Hinge, Judgments, PairRisk, SquaredHinge
 from precede.engine.workers import Workers
 from precede.risks import device_pairs
 
@@ -19,7 +19,10 @@ def bound(judgments, loss="logistic"):
 def test_queries_are_summed_on_the_device():
     assert bound(Judgments(np.arange(4000) % 2)).on_device  # by cells
     assert bound(Judgments(GRADES, QUERIES)).on_device
-    assert bound(Judgments(GRADES, QUERIES), "squared_hinge").on_device
+    for loss in ("hinge", "squared_hinge"):
+        assert bound(Judgments(GRADES, QUERIES), loss).on_device
+        assert bound(Judgments(np.arange(20_000) % 2), loss).on_device  # by sweeps
+        assert not bound(Judgments(np.arange(20_000) < 3), loss).on_device  # one run
 
 
 def test_other_pairs_are_not(monkeypatch):
@@ -31,7 +34,9 @@ def test_other_pairs_are_not(monkeypatch):
     assert not bound(Judgments(GRADES, QUERIES)).on_device
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", SquaredHinge("gap")])
+@pytest.mark.parametrize(
+    "loss", ["logistic", "hinge", "squared_hinge", Hinge("gap"), SquaredHinge("gap")], ids=str
+)
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 300.0])
@@ -42,7 +47,7 @@ def test_listed_pairs(loss, graded, asked, spread):
     pairs[:50, 0] = 7
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     given = {"pair_weight": rng.random(len(pairs)), "weight": rng.integers(1, 4, 60)}
-    if asked and isinstance(loss, SquaredHinge):
+    if asked and isinstance(loss, Hinge):
         given["pair_margin"] = rng.random(len(pairs))
     judgments = Judgments(GRADES if graded else None, pairs=pairs, n=60, **given)
     risk = bound(judgments, loss)
@@ -54,7 +59,7 @@ def test_listed_pairs(loss, graded, asked, spread):
     assert "listed_rows" in device.launched
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", Hinge("gap")], ids=str)
 @pytest.mark.parametrize("spread", [1.0, 300.0])
 def test_states_here_and_there(loss, spread):
     risk = bound(Judgments(GRADES, QUERIES), loss)
@@ -70,8 +75,9 @@ def test_states_here_and_there(loss, spread):
         np.testing.assert_array_equal(device.get(weight), risk.pull_of(here).hessian(kind))
 
 
-def test_pairs_beyond_all_margins_do_not_pull():
-    risk = bound(Judgments([1, 0]), "squared_hinge")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_pairs_beyond_all_margins_do_not_pull(loss):
+    risk = bound(Judgments([1, 0]), loss)
     state = risk.state(risk.workers.device.put(np.array([0.0, 5.0])))
     assert state.log_value == -np.inf
     assert not state.pull.any()

@@ -48,7 +48,7 @@ def assert_same(judgments, rule, scores, later, **given):
             np.testing.assert_array_equal(device.get(weight), here.pull_of(one).hessian(kind))
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 @pytest.mark.parametrize(
     "rule", ["ndcg@10", "precision@5", RankWeight(k=4, blend=0.3), "ndcg", "gap"]
 )

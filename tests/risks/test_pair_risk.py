@@ -13,9 +13,9 @@ import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.judgments import number_queries
 from precede.risks.exponential import SeparableRisk
+from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.pair_sums import GeneralRisk
-from precede.risks.short_queries import EnumeratedRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
 EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
@@ -352,9 +352,9 @@ def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
     assert isinstance(PairRisk("exponential", Exp()).bind(made), GeneralRisk)
     assert isinstance(PairRisk("logistic").bind(made), LogisticRisk)
     assert isinstance(PairRisk("logistic", 2).bind(made), GeneralRisk)
-    assert isinstance(PairRisk("squared_hinge").bind(made), EnumeratedRisk)
-    long = Judgments(np.arange(10_000) % 2)
-    assert isinstance(PairRisk("squared_hinge").bind(long), GeneralRisk)
+    assert isinstance(PairRisk("hinge").bind(made), HingeRisk)
+    assert isinstance(PairRisk("squared_hinge").bind(made), HingeRisk)
+    assert isinstance(PairRisk("hinge", 2).bind(made), GeneralRisk)
 
 
 @pytest.mark.parametrize(

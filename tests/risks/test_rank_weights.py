@@ -22,7 +22,7 @@ from precede.boosting.history import History, Rounds
 from precede.datasets import search_results
 from precede.engine.training import Training
 from precede.engine.workers import Workers
-from precede.losses import pair_loss
+from precede.losses import SmoothedHinge, pair_loss
 from precede.risks.rank_weights import RankWeight, _sort_by_cells, rank_weight
 
 RULES = [
@@ -33,6 +33,7 @@ RULES = [
 LOSSES = {
     "exponential": "exponential",
     "logistic": "logistic",
+    "hinge": "hinge",
     "squared_hinge": "squared_hinge",
     "gap": SquaredHinge("gap"),
 }
@@ -98,7 +99,7 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, n
     )
 
 
-@given(st.data(), st.sampled_from(RULES), st.sampled_from(["exponential", "logistic"]))
+@given(st.data(), st.sampled_from(RULES), st.sampled_from(["exponential", "logistic", "hinge"]))
 @settings(max_examples=40)
 def test_masses_equal_enumeration(data, rule, name):
     judgments = data.draw(graded())
@@ -193,7 +194,7 @@ def test_a_sort_by_cells_is_a_stable_sort_or_says_that_it_is_none(values, start)
 
 
 @pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", RankWeight(k=10, blend=0.5)], ids=str)
-@pytest.mark.parametrize("name", ["exponential", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("name", ["exponential", "logistic", "hinge", "squared_hinge"])
 @pytest.mark.usefixtures("tiny_thresholds")
 def test_threads_and_the_value_alone_give_the_bits_of_the_state(rule, name):
     """A round ends with the value; a fit that goes on from a checkpoint compares it to the bit."""
@@ -267,7 +268,7 @@ def test_what_does_not_fit_together_is_refused():
     listed = Judgments(pairs=[[0, 1]], n=2)
     for loss, price, rule, judgments, message in [
         ("exponential", 4, "ndcg", graded, "price=1"),
-        ("hinge", 1, "ndcg", graded, "Hinge"),
+        (SmoothedHinge(), 1, "ndcg", graded, "SmoothedHinge"),
         ("logistic", 1, "ndcg", listed, "listed pairs"),
         ("logistic", 1, "ndcg", Judgments([-3, -1, 0]), "ideal DCG"),
         ("logistic", 1, "ndcg", Judgments([0, 5000]), "finite"),
@@ -378,7 +379,7 @@ def test_estimators_refuse_what_has_no_weights_by_rank():
         (RankBoost(rank_weight="ndcg", select="decrease"), "select='slope'"),
         (PushRanker(rank_weight="ndcg"), "price=1"),
         (BoostedRanker(rank_weight="dcg"), "rank_weight='dcg' is unknown"),
-        (BoostedRanker(rank_weight="ndcg", loss="hinge"), "Hinge"),
+        (BoostedRanker(rank_weight="ndcg", loss=SmoothedHinge()), "SmoothedHinge"),
     ]:
         with pytest.raises(ValueError, match=message):
             ranker.fit(X, y)

@@ -21,7 +21,7 @@ def test_plain_pairs_alone_are_the_risk_without_ranks():
     random = np.random.default_rng(0)
     judgments = Judgments(random.integers(0, 4, 200), random.integers(0, 7, 200))
     scores = random.normal(size=200)
-    for loss in ("logistic", "squared_hinge", "exponential"):
+    for loss in ("logistic", "hinge", "squared_hinge", "exponential"):
         for balance in ("queries", "items"):
             plain = PairRisk(loss, balance=balance)
             blended = PairRisk(loss, balance=balance, rank_weight=RankWeight(blend=1.0))

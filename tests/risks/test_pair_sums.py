@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import strategies as some
-from precede import Judgments, PairRisk
+from precede import Hinge, Judgments, PairRisk
 
 
 @pytest.mark.parametrize("price", [1, 4])
@@ -42,3 +42,13 @@ def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
     whole = risk.pull(made, scores)
     monkeypatch.setattr(sums, "TILE", 7)
     assert_allclose(risk.pull(made, scores), whole, rtol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [300, 20_000])
+def test_pairs_on_the_kink_of_a_hinge_count_for_both_rows_or_neither(rows):
+    """Decimal fractions: sums over winners and over losers compare the same rounded numbers."""
+    rng = np.random.default_rng(0)
+    made = Judgments(rng.integers(0, 2, rows))
+    risk = PairRisk(Hinge(), 2).bind(made)
+    pull = risk.state(rng.integers(-30, 30, rows) / 10).pull
+    assert abs(pull.sum()) < 1e-11

@@ -37,7 +37,8 @@ class EnumeratedRisk(BoundLossRisk):
         self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
     ):
         super().__init__(arrangement, loss, cost, workers)
-        self._degree = DEGREES[loss.pair_kernel or ""]
+        assert loss.pair_kernel is not None
+        self._degree = DEGREES[loss.pair_kernel]
         self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         winner, loser = arrangement.winner, arrangement.loser
         self._pair_weight = (

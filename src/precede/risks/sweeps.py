@@ -613,20 +613,23 @@ def _polynomial_of_split(
         targets         t0      t1  t2       t3            (sorted)
 
     Going right, moments M_j = sum x_i (t - a_i)^j of the sources passed so far follow from
-    the ones before by the binomial theorem; every term is positive, so nothing cancels.
+    the ones before by the binomial theorem; every term is positive, so nothing cancels. The knot is
+    subtracted from the winners in both directions, so that both agree on pairs near it.
     """
     low, middle = split[0], split[1]
     if winners:
         sign, by_give, by_take, first, offset = 1.0, above, below, middle, low
+        of_source, of_target = knot, 0.0
     else:  # from the other end, all signs turned
         sign, by_give, by_take, first, offset = -1.0, below[::-1], above[::-1], low, middle
+        of_source, of_target = 0.0, knot
     moment = np.zeros(degrees.max() + 1)
     at = 0.0
     passed = 0
     for k in by_take:
-        target = sign * scores[offset + k]
+        target = sign * (scores[offset + k] - of_target)
         while passed < by_give.size:
-            point = sign * scores[first + by_give[passed]] - knot
+            point = sign * (scores[first + by_give[passed]] - of_source)
             if not point < target:
                 break
             if passed > 0:

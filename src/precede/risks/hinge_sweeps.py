@@ -36,7 +36,7 @@ from precede.risks.sweeps import order_of
 __all__ = ["BITS", "HingeRisk", "Splits"]
 
 
-BITS = 9  # of the number of rows whose moments are added in order, whatever the number of threads
+BITS = 9  # blocks have 2^BITS rows, whatever the number of threads
 # Up to so many pairs for each row enumeration is quicker than to sort (measured), and up to the
 # second number where there are more than LONGEST rows, which one thread would enumerate.
 MOST_PAIRS, FEW_PAIRS, LONGEST = 100, 16, 8192
@@ -59,11 +59,11 @@ class HingeRisk(EnumeratedRisk):
     def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add what is enumerated, then the splits from the innermost to the outermost."""
         sums, before = [super()._sum_graded(scores, pull, hessian)], None
-        scores = scores + 0.0  # without -0, which is sorted before 0
+        if self._depths:
+            scores = scores + 0.0  # without -0, which would be sorted before 0
         for splits in self._depths:
             before = splits.sort(scores, before, self.workers)
-            found = self._sweep(splits, *before, pull, hessian)
-            sums.append(found)
+            sums.append(self._sweep(splits, *before, pull, hessian))
         return np.concatenate(sums)
 
     def _sweep(
@@ -96,7 +96,7 @@ class Splits:
         winners, of the losers of the second split, ...
     blocks : first row, end and side of every block
     inner : row that divides a side into two that are sorted already; -1 if there is none
-    bits : of the number of rows of a block
+    bits : a block has ``2^bits`` rows, or fewer at the end of a side
     """
 
     sides: Integers

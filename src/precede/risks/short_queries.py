@@ -342,15 +342,16 @@ def _plain_query(
         losers = level_start[level] - first
         for row in range(level_start[level], level_start[level + 1]):
             own, own_at = weight[row], at[row - first]
+            if degree == 1:  # straight
+                _hinge_pairs(at, losers, knot - own_at, own, down, loss, terms)
+                pull[row] += own * _weighted_total(terms[0], share, losers)
+                continue
             if degree == 0:
                 _wide_pairs(at, losers, own_at, own, down, curve, loss, terms)
-            elif degree == 1:
-                _hinge_pairs(at, losers, knot - own_at, own, down, loss, terms)
             else:
                 _squared_pairs(at, losers, knot - own_at, own, down, curve, loss, terms)
             pull[row] += own * _weighted_total(terms[0], share, losers)
-            if degree != 1:  # hinges are straight
-                hessian[row] += own * _weighted_total(terms[1], share, losers)
+            hessian[row] += own * _weighted_total(terms[1], share, losers)
     return _weighted_total(loss, share, level_start[top] - first)
 
 

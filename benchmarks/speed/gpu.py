@@ -75,7 +75,6 @@ def problems(quick):
         ("1.2 M x 136, 10,000 queries of 120, logistic, 31 leaves", 6, {}, same),
         ("the same, 255 leaves", 20, {"num_leaves": 255}, same),
         ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"}, same),
-        ("the same, hinge, 31 leaves", None, {"loss": "hinge"}, same),
         ("the same, exponential loss, 31 leaves", None, {"loss": "exponential"}, same),
         ("the same, logistic with weights by rank, \"ndcg@10\", 31 leaves", None,
          {"rank_weight": "ndcg@10"}, same),
@@ -86,8 +85,6 @@ def problems(quick):
         ("the same, RankBoost+, some 60 million pairs", 10, {"estimator": RankBoostPlus},
          data(uneven, queries)),
         ("one list of two classes, 10 M x 30, logistic, 31 leaves", 40, {},
-         data(one_list, 10_000_000 // part)),
-        ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"},
          data(one_list, 10_000_000 // part)),
     ]  # fmt: skip
 

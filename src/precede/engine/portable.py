@@ -25,8 +25,7 @@ from numba import njit
 from precede.engine.arrays import Floats, Integer
 from precede.engine.compiling import INNER
 
-__all__ = ["exp", "log", "log1p"]
-
+__all__ = ["exp", "exp2", "exp_of", "log", "log1p", "log_of"]
 # Up to so many logarithms are taken one by one in Python: a first fit compiles less.
 FEW = 4
 
@@ -39,7 +38,7 @@ def exp(values: Floats) -> Floats:
     array([1.        , 2.71828183, 0.        ,        inf])
     """
     out = np.empty(values.shape)
-    _exp_of_rows(values.reshape(-1), out.reshape(-1))
+    _exp_of_rows(np.ravel(values), out.reshape(-1))
     return out
 
 
@@ -51,9 +50,9 @@ def log(values: Floats) -> Floats:
     array([  0., -inf,  inf])
     """
     if values.size <= FEW:
-        return np.array([*map(_log_of_one, values.flat)]).reshape(values.shape)
+        return np.array([*map(log_of, values.flat)]).reshape(values.shape)
     out = np.empty(values.shape)
-    _log_of_rows(values.reshape(-1), out.reshape(-1))
+    _log_of_rows(np.ravel(values), out.reshape(-1))
     return out
 
 
@@ -65,15 +64,40 @@ def log1p(values: Floats) -> Floats:
     array([0.e+000, 1.e-300,    -inf])
     """
     out = np.empty(values.shape)
-    _log1p_of_rows(values.reshape(-1), out.reshape(-1))
+    _log1p_of_rows(np.ravel(values), out.reshape(-1))
     return out
 
 
-def _log_of_one(x: float) -> float:
-    """`_portable_log`, step by step."""
-    if not 0.0 < x < math.inf:
-        return x if x > 0.0 or math.isnan(x) else (-math.inf if x == 0.0 else math.nan)
-    m, e = math.frexp(x)  # m from 0.5 to 1
+def exp2(values: Floats) -> Floats:
+    """``2^x`` of every number, to the same bits everywhere and exact for whole numbers.
+
+    >>> import numpy as np
+    >>> exp2(np.array([-1.0, 3.0, 0.5]))
+    array([0.5       , 8.        , 1.41421356])
+    """
+    whole = np.floor(np.clip(values, -1100.0, 1100.0))
+    return np.ldexp(exp((values - whole) * 0.6931471805599453), whole.astype(np.int32))
+
+
+def exp_of(value: float) -> float:
+    """`exp` of one number.
+
+    >>> exp_of(0.0)
+    1.0
+    """
+    return float(exp(np.array([value], np.float64))[0])
+
+
+def log_of(value: float) -> float:
+    """`log` of one number, without compiling anything.
+
+    >>> log_of(1.0)
+    0.0
+    """
+    if not 0.0 < value < math.inf:
+        odd = value > 0.0 or math.isnan(value)
+        return value if odd else (-math.inf if value == 0.0 else math.nan)
+    m, e = math.frexp(value)  # m from 0.5 to 1
     if m <= 0.7071067811865476:
         m, e = 2.0 * m, e - 1
     of_parts = getattr(_log_of_parts, "py_func", _log_of_parts)  # the steps themselves

@@ -24,6 +24,7 @@ from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, log_total
 from precede.engine.parameters import whole_number
+from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
@@ -37,6 +38,7 @@ __all__ = [
     "RoundWeights",
     "Weighting",
     "rank_weight",
+    "sums_of_queries",
 ]
 
 # Lists longer than this are sorted by cells of equal width, of which there are 4 ** CELL_DIGIT.
@@ -128,7 +130,7 @@ class RankWeight:
         if isinstance(self.gain, str):
             with np.errstate(over="ignore"):
                 found = {
-                    "exp": lambda: np.exp2(grades) - 1.0,
+                    "exp": lambda: exp2(grades) - 1.0,
                     "linear": lambda: grades + 0.0,
                     "relevant": lambda: (grades >= 1).astype(np.float64),
                 }[self.gain]()
@@ -160,7 +162,7 @@ class RankWeight:
         if self.discount is None:
             return np.zeros(count)
         if self.discount == "log":
-            found = 1.0 / np.log2(1.0 + ranks)
+            found = log_of(2.0) / log(1.0 + ranks)
         elif self.discount == "top":
             assert self.k is not None
             found = np.full(count, 1.0 / self.k)
@@ -295,7 +297,7 @@ class RankWeights:
         if rule.by_ideal and not balanced and not self.flat:
             self.scale = 1.0 / self._ideals(sizes)
         self.level_gain = self.gain[arrangement.level_start[:-1]]
-        self.plain_totals = _by_query(0.5 * pair_totals(arrangement)[:count], self.first)
+        self.plain_totals = sums_of_queries(0.5 * pair_totals(arrangement)[:count], self.first)
         self.top: TopRanks | None = None
         if rule.discount is not None and rule.k is not None and rule.k <= DEEPEST:
             self.top = TopRanks(arrangement, self.by_rank, rule.k, self.level_gain, workers)
@@ -303,7 +305,7 @@ class RankWeights:
     def _ideals(self, sizes: Integers) -> Floats:
         """``sum G D`` of every query in its ideal order."""
         rank = np.repeat(self.first[1:], sizes) - np.arange(self.arrangement.n_graded)
-        ideal = _by_query(self.gain * self.by_rank[rank - 1], self.first)
+        ideal = sums_of_queries(self.gain * self.by_rank[rank - 1], self.first)
         if (ideal <= 0).any():
             raise ValueError(
                 f"rank_weight={self.rule!r} divides by the ideal DCG of a query, which is "
@@ -351,7 +353,7 @@ class RankWeights:
         """Weight of all pairs of every query."""
         winner, loser = self.arrangement.weight, self.arrangement.outer
         if self.top is None or weights.top is None:
-            return _by_query(self.meet(weights, winner, loser)[0], self.first)
+            return sums_of_queries(self.meet(weights, winner, loser)[0], self.first)
         met = self.top.meet(
             weights.top, weights.scores, (weights.plain, weights.factor), winner, loser
         )
@@ -397,8 +399,15 @@ class RankWeights:
         return found[0], found[1]
 
 
-def _by_query(values: Floats, first: Integers) -> Floats:
-    return np.add.reduceat(values, first[:-1]) if first.size > 1 else np.zeros(0)
+def sums_of_queries(values: Floats, first: Integers) -> Floats:
+    """Sums of the rows of every query, each in eight strands: row j of a query is in j mod 8.
+
+    >>> sums_of_queries(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
+    array([3., 4.])
+    """
+    sums = np.zeros(first.size - 1)
+    _sum_queries(values, first, sums)
+    return sums
 
 
 class RankWeightedRisk(BoundLossRisk):
@@ -461,7 +470,7 @@ class RankedExponentialRisk(RankWeightedRisk):
         parts[0, : up.size], parts[1, : up.size] = up, down
         parts[:, : up.size] *= self._share(lift, log_value)
         pull = parts[0] - parts[1]
-        log_mass = log_value + float(np.log(self.rate))
+        log_mass = log_value + log_of(self.rate)
         return State(scores, log_value, log_mass, pull, (weights, parts))
 
     def log_value(self, scores: Floats) -> float:
@@ -488,15 +497,14 @@ class RankedExponentialRisk(RankWeightedRisk):
         )
         wide = high - low > WIDEST
         at = margin - np.repeat(0.5 * (low + high), np.diff(first))
-        term = np.exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
+        term = exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
         up, down = self.weights.meet(
             weights, winner[:graded] / term, loser[:graded] * term, losers=losers, apart=apart
         )
         lift = np.zeros(wide.size)
         if wide.any():
             self._meet_far_apart(weights, np.flatnonzero(wide), scores, apart, up, down, lift)
-        with np.errstate(divide="ignore"):
-            return up, down, lift, np.log(_by_query(up, first)) + lift
+        return up, down, lift, log(sums_of_queries(up, first)) + lift
 
     def _meet_far_apart(
         self, weights: RoundWeights, queries: Integers, scores: Floats, apart: Bytes | None,
@@ -513,7 +521,7 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def _share(self, lift: Floats, log_value: float) -> Floats:
         """What turns sums of rows into shares of the risk."""
-        return np.exp(np.repeat(lift - log_value, np.diff(self.weights.first)))
+        return np.repeat(exp(lift - log_value), np.diff(self.weights.first))
 
     def growth(self, state: State) -> float:  # noqa: ARG002
         """Pair mass over risk, which is the same at all scores."""
@@ -538,11 +546,27 @@ class RankedExponentialRisk(RankWeightedRisk):
             return self.search_line(state, values)
         masses = self.masses(state, values)
         if min(masses.right, masses.wrong) > 0:
-            return 0.5 * float(np.log(masses.right / masses.wrong)) / self.rate, False
+            return 0.5 * log_of(masses.right / masses.wrong) / self.rate, False
         return self.smoothed_step(state, masses.right, masses.wrong), True
 
 
 # -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sum_queries(values: Floats, first: Integers, sums: Floats) -> None:
+    strands = np.empty(8)
+    for query in range(sums.size):
+        start, end = first[query], first[query + 1]
+        strands[:] = 0.0
+        whole = end - (end - start) % 8
+        for row in range(start, whole, 8):
+            for j in range(8):
+                strands[j] += values[row + j]
+        for row in range(whole, end):
+            strands[row - whole] += values[row]
+        one = (strands[0] + strands[1]) + (strands[2] + strands[3])
+        sums[query] = one + ((strands[4] + strands[5]) + (strands[6] + strands[7]))
 
 
 @njit(cache=True, nogil=True)
@@ -878,7 +902,42 @@ def _meet_far_apart(
                     if sweep == 0 and met > 0.0:
                         most = max(most, margin[k] - margin[i])
                     elif sweep == 1 and met > 0.0:
-                        met *= np.exp(margin[k] - margin[i] - most)
+                        met *= _portable_exp(margin[k] - margin[i] - most)
                         up[i] += met
                         down[k] += met
         lift[query] = most if most > -np.inf else 0.0
+
+
+# -- copied from `precede.engine.portable` -----------------------------------------------------
+
+
+@njit(**INNER)
+def _portable_exp(x: float) -> float:
+    """Exponential; see `precede.engine.portable`."""
+    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
+    near = near if near > -746.0 else -746.0
+    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
+    shifted = near * 1.4426950408889634 + 6755399441055744.0
+    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
+    number = number - 0x4338000000000000
+    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
+    r = high - low
+    lost = (high - r) - low
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 0.0001984126984126984
+    p = p * r + 0.001388888888888889
+    p = p * r + 0.008333333333333333
+    p = p * r + 0.041666666666666664
+    p = p * r + 0.16666666666666666
+    p = p * r + 0.5
+    value = 1.0 + (r + (lost + r * r * p))
+    # In two factors: the smallest results are rounded once, by the last product.
+    half = number >> 1
+    one = np.int64((half + 1023) << 52).view(np.float64)
+    other = np.int64((number - half + 1023) << 52).view(np.float64)
+    return x if np.isnan(x) else value * one * other

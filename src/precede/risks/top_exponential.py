@@ -10,6 +10,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import exact_sums, log_total
+from precede.engine.portable import exp, exp_within, log, log_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import Masses, State
 from precede.risks.rank_weights import (
@@ -17,6 +18,7 @@ from precede.risks.rank_weights import (
     RankedExponentialRisk,
     RankWeights,
     RoundWeights,
+    sums_of_queries,
 )
 from precede.risks.top_ranks import TopRanks, TopSums, TopWeights
 
@@ -57,8 +59,8 @@ class TopExponentialRisk(RankedExponentialRisk):
         pull = np.zeros(self.arrangement.n_arranged)
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, parts)
-        self._spread(parts, np.exp(parts.lift - log_value), -1.0, pull)
-        return State(scores, log_value, log_value + float(np.log(self.rate)), pull, parts)
+        self._spread(parts, exp(parts.lift - log_value), -1.0, pull)
+        return State(scores, log_value, log_value + log_of(self.rate), pull, parts)
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
@@ -68,7 +70,7 @@ class TopExponentialRisk(RankedExponentialRisk):
         """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
         hessian = np.zeros(self.arrangement.n_arranged)
         if state.log_value > -np.inf:
-            scale = self.rate * np.exp(state.parts.lift - state.log_value)
+            scale = self.rate * exp(state.parts.lift - state.log_value)
             self._spread(state.parts, scale, 1.0, hessian)
         return hessian
 
@@ -80,11 +82,10 @@ class TopExponentialRisk(RankedExponentialRisk):
         if parts.far.size:
             up, down = np.zeros((2, self.arrangement.n_graded))
             self._meet_far_apart(parts.weights, parts.far, state.scores, values, up, down, lift)
-            for query in parts.far:
-                rows = self._rows(query)
-                for side in (0, 1):
-                    by_side[query, side] = up[rows][values[rows] == side].sum()
-        by_side *= np.exp(lift - state.log_value)[:, None]
+            for side in (0, 1):
+                of_side = np.where(values[: up.size] == side, up, 0.0)
+                by_side[parts.far, side] = sums_of_queries(of_side, self.weights.first)[parts.far]
+        by_side *= exp(lift - state.log_value)[:, None]
         right, wrong = exact_sums([by_side[:, 1], by_side[:, 0]], self.workers)
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 
@@ -115,11 +116,8 @@ class TopExponentialRisk(RankedExponentialRisk):
         if far.size:
             up, down = far_sums
             self._meet_far_apart(weights, far, scores, None, up, down, lift)
-            for query in far:
-                total[query] = far_sums[0, self._rows(query)].sum()
-        with np.errstate(divide="ignore"):
-            log_query = np.log(total) + lift
-        return _Parts(weights, terms, sums, log_query, far, far_sums, lift)
+            total[far] = sums_of_queries(up, self.weights.first)[far]
+        return _Parts(weights, terms, sums, log(total) + lift, far, far_sums, lift)
 
     def _ends(self, scores: Floats) -> tuple[Floats, Integers]:
         """Middle of the margins of every query, and the queries whose margins are far apart."""
@@ -135,12 +133,12 @@ class TopExponentialRisk(RankedExponentialRisk):
         return 0.5 * (low + high), np.flatnonzero(high - low > WIDEST)
 
     def _fill(self, first: int, last: int, scores: Floats, middle: Floats, terms: Floats) -> None:
-        """Terms of some pieces. NumPy takes the exponentials, several at a time."""
+        """Terms of some pieces; exponentials of one array are taken several at a time."""
         start = self._ranks.pieces.start
         rows = slice(start[first], start[last])
         winner, loser = terms[:, rows]
         _centre(first, last, start, self._piece_query, scores, self.rate, middle, terms[1])
-        np.exp(loser, out=loser)
+        exp_within(loser)
         np.divide(self.arrangement.weight[rows], loser, out=winner)
         loser *= self.arrangement.outer[rows]
 

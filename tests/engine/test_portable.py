@@ -128,8 +128,13 @@ def functions(file):
 
 @pytest.mark.parametrize(
     ("file", "count"),
-    [("short_queries", 4), ("exponential", 3), ("logistic_cells", 1), ("ranked_pairs", 3),
-     ("rank_weights", 1)],
+    [
+        ("short_queries", 4),
+        ("exponential", 3),
+        ("logistic_cells", 1),
+        ("ranked_pairs", 3),
+        ("rank_weights", 1),
+    ],
 )
 def test_copies_are_copies(file, count):
     ours, theirs = functions("engine/portable.py"), functions(f"risks/{file}.py")

@@ -110,6 +110,33 @@ def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
 
+@pytest.mark.parametrize(
+    "rank_weight",
+    ["ndcg@10", RankWeight(k=4, blend=0.3), RankWeight(k=64), "ndcg", "gap",
+     RankWeight("linear", blend=0.4)],
+)  # fmt: skip
+@pytest.mark.parametrize("balance", ["items", "pairs"])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 500.0])
+@pytest.mark.parametrize(("longest", "grades"), [(300, 5), (8000, 14)])
+def test_exponential_losses_with_weights_by_rank(
+    device, rank_weight, balance, spread, longest, grades
+):
+    judgments, rng = problem(9, 200, longest=longest, weighted=longest == 300, grades=grades)
+    scores = np.round(spread * rng.normal(size=len(judgments)), 1)
+    arrangement = judgments.arrange(balance)
+    at, values = scores[arrangement.order], rng.integers(0, 2, scores.size).astype(np.uint8)
+    at, values = at[: arrangement.n_arranged], values[: arrangement.n_arranged]
+    risk = PairRisk("exponential", balance=balance, rank_weight=rank_weight)
+    bound = risk.bind(arrangement, Workers(1, device))
+    assert bound.on_device
+    here, there = bound.state(at), bound.state(device.put(at))
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    np.testing.assert_array_equal(device.get(there.pull), here.pull)
+    np.testing.assert_array_equal(device.get(bound.curvature(there)), bound.curvature(here))
+    assert bound.masses(there, device.put(values)) == bound.masses(here, values)
+    assert bound.log_value(device.put(at)) == bound.log_value(at)
+
+
 @LOSSES
 @pytest.mark.parametrize("graded", [False, True])
 def test_listed_pairs(device, loss, graded):

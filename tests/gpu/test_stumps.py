@@ -40,6 +40,8 @@ def assert_equal(X, y, qid, estimator=RankBoost, sample_weight=None, **given):
         {"balance": "queries"},
         {"max_bins": 7},
         {"rank_weight": "ndcg"},
+        {"rank_weight": "ndcg@10"},
+        {"rank_weight": {"k": 5, "blend": 0.5}, "step": "bound"},
     ],
     ids=str,
 )

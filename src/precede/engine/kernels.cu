@@ -2210,6 +2210,434 @@ extern "C" __global__ void advance_by_bytes(i64 n, double* scores, const u8* val
     scores[i] = scores[i] + weight * (double)values[i];
 }
 
+// -- exponential losses with weights by rank: risks/top_exponential.py, risks/rank_weights.py ------
+//
+// A block has a query. `ranked_order`, `ranked_terms`, `top_meet` or `grade_meet`, and `far_meet` leave
+// sums of every row or level; `top_spread` or `ranked_spread` make pulls and Hessians of them.
+
+// Sum over the rows of a query, in eight strands as `_sum_queries` takes it; of winners of one side if
+// there are sides. `room` holds 8 numbers.
+__device__ double sum_in_strands(const double* values, int size, const u8* sides, int side, double* room) {
+  __syncthreads();
+  if (threadIdx.x < 8) {
+    double sum = 0.0;
+    for (int k = threadIdx.x; k < size; k += 8) sum += sides && sides[k] != side ? 0.0 : values[k];
+    room[threadIdx.x] = sum;
+  }
+  __syncthreads();
+  double total = of_strands(room);
+  __syncthreads();
+  return total;
+}
+
+// Rows from the highest score down, equal ones in the order of rows, and where runs of equal ones end.
+extern "C" __global__ void ranked_order(const i64* first, const double* scores, i64* order, i64* ends) {
+  i64 start = first[blockIdx.x];
+  int rows = (int)(first[blockIdx.x + 1] - start);
+  for (int k = threadIdx.x; k < rows; k += blockDim.x) {
+    double own = scores[start + k];
+    int above = 0, equal = 0, before = 0;
+    for (int j = 0; j < rows; j++) {
+      double other = scores[start + j];
+      above += other > own;
+      equal += other == own;
+      before += other == own && j < k;
+    }
+    order[start + above + before] = start + k;
+    ends[start + above + before] = start + above + equal;
+  }
+}
+
+// Terms of rows as winners and as losers, and whether the scores of a query are too far apart for them.
+extern "C" __global__ void ranked_terms(const i64* first, i64 rows, double rate, const double* scores, const double* weight, const double* outer, double* terms, u8* far) {
+  __shared__ double room[64];
+  i64 start = first[blockIdx.x];
+  int size = (int)(first[blockIdx.x + 1] - start);
+  double least, most;
+  least_and_most(scores + start, size, room, least, most);
+  double low = rate * least, high = rate * most;
+  double middle = 0.5 * (low + high);
+  if (threadIdx.x == 0) far[blockIdx.x] = high - low > 600.0;
+  for (i64 row = start + threadIdx.x; row < start + size; row += blockDim.x) {
+    double at = rate * scores[row] - middle;
+    at = at > -300.0 ? at : -300.0;
+    at = at < 300.0 ? at : 300.0;
+    double term = portable_exp(at);
+    terms[row] = weight[row] / term;
+    terms[rows + row] = outer[row] * term;
+  }
+}
+
+// What is known of a query whose weights end at a rank. Of the levels: sums of winners and losers below
+// (columns 0 and 1) and at the edge (2 and 3), then the same of the second side.
+struct Top {
+  i64 bottom, top, first, levels;
+  int count, columns;
+  const int* rows;        // above the edge
+  const i64* row_levels;  // theirs
+  const double *gains, *edge, *discount, *sums;
+  double plain, factor;
+  const u8* sides;
+};
+
+// Sums of a row of every level with the rows of lower levels (way 1) or of higher ones (-1), and of the
+// rows above with all others; see `_walk` and `_own`. `values` are of the rows that are met, of column
+// `column` and side `look`; `own_values` of those who meet them. Returns the sum over all winners.
+__device__ double top_walk(const Top& q, int way, int column, int look, int side, const double* values, const double* own_values, double* out, double* own) {
+  double below = 0.0, at_edge = 0.0, above = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
+  double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
+  int next = way > 0 ? 0 : q.count;
+  for (i64 level = way > 0 ? q.bottom : q.top - 1; level >= q.bottom && level < q.top; level += way) {
+    i64 before = level - way;
+    if (before >= q.bottom && before < q.top) {
+      double step = way * (q.gains[level] - q.gains[before]);
+      gap_below += step * below;
+      gap_edge += step * at_edge;
+      gap_discounted += step * discounted;
+      gap_excess += step * excess;
+    }
+    double share = q.plain * (below + at_edge);
+    double at_top = gap_excess + q.edge[1] * gap_edge;
+    double lower = share + q.plain * above + q.factor * (q.edge[0] * gap_edge + gap_discounted);
+    double upper = share + q.plain * above + q.factor * (q.edge[0] * gap_below + at_top);
+    out[level] = lower;
+    out[q.levels + level] = upper;
+    int begin = next, end = next;
+    if (way > 0) while (end < q.count && q.row_levels[end] == level) end++;
+    else while (begin > 0 && q.row_levels[begin - 1] == level) begin--;
+    next = way > 0 ? end : begin;
+    double sums[3] = {0.0, 0.0, 0.0};
+    for (int j = begin; j < end; j++) {
+      int row = q.rows[j];
+      double over = q.discount[row] - q.edge[0];
+      if (!q.sides || q.sides[row] == look) {
+        sums[0] += values[row];
+        sums[1] += q.discount[row] * values[row];
+        sums[2] += over * values[row];
+      }
+      if (!q.sides || q.sides[row] == side) {
+        double gaps = q.discount[row] * gap_below;
+        gaps += over * gap_edge;
+        own[row] = own_values[row] * (share + q.factor * gaps);
+      }
+    }
+    const double* here = q.sums + q.columns * level;
+    total += here[4 * side] * lower + here[4 * side + 2] * upper;
+    below += here[column];
+    at_edge += here[column + 2];
+    above += sums[0];
+    discounted += sums[1];
+    excess += sums[2];
+  }
+  return total;
+}
+
+// Sum of a row above over the pairs with others, as winner or as loser; see `_meet_above`.
+__device__ double top_pairs(const Top& q, int i, bool wins, const double* tied, const double* ranked, const double* winner, const double* loser, double found) {
+  for (int k = 0; k < q.count; k++) {
+    int a = wins ? i : k, b = wins ? k : i;
+    int one = q.rows[a], other = q.rows[b];
+    if (q.row_levels[b] >= q.row_levels[a] || (q.sides && q.sides[one] == q.sides[other])) continue;
+    double apart = fabs(q.discount[one] - q.discount[other]);
+    if (ranked[one] == ranked[other]) apart += tied[one];
+    double gap = q.gains[q.row_levels[a]] - q.gains[q.row_levels[b]];
+    found += (q.plain + q.factor * gap * apart) * winner[one] * loser[other];
+  }
+  return found;
+}
+
+// Sums over pairs where weights end at a rank; see `_meet_in_queries`. Of levels, `by_level` has four
+// rows: for rows below and at the edge as winners, then as losers; with sides as winners of the second
+// side. `own` has the sums of rows above as winners and as losers, `totals` those of queries by side.
+extern "C" __global__ void top_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, i64 levels, const double* gains, const u8* group, const double* edges, const double* discount, const double* tied, const double* ranked, const double* plain, const double* factor, const double* terms, int sided, const u8* values, double* sums, double* by_level, double* own, double* totals) {
+  __shared__ int above[DEEPEST], found;
+  __shared__ i64 above_levels[DEEPEST];
+  __shared__ double total[2];
+  i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
+  int size = (int)(level_start[top] - first), columns = sided ? 8 : 4;
+  const double *winner = terms + first, *loser = terms + rows + first;
+  const u8* sides = sided ? values + first : 0;
+  if (threadIdx.x < 32) {
+    int count = 0, lane = threadIdx.x;
+    for (int base = 0; base < size; base += 32) {
+      int k = base + lane, is = k < size && group[first + k] == 2;
+      u32 votes = __ballot_sync(~0u, is);
+      if (is) {
+        int at = count + __popc(votes & ((1u << lane) - 1));
+        above[at] = k;
+        above_levels[at] = level_of[first + k];
+      }
+      count += __popc(votes);
+    }
+    if (lane == 0) found = count;
+  }
+  for (i64 cell = threadIdx.x; cell < columns * (top - bottom); cell += blockDim.x) {
+    i64 level = bottom + cell / columns;
+    int column = (int)(cell % columns);
+    const double* of = column & 1 ? loser : winner;
+    double sum = 0.0;
+    for (i64 k = level_start[level] - first; k < level_start[level + 1] - first; k++)
+      if (group[first + k] == (column & 3) >> 1 && (!sides || sides[k] == column >> 2)) sum += of[k];
+    sums[columns * level + column] = sum;
+  }
+  __syncthreads();
+  Top q = {bottom, top, first, levels, found, columns, above, above_levels, gains, edges + 2 * blockIdx.x, discount + first, sums, plain[blockIdx.x], factor[blockIdx.x], sides};
+  double *own_up = own + first, *own_down = own + rows + first;
+  if (threadIdx.x == 0) total[0] = top_walk(q, 1, sides ? 5 : 1, 1, 0, loser, winner, by_level, own_up);
+  if (threadIdx.x == 32)
+    total[1] = sides ? top_walk(q, 1, 1, 0, 1, loser, winner, by_level + 2 * levels, own_up)
+                     : top_walk(q, -1, 0, 0, 0, winner, loser, by_level + 2 * levels, own_down);
+  __syncthreads();
+  for (int j = threadIdx.x; j < (sides ? 1 : 2) * q.count; j += blockDim.x) {
+    int i = j % q.count;
+    double* at = j < q.count ? own_up + above[i] : own_down + above[i];
+    *at = top_pairs(q, i, j < q.count, tied + first, ranked + first, winner, loser, *at);
+  }
+  __syncthreads();
+  if (threadIdx.x) return;
+  if (!sides) total[1] = 0.0;
+  for (int j = 0; j < q.count; j++) total[sides ? sides[above[j]] : 0] += own_up[above[j]];
+  totals[2 * blockIdx.x] = total[0];
+  totals[2 * blockIdx.x + 1] = total[1];
+}
+
+// Most grades of a query where ranks do not end.
+#define FEW 16
+
+// What is known of a query in ranking order, whose positions are those of the rows of all queries.
+struct Grades {
+  i64 start, end, bottom;
+  int count;
+  const i64 *order, *ends, *level_of;
+  const double *gains, *discount, *tied, *winner, *loser;
+  double plain, factor, flat;
+  const u8* sides;
+};
+
+// Meetings of the rows of one grade with what stands above them (way 0) or below (1): of winners with
+// losers of side `part`, if there are sides; without, of losers with winners if `part` is 1. See
+// `_meet_few_grades`.
+__device__ void grade_walk(const Grades& q, int grade, int way, int part, double* met) {
+  double sign = 1.0 - 2.0 * way, one = 0.0, gaps = 0.0, both = 0.0, own_gain = q.gains[q.bottom + grade];
+  bool as_loser = part && !q.sides;
+  const double *own = as_loser ? q.loser : q.winner, *values = as_loser ? q.winner : q.loser;
+  i64 position = way ? q.end - 1 : q.start;
+  while (position >= q.start && position < q.end) {
+    i64 begin = position, end = q.ends[position];
+    while (way && begin > q.start && q.ends[begin - 1] == end) begin--;
+    for (i64 i = begin; i < end; i++) {
+      i64 row = q.order[i];
+      if (q.level_of[row] - q.bottom != grade || (q.sides && q.sides[row] == part)) continue;
+      double apart = sign * (both - q.discount[row] * gaps);
+      apart = (apart > 0.0 ? apart : 0.0) + q.flat * gaps;
+      met[row] = own[row] * (q.plain * one + q.factor * apart);
+    }
+    for (i64 i = begin; i < end; i++) {
+      i64 row = q.order[i];
+      int level = (int)(q.level_of[row] - q.bottom);
+      if ((as_loser ? level <= grade : level >= grade) || (q.sides && q.sides[row] != part)) continue;
+      double gain = q.gains[q.bottom + level];
+      double gap = values[row] * (as_loser ? gain - own_gain : own_gain - gain);
+      one += values[row];
+      gaps += gap;
+      both += gap * q.discount[row];
+    }
+    position = way ? begin - 1 : end;
+  }
+}
+
+// Meetings inside a short run of equal scores, each row with all others in their order; see `_meet_tied`.
+__device__ void meet_few_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    i64 row = q.order[i];
+    double gain = q.gains[q.level_of[row]];
+    for (i64 k = begin; k < end; k++) {
+      i64 other = q.order[k];
+      double other_gain = q.gains[q.level_of[other]];
+      if (q.sides && q.sides[row] == q.sides[other]) continue;
+      if (q.level_of[other] < q.level_of[row])
+        up[row] += q.winner[row] * q.loser[other] * (q.plain + q.factor * (gain - other_gain) * apart);
+      if (losers && q.level_of[other] > q.level_of[row])
+        down[row] += q.winner[other] * q.loser[row] * (q.plain + q.factor * (other_gain - gain) * apart);
+    }
+  }
+}
+
+// The same of a long run, by sums of grades: losers of either side, and winners.
+__device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
+  __shared__ double sums[3][FEW + 1][2];
+  __syncthreads();
+  int grade = threadIdx.x & 15, kind = threadIdx.x >> 4;
+  if (kind < 3 && grade < q.count) {
+    const double* values = kind == 2 ? q.winner : q.loser;
+    double one = 0.0, of_gain = 0.0, gain = q.gains[q.bottom + grade];
+    for (i64 i = begin; i < end; i++) {
+      i64 row = q.order[i];
+      int side = q.sides ? q.sides[row] : 0;
+      if (q.level_of[row] - q.bottom != grade || (kind < 2 && side != kind)) continue;
+      one += values[row];
+      of_gain += values[row] * gain;
+    }
+    int at = kind == 2 ? grade : grade + 1, none = kind == 2 ? q.count : 0;
+    sums[kind][at][0] = one;
+    sums[kind][at][1] = of_gain;
+    if (grade == 0) sums[kind][none][0] = sums[kind][none][1] = 0.0;
+  }
+  __syncthreads();
+  if (threadIdx.x < 6) {
+    int of = threadIdx.x >> 1, column = threadIdx.x & 1;
+    for (int each = 1; each <= q.count; each++) {
+      int at = of == 2 ? q.count - each : each;
+      sums[of][at][column] += sums[of][of == 2 ? at + 1 : at - 1][column];
+    }
+  }
+  __syncthreads();
+  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+    i64 row = q.order[i];
+    int own = (int)(q.level_of[row] - q.bottom), look = q.sides ? 1 - q.sides[row] : 0;
+    double gain = q.gains[q.level_of[row]];
+    double met = q.factor * apart * (gain * sums[look][own][0] - sums[look][own][1]);
+    up[row] += q.winner[row] * (q.plain * sums[look][own][0] + (met > 0.0 ? met : 0.0));
+    if (!losers) continue;
+    met = q.factor * apart * (sums[2][own + 1][1] - gain * sums[2][own + 1][0]);
+    down[row] += q.loser[row] * (q.plain * sums[2][own + 1][0] + (met > 0.0 ? met : 0.0));
+  }
+}
+
+// Sums over pairs where ranks do not end, by a block of 64 threads; see `RankWeights.meet`. `met` has four
+// numbers for each row, `found` the sums of rows as winners and as losers, `totals` those of queries.
+extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, i64 rows, const i64* order, const i64* ends, const i64* level_of, const double* gains, const double* discount, const double* tied, double flat, const double* plain, const double* factor, const double* winner, const double* loser, int sided, const u8* values, int losers, double* met, double* found, double* totals) {
+  __shared__ double room[8];
+  const u8* sides = sided ? values : 0;
+  i64 bottom = query_start[blockIdx.x], start = first[blockIdx.x], end = first[blockIdx.x + 1];
+  Grades q = {start, end, bottom, (int)(query_start[blockIdx.x + 1] - bottom), order, ends, level_of, gains, discount, tied, winner, loser, plain[blockIdx.x], factor[blockIdx.x], flat, sides};
+  int grade = threadIdx.x & 15, way = (threadIdx.x >> 4) & 1, part = threadIdx.x >> 5;
+  if (grade < q.count && (part == 0 || losers || sides)) grade_walk(q, grade, way, part, met + (sides ? way : 2 * part + way) * rows);
+  __syncthreads();
+  double *up = met, *down = met + 2 * rows;
+  for (i64 begin = start; begin < end; begin = ends[begin]) {
+    i64 count = ends[begin] - begin;
+    if (count == 1) continue;
+    double apart = tied[order[begin]] + flat;
+    if (count * count <= 16 * q.count) meet_few_tied(q, begin, begin + count, apart, losers, up, down);
+    else meet_many_tied(q, begin, begin + count, apart, losers, up, down);
+  }
+  __syncthreads();
+  for (i64 row = start + threadIdx.x; row < end; row += blockDim.x) {
+    found[row] = met[row] + met[rows + row];
+    if (losers) found[rows + row] = met[2 * rows + row] + met[3 * rows + row];
+  }
+  double total = sum_in_strands(found + start, (int)(end - start), 0, 0, room);
+  if (threadIdx.x == 0) {
+    totals[2 * blockIdx.x] = total;
+    totals[2 * blockIdx.x + 1] = 0.0;
+  }
+}
+
+// What multiplies the pairs of every query, a thread, from the weight of its pairs: see `RankWeights.at`.
+extern "C" __global__ void weights_from_totals(int queries, const double* totals, const double* scale, const double* plain_totals, double blend, int balanced, double* plain, double* factor) {
+  int query = blockIdx.x * blockDim.x + threadIdx.x;
+  if (query >= queries) return;
+  double mean = totals[2 * query] / plain_totals[query];
+  plain[query] = balanced ? blend : blend * mean;
+  factor[query] = balanced ? (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query] : (1.0 - blend) * scale[query];
+}
+
+// Weight of a pair of rows without its loss; see `_meet_far_apart`.
+__device__ __forceinline__ double far_weight(i64 i, i64 k, double plain, double factor, double flat, const double* ranked, const double* gain, const double* discount, const double* tied, const double* weight, const double* outer) {
+  double apart = flat + fabs(discount[i] - discount[k]);
+  if (ranked[i] == ranked[k]) apart += tied[i];
+  double met = plain + factor * (gain[i] - gain[k]) * apart;
+  return met * (weight[i] * outer[k]);
+}
+
+// Logarithms of the sums of queries. Where scores are too far apart the sums of rows, `found`, and of the
+// query are taken anew, relative to exp(lift): every row goes through all others in their order.
+extern "C" __global__ void far_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, double rate, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* plain, const double* factor, const double* weight, const double* outer, int sided, const u8* values, const u8* far, double* found, double* totals, double* lift, double* log_query) {
+  __shared__ double room[32];
+  const u8* sides = sided ? values : 0;
+  i64 first = level_start[query_start[blockIdx.x]], end = level_start[query_start[blockIdx.x + 1]];
+  double share = plain[blockIdx.x], by_rank = factor[blockIdx.x], *total = totals + 2 * blockIdx.x;
+  if (!far[blockIdx.x]) {
+    if (threadIdx.x) return;
+    lift[blockIdx.x] = 0.0;
+    log_query[blockIdx.x] = portable_log(total[0]) + 0.0;
+    return;
+  }
+  double most = -INFINITE;
+  for (i64 i = first + threadIdx.x; i < end; i += blockDim.x)
+    for (i64 k = first; k < level_start[level_of[i]]; k++) {
+      if (sides && sides[k] == sides[i]) continue;
+      if (!(far_weight(i, k, share, by_rank, flat, ranked, gain, discount, tied, weight, outer) > 0.0)) continue;
+      double late = rate * scores[k] - rate * scores[i];
+      most = late > most ? late : most;
+    }
+  most = greatest_of_warp(most);
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = most;
+  __syncthreads();
+  for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) most = room[warp] > most ? room[warp] : most;
+  for (i64 row = first + threadIdx.x; row < end; row += blockDim.x) {
+    double up = 0.0, down = 0.0;
+    i64 low = level_start[level_of[row]], high = level_start[level_of[row] + 1];
+    for (i64 k = first; k < end; k++) {
+      if ((k >= low && k < high) || (sides && sides[k] == sides[row])) continue;
+      i64 i = k < low ? row : k, loser = k < low ? k : row;
+      double met = far_weight(i, loser, share, by_rank, flat, ranked, gain, discount, tied, weight, outer);
+      if (!(met > 0.0)) continue;
+      met *= portable_exp(rate * scores[loser] - rate * scores[i] - most);
+      if (k < low) up += met;
+      else down += met;
+    }
+    found[row] = up;
+    found[rows + row] = down;
+  }
+  int size = (int)(end - first);
+  double one = sum_in_strands(found + first, size, sides ? sides + first : sides, 0, room);
+  double other = sides ? sum_in_strands(found + first, size, sides + first, 1, room) : 0.0;
+  if (threadIdx.x) return;
+  total[0] = one;
+  total[1] = other;
+  lift[blockIdx.x] = most > -INFINITE ? most : 0.0;
+  log_query[blockIdx.x] = portable_log(one) + lift[blockIdx.x];
+}
+
+// Sums of rows as winners plus, times `sign`, as losers: pulls and Hessians; see `TopRanks.spread`.
+extern "C" __global__ void top_spread(const i64* first, const i64* level_of, i64 rows, i64 levels, const u8* group, const u8* far, const double* terms, const double* by_level, const double* own, const double* lift, double log_value, double rate, double sign, double* out) {
+  double unit = rate * portable_exp(lift[blockIdx.x] - log_value);
+  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
+    const double* here = by_level + (group[row] ? levels : 0) + level_of[row];
+    if (group[row] == 2 || far[blockIdx.x]) out[row] = unit * (own[row] + sign * own[rows + row]);
+    else out[row] = terms[row] * (unit * here[0]) + terms[rows + row] * (sign * unit * here[2 * levels]);
+  }
+}
+
+// The same where every row has its sums; see `RankedExponentialRisk.state`.
+extern "C" __global__ void ranked_spread(const i64* first, i64 rows, const double* found, const double* lift, double log_value, double rate, int curved, double* out) {
+  double unit = portable_exp(lift[blockIdx.x] - log_value);
+  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
+    double up = found[row] * unit, down = found[rows + row] * unit;
+    out[row] = curved ? rate * (up + down) : up - down;
+  }
+}
+
+// Masses of pairs in order and reversed: of rows by the side of the winner, or of queries by side.
+extern "C" __global__ void ranked_masses(const i64* first, i64 rows, const double* found, const u8* sides, const double* lift, double log_value, double* right, double* wrong) {
+  double unit = portable_exp(lift[blockIdx.x] - log_value);
+  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
+    double mass = found[row] * unit;
+    right[row] = sides[row] ? mass : 0.0;
+    wrong[row] = sides[row] ? 0.0 : mass;
+  }
+}
+
+extern "C" __global__ void top_masses(i64 queries, const double* totals, const double* lift, double log_value, double* right, double* wrong) {
+  for (i64 query = blockIdx.x * (i64)blockDim.x + threadIdx.x; query < queries; query += gridDim.x * (i64)blockDim.x) {
+    double unit = portable_exp(lift[query] - log_value);
+    right[query] = totals[2 * query + 1] * unit;
+    wrong[query] = totals[2 * query] * unit;
+  }
+}
+
 // -- stumps, see rankers/stumps.py and engine/histograms/columns.py ----------------------------
 
 // Most rows between two carries: their words of 20 bits, and what is left of those before, add up

@@ -1,8 +1,8 @@
 """Pairs weighted by rank on a GPU: `ranked_pairs` and `top_ranks` in parallel, to the same bits.
 
 A block of threads has a query. The rank of a row is the number of rows above it, which are
-counted. Where weights do not end at a rank, as those of "ndcg@10" do, and queries are balanced, the
-CPU finds the weight of every query.
+counted. Where weights do not end at a rank, as those of "ndcg@10" do, and queries of more than
+`FEW` grades are balanced, the CPU finds the weight of every query.
 """
 
 from __future__ import annotations
@@ -17,44 +17,56 @@ from precede.engine.arrays import Floats
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.device_pairs import PullThere
-from precede.risks.rank_weights import RankWeights
+from precede.risks.rank_weights import FEW, RankWeightedRisk, RankWeights
 from precede.risks.ranked_pairs import RankedPairsRisk
 
-__all__ = ["DeviceRankedPairsRisk"]
+__all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
 
 # Rows of the longest query: every row is compared with all others.
 LONGEST = 8192
-# Threads that have a query.
-THREADS = 128
+# Threads that have a query; and those of `grade_meet`, one for each way, grade and kind of sum.
+THREADS, GRADE_THREADS = 128, 64
 
 
 @dataclass(frozen=True)
-class _WeightsThere:
-    """What `RoundWeights` holds, on the device."""
+class WeightsThere:
+    """What `RoundWeights` and `TopWeights` hold, on the device.
+
+    `order` and `ends` are empty where weights end at a rank, and where nothing needs them.
+    """
 
     scores: Any
     discount: Any
     tied: Any
     plain: Any
     factor: Any
+    group: Any
+    edge: Any
+    order: Any
+    ends: Any
 
 
-class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
-    """The risk on a device, wherever the scores are there; on the CPU otherwise.
+class RanksThere(PullThere, RankWeightedRisk):
+    """A risk whose ranks and weights are on a device, wherever the scores are there.
 
     `on_device` says whether scores may be there: if queries have no more than `LONGEST` rows.
     """
+
+    # Whether a round needs the rows in ranking order.
+    needs_order = False
 
     def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
         super().__init__(arrangement, loss, cost, weights)
         assert self.workers.device is not None
         self._device = self.workers.device
-        self._round_there: _WeightsThere | None = None
+        self._round_there: WeightsThere | None = None
+        self._few = int(np.diff(arrangement.query_start).max(initial=0)) <= FEW
         self.on_device = bool(
             self.workers.alone
             and (weights.top is None or weights.top.pieces.single)
-            and self._longest <= LONGEST
+            and int(np.diff(weights.first).max(initial=0)) <= LONGEST
             and arrangement.n_graded
+            and (self._few or not self.needs_order)
         )
         if self.on_device:
             self._put_on_device()
@@ -62,15 +74,15 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
     def _put_on_device(self) -> None:
         put, arrangement, weights = self._device.put, self.arrangement, self.weights
         by_rank = weights.by_rank if weights.top is None else weights.top.by_rank
-        graded = arrangement.n_graded
         self._weight = put(arrangement.weight)
         self._sides = self._weight, put(arrangement.outer)
         self._levels = put(arrangement.query_start), put(arrangement.level_start)
+        rows = np.diff(arrangement.level_start)
+        self._level_of = put(np.repeat(np.arange(rows.size), rows))
         self._first, self._by_rank = put(weights.first), put(by_rank)
         self._gain, self._level_gain = put(weights.gain), put(weights.level_gain)
         self._scales = put(weights.scale), put(weights.plain_totals)
-        self._grade = put(arrangement.grade[:graded]) if self.loss.gap else None
-        self._scratch, self._turns = self._device.zeros(2, graded), self._device.zeros(4, graded)
+        self._counts = weights.first.size - 1, np.int64(arrangement.n_graded)
 
     # -- weights ---------------------------------------------------------------------------
 
@@ -81,31 +93,67 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
         self._round_there = self._ranked(scores)
         return True
 
-    def _at(self, scores: Any) -> _WeightsThere:
+    def _at(self, scores: Any) -> WeightsThere:
         return self._ranked(scores) if self._round_there is None else self._round_there
 
-    def _ranked(self, scores: Any) -> _WeightsThere:
+    def _ranked(self, scores: Any) -> WeightsThere:
         """Weights of a round that begins at these scores; see `RankWeights.at`."""
         device, empty, ranked = self._device, self._device.arrays.empty, self.weights
-        graded, queries = self.arrangement.n_graded, ranked.first.size - 1
-        kept = scores[:graded].copy()
-        group, edge = empty(graded, np.uint8), empty((queries, 2), np.float64)
-        discount, tied = empty(graded, np.float64), empty(graded, np.float64)
+        queries, graded = self._counts
+        kept, blend = scores[:graded].copy(), float(ranked.rule.blend)
+        discount, tied = empty(int(graded), np.float64), empty(int(graded), np.float64)
         plain, factor = empty(queries, np.float64), empty(queries, np.float64)
+        total = ranked.top is None and (ranked.balanced or blend > 0)
+        ordered = graded if self.needs_order or (total and self._few) else 0
+        order, ends = empty(int(ordered), np.int64), empty(int(ordered), np.int64)
+        found = WeightsThere(
+            kept, discount, tied, plain, factor, empty(int(graded), np.uint8),
+            empty((queries, 2), np.float64), order, ends,
+        )  # fmt: skip
         device.launch(
             "top_ranks", queries, THREADS, self._first, kept, self._by_rank, self._by_rank.size,
-            group, edge, discount, tied,
+            found.group, found.edge, discount, tied,
         )  # fmt: skip
-        if ranked.top is None and (ranked.balanced or ranked.rule.blend):
+        if ordered:
+            device.launch("ranked_order", queries, THREADS, self._first, kept, order, ends)
+        if not total:
+            device.launch(
+                "weights_of_queries", -(-queries // 64), 64, queries, *self._levels,
+                self._level_gain, found.group, found.edge, discount, tied, kept, *self._scales,
+                *self._sides, blend, int(ranked.balanced), plain, factor,
+            )  # fmt: skip
+        elif self._few:
+            self._weigh(found, blend)
+        else:
             here = ranked.at(device.get(kept))
-            plain, factor = device.put(here.plain), device.put(here.factor)
-            return _WeightsThere(kept, discount, tied, plain, factor)
-        device.launch(
-            "weights_of_queries", -(-queries // 64), 64, queries, *self._levels, self._level_gain,
-            group, edge, discount, tied, kept, *self._scales, *self._sides,
-            float(ranked.rule.blend), int(ranked.balanced), plain, factor,
+            plain[:], factor[:] = device.put(here.plain), device.put(here.factor)
+        return found
+
+    def _weigh(self, weights: WeightsThere, blend: float) -> None:
+        """Weights of queries where they do not end at a rank, by the weight of all pairs."""
+        queries, graded = self._counts
+        met, found = self._device.zeros(4, int(graded)), self._device.zeros(2, int(graded))
+        totals, scale = self._device.zeros(queries, 2), self._scales[0]
+        rule = self._device.zeros(queries), scale
+        self._meet_grades(weights, rule, self._sides, None, met, found, totals, losers=False)
+        self._device.launch(
+            "weights_from_totals", -(-queries // 64), 64, queries, totals, *self._scales, blend,
+            int(self.weights.balanced), weights.plain, weights.factor,
         )  # fmt: skip
-        return _WeightsThere(kept, discount, tied, plain, factor)
+
+    def _meet_grades(
+        self, weights: WeightsThere, rule: tuple[Any, Any], terms: Any, values: Any, met: Any,
+        found: Any, totals: Any, *, losers: bool,
+    ) -> None:  # fmt: skip
+        """Sums over pairs of every row and query; see `RankWeights.meet`."""
+        queries, graded = self._counts
+        sides = weights.group if values is None else values
+        self._device.launch(
+            "grade_meet", queries, GRADE_THREADS, self._levels[0], self._first, graded,
+            weights.order, weights.ends, self._level_of, self._level_gain, weights.discount,
+            weights.tied, float(self.weights.flat), *rule, *terms, int(values is not None), sides,
+            int(losers), met, found, totals,
+        )  # fmt: skip
 
     def totals(self, state: State) -> Floats:
         """Weight of the pairs that every row takes part in, in this round."""
@@ -116,7 +164,15 @@ class DeviceRankedPairsRisk(PullThere, RankedPairsRisk):
         found[: self.arrangement.n_graded] = self.weights.pair_weights(weights)
         return self._device.put(found)
 
-    # -- states ----------------------------------------------------------------------------
+
+class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
+    """Logistic and squared hinge losses on a device, where the scores are there."""
+
+    def _put_on_device(self) -> None:
+        super()._put_on_device()
+        graded = self.arrangement.n_graded
+        self._grade = self._device.put(self.arrangement.grade[:graded]) if self.loss.gap else None
+        self._scratch, self._turns = self._device.zeros(2, graded), self._device.zeros(4, graded)
 
     def log_value(self, scores: Any) -> float:
         """Logarithm of the risk, without the pull."""

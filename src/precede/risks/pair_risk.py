@@ -18,6 +18,10 @@ from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
 from precede.risks.device_exponential import DeviceSeparableRisk
 from precede.risks.device_pairs import DeviceHingeRisk, DeviceLogisticRisk
+from precede.risks.device_ranked_exponential import (
+    DeviceRankedExponentialRisk,
+    DeviceTopExponentialRisk,
+)
 from precede.risks.device_ranks import DeviceRankedPairsRisk
 from precede.risks.exponential import SeparableRisk
 from precede.risks.hinge_sweeps import HingeRisk
@@ -105,8 +109,12 @@ class PairRisk(Risk):
                 rule, judgments, balanced=self.balance != "pairs", workers=workers or Workers(1)
             )
             if separable and not loss.gap:
-                linear = weights.top is not None
-                kind = TopExponentialRisk if linear else RankedExponentialRisk
+                top, all_ranks = (
+                    (DeviceTopExponentialRisk, DeviceRankedExponentialRisk)
+                    if on_device
+                    else (TopExponentialRisk, RankedExponentialRisk)
+                )
+                kind = all_ranks if weights.top is None else top
                 return kind(judgments, loss, cost, weights)
             ranked = DeviceRankedPairsRisk if on_device else RankedPairsRisk
             return ranked(judgments, loss, cost, weights)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.portable import log_of
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.judgments import (
@@ -357,7 +358,7 @@ def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float
     """
     pulled = smooth * tied
     root = math.sqrt(pulled * pulled + (1 - smooth) * (1 + smooth) * 4 * right * wrong)
-    return math.log(2 * (1 - smooth) * right / (pulled + root))
+    return log_of(2 * (1 - smooth) * right / (pulled + root))
 
 
 def progress_ratio(edge: float, smooth: float, tied: float) -> float:

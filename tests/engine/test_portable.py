@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import math
 from decimal import Context, Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import precede
 from precede.engine import portable
 
 SOURCE = Path(portable.__file__).parents[1]
@@ -77,6 +79,44 @@ def test_log1p_beside_decimal_arithmetic(x):
     assert ulps_of(portable.log1p(np.array([x]))[0], exact) < 1
 
 
+@needs_long_doubles
+@pytest.mark.parametrize(("name", "most"), [("expm1", 3), ("tanh", 6), ("exp2", 3)])
+def test_errors_of_what_is_made_of_them(name, most):
+    rng = np.random.default_rng(3)
+    given = rng.normal(size=100_000) * 10.0 ** rng.uniform(-18, 1.3, 100_000)
+    assert ulps(getattr(portable, name)(given), getattr(np, name)(given.astype(np.longdouble))) < (
+        most
+    )
+
+
+def test_powers_of_two_are_exact():
+    whole = np.arange(-1080.0, 1024.0)
+    np.testing.assert_array_equal(portable.exp2(whole), np.ldexp(1.0, whole.astype(int)))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(portable.exp2(np.array([1e300, -1e300])), [np.inf, 0.0])
+
+
+@pytest.mark.parametrize("parts", [1, 2, 9, 28])
+def test_cosines_are_rounded_correctly(parts):
+    numbers = np.arange(-5 * parts, 5 * parts)
+    exact = np.cos(numbers.astype(np.longdouble) * np.pi / parts)
+    found = portable.cosines(numbers, parts)
+    np.testing.assert_allclose(found, exact.astype(np.float64), rtol=0, atol=4e-15)
+    np.testing.assert_array_equal(found, portable.cosines(-numbers, parts))
+    half = np.flatnonzero((2 * numbers) % (2 * parts) == parts)
+    assert not found[half].any()
+    assert portable.cosines(np.array([1]), 6)[0] == math.sqrt(3) / 2
+
+
+def test_numbers_one_by_one():
+    assert portable.exp_of(1) == portable.exp(np.ones(1))[0]
+    assert portable.log_of(0) == -math.inf
+    assert portable.expm1_of(1e-9) == pytest.approx(math.expm1(1e-9), rel=1e-15)
+    ends = np.array([-math.inf, math.inf, 0.0, -800.0, 800.0, math.nan])
+    np.testing.assert_array_equal(portable.expm1(ends), [-1, math.inf, 0, -1, math.inf, math.nan])
+    np.testing.assert_array_equal(portable.tanh(ends), [-1, 1, 0, -1, 1, math.nan])
+
+
 def test_zeros_infinities_and_what_is_no_number():
     nan, inf = math.nan, math.inf
     tiny, huge = 5e-324, 1.7976931348623157e308
@@ -119,6 +159,79 @@ def test_bits_are_those_of_other_machines(name):
     assert hashlib.sha256(found.astype("<f8").tobytes()).hexdigest()[:16] == DIGESTS[name]
 
 
+def mixed(count):
+    """Integers that look random, the same ones everywhere."""
+    return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+
+
+def example(queries=True):
+    """Features of few bits, grades and queries, without a function of this machine."""
+    X = (mixed(2400) % np.uint64(1021)).astype(np.float64).reshape(600, 4) / 1024.0
+    y = np.floor(2.0 * (X[:, 0] + X[:, 1] * X[:, 2]) + (mixed(600) % np.uint64(3)) / 2.0)
+    return X, np.minimum(y, 3), np.arange(600) // 30 if queries else None
+
+
+TREES = {"n_estimators": 3, "num_leaves": 5}
+# By family of losses: estimator, parameters, whether there are queries, and the digest. Computed on
+# x86-64 with AVX-512; with numba, NumPy, BLAS and the C library kept from AVX they are the same.
+FITTED = {
+    "exponential": ("RankBoost", {"n_estimators": 4}, True, "25fbada2d4da7548"),
+    "bound": ("RankBoost", {"n_estimators": 4, "step": "bound"}, True, "2cefe5b2e78dbef1"),
+    "weighted": ("RankBoost", {"n_estimators": 4, "balance": "queries"}, True, "5c236dffff6fe13e"),
+    "push": ("PushRanker", {"n_estimators": 3, "price": 4}, True, "8b198a0e6781d39a"),
+    "top ranks": (
+        "RankBoost",
+        {"n_estimators": 4, "rank_weight": "ndcg@10"},
+        True,
+        "e188a6cf2284fb4b",
+    ),
+    "ranks": (
+        "BoostedRanker",
+        {**TREES, "loss": "exponential", "rank_weight": "ndcg"},
+        True,
+        "42b534d179e7a4a3",
+    ),
+    "ranked pairs": (
+        "BoostedRanker",
+        {**TREES, "rank_weight": "ndcg@10"},
+        True,
+        "e2dad6aae0101c8d",
+    ),
+    "logistic": ("BoostedRanker", TREES, True, "3cf5c6bf4b278d8f"),
+    "cells": ("BoostedRanker", TREES, False, "3b775fe9076d844b"),
+    "softmax": ("BoostedRanker", {**TREES, "loss": "softmax"}, True, "20da8751468145aa"),
+    "xendcg": (
+        "BoostedRanker",
+        {**TREES, "loss": "xendcg", "line_search": True},
+        True,
+        "05a2eb7437767b20",
+    ),
+    "chances": (
+        "BoostedRanker",
+        {**TREES, "loss": "query_cross_entropy"},
+        True,
+        "d3ee09219bd45111",
+    ),
+    "plus": ("RankBoostPlus", {"n_estimators": 4}, True, "55aa617c470be73b"),
+    "points": ("AdaBoostRanker", {"n_estimators": 4}, False, "239489f2ace06ca1"),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_models_are_those_of_other_machines(name):
+    estimator, given, queries, digest = FITTED[name]
+    X, y, qid = example(queries)
+    if name == "chances":
+        y = y / 4
+    if name == "points":
+        y = y > 1
+    model = getattr(precede, estimator)(**given)
+    weight = 1.0 + mixed(600) % np.uint64(3) if name == "weighted" else None
+    model.fit(X, y, **({} if qid is None else {"qid": qid, "sample_weight": weight}))
+    found = json.dumps(model.ensemble_.to_dict(), sort_keys=True)
+    assert hashlib.sha256(found.encode()).hexdigest()[:16] == digest
+
+
 def functions(file):
     """Functions of a file that only kernels call, by name."""
     tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
@@ -134,6 +247,9 @@ def functions(file):
         ("logistic_cells", 1),
         ("ranked_pairs", 3),
         ("rank_weights", 1),
+        ("exponential_line", 3),
+        ("listwise", 4),
+        ("pair_weights", 1),
     ],
 )
 def test_copies_are_copies(file, count):

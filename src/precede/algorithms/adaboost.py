@@ -17,6 +17,7 @@ from precede.boosting.loop import Result
 from precede.boosting.steps import LineSearch, Step, StepRule
 from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum
+from precede.engine.portable import log_of
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble, number
@@ -210,7 +211,7 @@ class VoteStep(StepRule):
         voted = state.pull * values
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
         smoothing = risk.smoothing if min(right, wrong) == 0 else 0.0
-        size = 0.5 * math.log((right + smoothing) / (wrong + smoothing))
+        size = 0.5 * log_of((right + smoothing) / (wrong + smoothing))
         # A row that is wrong may weigh too little to be seen.
         perfect = smoothing > 0 and risk.least_margin(np.sign(size) * values) > 0
         return Step(size, smoothing > 0 and not perfect, perfect)

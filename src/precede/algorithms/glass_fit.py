@@ -24,6 +24,7 @@ from precede.boosting.loop import Result, drive
 from precede.boosting.monitors import share_in_order
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.portable import exp, exp_of
 from precede.engine.training import Training
 from precede.rankers.base import Family, Found
 from precede.rankers.growers import Trees
@@ -375,7 +376,7 @@ class _Trial:
 
     def risk(self, scores: Floats) -> float:
         """The risk of the held-out rows, as a share of that of equal scores."""
-        return float(np.exp(self._risk.log_value(scores) - self._unit))
+        return exp_of(self._risk.log_value(scores) - self._unit)
 
     def risks(self, scores: Floats) -> Floats:
         """The risk of each block of the held-out rows, on the same scale."""
@@ -383,7 +384,7 @@ class _Trial:
             blocks = self._share.blocks(BLOCKS)
             self._blocks = [(rows, self._bind(each, self.held.workers)) for rows, each in blocks]
         logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
-        return np.exp(np.array(logs) - self._unit)
+        return exp(np.array(logs) - self._unit)
 
     def stage(
         self, fit: GlassFit, family: Family, stop: Stop, *, monitored: bool = True,

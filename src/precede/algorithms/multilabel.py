@@ -26,6 +26,7 @@ from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, log_total, to_integers
 from precede.engine.histograms.columns import BINS, Histograms
 from precede.engine.parameters import whole_number
+from precede.engine.portable import log
 from precede.engine.table import Table
 from precede.engine.ties import TIE_UNITS, least_tied
 from precede.engine.training import Training
@@ -221,7 +222,7 @@ class MultilabelBoost(BaseRanker):
         if self.method == "MR":
             table: Any = task.training.table
             scores, top = result.state.scores, task.training.arrangement.grade == 1
-            log_weight = np.log(table.weight[table.item])
+            log_weight = log(table.weight[table.item])
             gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
             self.intercept_ = 0.5 * gap
 

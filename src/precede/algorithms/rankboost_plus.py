@@ -20,6 +20,7 @@ from precede.boosting.loop import Result
 from precede.boosting.method import PERFECT, Method, Round
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.parameters import whole_number
+from precede.engine.portable import exp, log_of, tanh
 from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble
@@ -533,7 +534,7 @@ class _Descent(Method):
         used = self._used
         if not len(used):
             return
-        curb = np.tanh(used.eta)
+        curb = tanh(used.eta)
         # Pairs that are tied are not among those that make the edge.
         high = np.minimum(used.high, 1 - np.abs(own) + ROUNDING)
         reach = np.maximum(np.abs(own - used.low * curb), np.abs(own - high * curb))
@@ -555,7 +556,7 @@ class _Descent(Method):
         combinations = self._combinations
         assert combinations is not None
         tied = self._weights.ties([self._values(index) for index in range(len(self._used))])
-        exact = own - tied * np.tanh(self._used.eta)
+        exact = own - tied * tanh(self._used.eta)
         slope = np.where(self._alive, edges, 0.0)
         for number, parts in zip(combinations.inside, combinations.parts, strict=True):
             slope[number] = parts @ exact[: parts.size] / np.linalg.norm(parts)
@@ -582,7 +583,7 @@ class _Descent(Method):
             return step, False
         edge, perfect = move.edge, abs(move.edge) >= 1 - 1e-15
         smoothing = 2 * smoothing_mass(self._training.arrangement) if perfect else 0.0
-        step = rate * 0.5 * float(np.log((1 + edge + smoothing) / (1 - edge + smoothing)))
+        step = rate * 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
         index = move.used
         if move.rest is not None:
             index = self._enter(move.new, move.rest)
@@ -637,9 +638,10 @@ class _Descent(Method):
         """
         assert isinstance(self._weights, PairWeights)
         factor = pair_factors(before, step)
-        factor /= 0.5 * ((1 + edge) * np.exp(-step) + (1 - edge) * np.exp(step))
+        falls, rises = exp(np.array([-step, step]))
+        factor /= 0.5 * ((1 + edge) * falls + (1 - edge) * rises)
         tied = self._weights.tied / factor[2]
-        plain = edge + tied * np.tanh(before)  # d+ - d-
+        plain = edge + tied * float(tanh(np.array([before]))[0])  # d+ - d-
         mass = np.array([(1 - tied + plain) / 2, (1 - tied - plain) / 2, tied])
         moved = 0.5 * float(np.sum(mass * np.abs(factor - 1)))
         least, most = float(factor.min()), float(factor.max())

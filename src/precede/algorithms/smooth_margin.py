@@ -21,6 +21,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import least_of, sum_of
 from precede.engine.parameters import in_range, true_or_false
+from precede.engine.portable import log_of
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
@@ -413,7 +414,7 @@ def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
     if arrangement.shared:
         lightest = ends_of_levels(arrangement, arrangement.weight, workers)[0]
         below = np.minimum.accumulate(ends_of_levels(arrangement, arrangement.outer, workers)[0])
-        return -math.log(min(1.0, float((lightest[1:] * below[:-1]).min())))
+        return -log_of(min(1.0, float((lightest[1:] * below[:-1]).min())))
     least = float(
         _least_pair_weight(
             arrangement.level_start, arrangement.query_start, arrangement.weight,
@@ -423,7 +424,7 @@ def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
     listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
     listed = listed * arrangement.outer[arrangement.loser]
     least = min(1.0, least, float(listed.min(initial=np.inf)))
-    return -math.log(least_of(lambda: least, workers))
+    return -log_of(least_of(lambda: least, workers))
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from precede.boosting.history import (
 )
 from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum, sum_of
+from precede.engine.portable import exp_of, expm1_of, log_of
 from precede.model import Ensemble
 from precede.rankers.base import Found, Ranker, Search
 from precede.risks.base import BoundRisk, State, smoothing_mass
@@ -119,7 +120,7 @@ class BoundStep(StepRule):
         edge = risk.edge(state, values)
         infinite = abs(edge) >= 1 - 1e-15
         smoothing = 2 * smoothing_mass(risk.arrangement) if infinite else 0.0
-        size = 0.5 * float(np.log((1 + edge + smoothing) / (1 - edge + smoothing)))
+        size = 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
         return _finite(risk, size, values) if infinite else Step(size)
 
 
@@ -165,7 +166,7 @@ class NormalizedStep(StepRule):
         weight = risk.pull_of(state).hessian(self.hessian)
         square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
         rows = sum_of(lambda: values.size, risk.workers)
-        norm = float(np.sqrt(square / rows) * np.exp(0.5 * state.log_mass))
+        norm = float(np.sqrt(square / rows) * exp_of(0.5 * state.log_mass))
         size = (1.0 if found.edge > 0 else -1.0) * self.length / norm
         rises = risk.log_value(state.scores + size * values) > state.log_value
         self._taken = 0.0 if rises else self.length
@@ -218,9 +219,9 @@ class SecantStep(StepRule):
         size = 1.0
         for _ in range(EVALUATIONS):
             at = risk.state(state.scores + sign * size * values)
-            fall = sign * risk.edge(at, values) * np.exp(at.log_mass - state.log_mass)
-            gained = -np.expm1(at.log_value - state.log_value)  # share of the risk
-            here = _Probe(size, fall, gained * np.exp(state.log_value - state.log_mass))
+            fall = sign * risk.edge(at, values) * exp_of(at.log_mass - state.log_mass)
+            gained = -expm1_of(at.log_value - state.log_value)  # share of the risk
+            here = _Probe(size, fall, gained * exp_of(state.log_value - state.log_mass))
             best = max(best, here, key=lambda probe: probe.gained)
             if here.gained >= 0 and (
                 abs(fall) <= FLAT * at_zero or (fall > 0 and size >= LONGEST_STEP)
@@ -249,8 +250,9 @@ def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
     # The fall is q(u) = C + B u + A u² at u = (step - one) / length, and its integral is known.
     quadratic = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
     slope = other.fall - one.fall - quadratic
-    root = slope**2 - 4.0 * quadratic * one.fall
-    share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and slope**2 < np.inf else np.inf
+    square = slope * slope  # a power would depend on the C library
+    root = square - 4.0 * quadratic * one.fall
+    share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and square < np.inf else np.inf
     if high is not None:
         inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))
         return one.size + length * min(max(inside, 0.05), 0.95)

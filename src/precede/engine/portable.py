@@ -22,10 +22,25 @@ import math
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Floats, Integer
+from precede.engine.arrays import Array, Floats, Integer
 from precede.engine.compiling import INNER
 
-__all__ = ["exp", "exp2", "exp_of", "log", "log1p", "log_of"]
+__all__ = [
+    "cosines",
+    "exp",
+    "exp2",
+    "exp_of",
+    "exp_within",
+    "expm1",
+    "expm1_of",
+    "log",
+    "log1p",
+    "log_of",
+    "tanh",
+]
+
+# Pi times 2^100.
+PI = 3982441812995697363688351113952
 # Up to so many logarithms are taken one by one in Python: a first fit compiles less.
 FEW = 4
 
@@ -79,6 +94,56 @@ def exp2(values: Floats) -> Floats:
     return np.ldexp(exp((values - whole) * 0.6931471805599453), whole.astype(np.int32))
 
 
+def expm1(values: Floats) -> Floats:
+    """``exp(x) - 1`` of every number, to the same bits everywhere.
+
+    With u the rounded exponential it is ``(u - 1) x / log(u)``: the error of u cancels (Kahan).
+
+    >>> import numpy as np
+    >>> expm1(np.array([0.0, 1e-300, -np.inf, np.inf]))
+    array([ 0.e+000,  1.e-300, -1.e+000,       inf])
+    """
+    raised = exp(values)
+    less, plain = raised - 1.0, (raised == 1.0) | (raised < 1e-20) | np.isinf(raised)
+    scale = np.where(plain, 1.0, values) / log(np.where(plain, np.e, raised))
+    return np.where(raised == 1.0, values, less * np.where(plain, 1.0, scale))
+
+
+def tanh(values: Floats) -> Floats:
+    """Hyperbolic tangent of every number, to the same bits everywhere.
+
+    >>> import numpy as np
+    >>> tanh(np.array([0.0, -1.0, np.inf]))
+    array([ 0.        , -0.76159416,  1.        ])
+    """
+    less = expm1(-2.0 * np.abs(values))
+    return np.copysign(less / (2.0 + less), values)
+
+
+def cosines(numbers: Array, parts: int) -> Floats:
+    """``cos(pi number / parts)`` of whole numbers, rounded correctly: by integer arithmetic.
+
+    >>> import numpy as np
+    >>> cosines(np.array([0, 1, 2, 3]), 3)
+    array([ 1. ,  0.5, -0.5, -1. ])
+    """
+    known = [_cosine(number, parts) for number in range(2 * parts)]
+    return np.array(known)[np.asarray(numbers) % (2 * parts)]
+
+
+def _cosine(number: int, parts: int) -> float:
+    number = min(number, 2 * parts - number)
+    if 2 * number >= parts:
+        return -_cosine(parts - number, parts) if 2 * number > parts else 0.0
+    angle = PI * number // parts
+    square, term, total, k = angle * angle, 1 << 100, 0, 0
+    while term:
+        total += term
+        k += 2
+        term = -((term * square >> 200) // (k * (k - 1)))
+    return total / (1 << 100)
+
+
 def exp_of(value: float) -> float:
     """`exp` of one number.
 
@@ -86,6 +151,15 @@ def exp_of(value: float) -> float:
     1.0
     """
     return float(exp(np.array([value], np.float64))[0])
+
+
+def expm1_of(value: float) -> float:
+    """`expm1` of one number.
+
+    >>> expm1_of(0.0)
+    0.0
+    """
+    return float(expm1(np.array([value], np.float64))[0])
 
 
 def log_of(value: float) -> float:
@@ -111,6 +185,13 @@ def log_of(value: float) -> float:
 def _exp_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
         out[row] = _portable_exp(values[row])
+
+
+@njit(cache=True, nogil=True)
+def exp_within(values: Floats) -> None:
+    """Exponentials in the array itself: of one array, loops take several numbers at a time."""
+    for row in range(values.size):
+        values[row] = _portable_exp(values[row])
 
 
 @njit(cache=True, nogil=True)

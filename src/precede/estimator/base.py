@@ -36,6 +36,7 @@ from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import open_device
 from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.parameters import in_range, whole_number
+from precede.engine.portable import exp, log_of
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
@@ -742,4 +743,4 @@ def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkp
 
 def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
     largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
-    return largest + float(np.log(exact_sum(weight * np.exp(values - largest), workers)))
+    return largest + log_of(exact_sum(weight * exp(values - largest), workers))

@@ -8,6 +8,7 @@ and the values of its leaves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from inspect import signature
@@ -438,7 +439,7 @@ class TreeSearch(RegressionSearch):
         pulls, weights = self._sums_of_leaves(grown, numbers, pull, weight)
         value = leaf_values(pulls, weights / mean, rules, grown.bounds) / mean
         values = self._values_of_rows(grown, value, inside is not None)
-        edge = float(np.dot(value, pulls))
+        edge = math.fsum(value * pulls)  # rounded once: a product of BLAS depends on the processor
         if inside is not None:
             edge = exact_sum(pull * values, self._workers)
         if not edge > 0:

@@ -19,6 +19,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
+from precede.engine.portable import exp_of, log_of
 from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
@@ -238,7 +239,7 @@ class BoundRisk:
 
     def growth(self, state: State) -> float:
         """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
-        return float(np.exp(state.log_mass - state.log_value))
+        return exp_of(state.log_mass - state.log_value)
 
     def smoothed_step(
         self, state: State, right: float, wrong: float, *, width: float = 1.0,
@@ -255,7 +256,7 @@ class BoundRisk:
         for any loss and price.
         """
         smoothing = self.smoothing if smoothing is None else smoothing
-        logarithm = float(np.log((right + smoothing) / (wrong + smoothing)))
+        logarithm = log_of((right + smoothing) / (wrong + smoothing))
         size = logarithm / (self.decay + self.growth(state))
         # Values of the smallest numbers there are would need a step beyond the largest.
         return (
@@ -358,7 +359,7 @@ class BoundLossRisk(BoundRisk):
         if self.loss.most_curvature is None or self.price.power != 1:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
-        return factor * most * self.totals(state) * np.exp(-state.log_mass)
+        return factor * most * self.totals(state) * exp_of(-state.log_mass)
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the risk on the scale of a single pair; no price makes it overflow.

@@ -6,7 +6,6 @@ sums of integers; what is summed over levels is summed in the order of the CPU.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import Device
+from precede.engine.portable import log_of
 from precede.engine.pull import Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
@@ -88,7 +88,7 @@ class DeviceSeparableRisk(SeparableRisk):
         levels = np.int64(self._counts[1])
         self._over_pieces("level_pulls", levels, parts.levels, rows, parts.terms, pull)
         value = float(device.get(log_value)[0])
-        log_mass = value + math.log(self.power * self.rate)
+        log_mass = value + log_of(self.power * self.rate)
         return State(scores, value, log_mass, pull, parts)
 
     def _parts_there(self, scores: Any) -> tuple[SeparableParts, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
+from precede.engine.portable import log_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.device_pairs import PullThere
@@ -180,7 +181,7 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
             return super().log_value(scores)
         unused = self._device.zeros(1)
         value, _ = self._sums_there(scores, unused, unused, value=True, slopes=False)
-        return float(np.log(value)) if value > 0 else -np.inf
+        return log_of(value) if value > 0 else -np.inf
 
     def first_state(self, scores: Any, *, value: bool) -> State:
         """Risk, pull and curvature at these scores, where the scores are."""
@@ -193,8 +194,8 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
             nothing = self._device.zeros(rows), self._device.zeros(rows)
             return State(scores, -np.inf, -np.inf, *nothing)
         self._device.over_rows("divide_by", rows, float(mass), pull, hessian)
-        log_value = np.nan if not value else float(np.log(total)) if total > 0 else -np.inf
-        return State(scores, log_value, float(np.log(mass)), pull, hessian)
+        log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
+        return State(scores, log_value, log_of(mass), pull, hessian)
 
     def _sums_there(
         self, scores: Any, pull: Floats, hessian: Any, *, value: bool, slopes: bool

@@ -6,7 +6,6 @@ Sums that cross the boundaries of runs, threads or machines are sums of integers
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,7 @@ from precede.engine.exact import (
     sum_of,
     to_integers,
 )
-from precede.engine.portable import exp
+from precede.engine.portable import exp, expm1_of, log, log_of
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -89,7 +88,7 @@ class SeparableRisk(BoundLossRisk):
         # Weights join the exponents: a light item with a large term loses no digit to a
         # heavy one with a small term.
         even = all_true(lambda: bool((weight == 1.0).all()), self.workers)
-        self.log_weight = np.zeros(0) if even else np.log(weight)
+        self.log_weight = np.zeros(0) if even else log(weight)
         first = arrangement.level_start[arrangement.query_start[:-1]]
         levels = np.diff(arrangement.query_start)
         self._level_query = np.repeat(np.arange(levels.size), levels)
@@ -97,10 +96,9 @@ class SeparableRisk(BoundLossRisk):
         # Sums over queries cross machines, unless all of them know the same query.
         self.across = None if arrangement.shared else self.workers
         if not arrangement.shared:
-            self.log_balance = np.log(arrangement.outer[first] / arrangement.weight[first])
+            self.log_balance = log(arrangement.outer[first] / arrangement.weight[first])
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
-        with np.errstate(divide="ignore"):
-            self._log_pair = np.log(pair_weight * arrangement.outer[arrangement.loser])
+        self._log_pair = log(pair_weight * arrangement.outer[arrangement.loser])
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores, in two passes over the rows."""
@@ -118,7 +116,7 @@ class SeparableRisk(BoundLossRisk):
             np.add.at(integers, self.arrangement.winner, mass)
             np.subtract.at(integers, self.arrangement.loser, mass)
             pull += integers / SCALE
-        log_mass = log_value + math.log(self.power * self.rate)
+        log_mass = log_value + log_of(self.power * self.rate)
         return State(scores, log_value, log_mass, pull, parts)
 
     def growth(self, state: State) -> float:  # noqa: ARG002
@@ -204,7 +202,7 @@ class SeparableRisk(BoundLossRisk):
                 return line.least(), False
             right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
         if min(right, wrong) > 0:
-            return float(np.log(right / wrong)) / (1 + self.power) / self.rate, False
+            return log_of(right / wrong) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, right, wrong), True
 
     def _line(self, state: State, values: Bytes, masses: Masses) -> PushLine:
@@ -291,7 +289,7 @@ class Factors:
             return 0.0, 0.0
         step, _ = self._risk.line_search(self._state, values)
         after = self._risk.log_value(self._state.scores + step * values)
-        return edge, float(-np.expm1(after - self._state.log_value))
+        return edge, -expm1_of(after - self._state.log_value)
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.portable import exp, exp2, log_of
 from precede.engine.workers import Workers, is_small
 from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
 
@@ -123,14 +125,14 @@ class BoundListRisk(BoundRisk):
         # Grades rise within a query; relative to the largest nothing overflows.
         top = np.repeat(grade[self._first[1:] - 1], sizes)
         if self.kind == "softmax":
-            share = weight * np.exp(grade - top)
+            share = weight * exp(grade - top)
         else:
             if grade.min(initial=0.0) < 0:
                 raise ValueError(
                     f"loss='xendcg' needs grades from 0, but there is a grade of {grade.min():g}; "
                     "use loss='softmax', or add a constant to the grades"
                 )
-            share = weight * (np.exp2(grade - top) - 0.5 * np.exp2(-top))
+            share = weight * (exp2(grade - top) - 0.5 * exp2(-top))
         total = np.add.reduceat(share, self._first[:-1]) if sizes.size else share
         return share / np.repeat(total, sizes)
 
@@ -159,7 +161,7 @@ class BoundListRisk(BoundRisk):
         )  # fmt: skip
         value, twice = exact_sums([values, np.abs(pull)], self.workers)
         mass = 0.5 * twice
-        log_value, log_mass = (-np.inf if x <= 0 else float(np.log(x)) for x in (value, mass))
+        log_value, log_mass = (-np.inf if x <= 0 else log_of(x) for x in (value, mass))
         if mass <= 0:
             return State(scores, log_value, log_mass, np.zeros_like(pull), np.zeros_like(hessian))
         return State(scores, log_value, log_mass, pull / mass, hessian / mass)
@@ -196,12 +198,12 @@ def _entropies_of_queries(
         most = scores[start:end].max()
         total = 0.0
         for row in range(start, end):
-            total += weight[row] * np.exp(scores[row] - most)
-        log_total = np.log(total) + most
+            total += weight[row] * _portable_exp(scores[row] - most)
+        log_total = _portable_log(total) + most
         value = 0.0
         for row in range(start, end):
-            log_share = np.log(weight[row]) + scores[row] - log_total
-            share = np.exp(log_share)
+            log_share = _portable_log(weight[row]) + scores[row] - log_total
+            share = _portable_exp(log_share)
             value -= target[row] * log_share
             pull[row] = of_query[query] * (target[row] - share)
             hessian[row] = of_query[query] * share * max(1.0 - share, 0.0)
@@ -246,16 +248,16 @@ def _chances_of_queries(
         for row in range(start, end):
             items += weight[row]
             wanted += weight[row] * target[row]
-        log_odds = np.log(wanted / (items - wanted))
+        log_odds = _portable_log(wanted / (items - wanted))
         shift = _best_shift(scores[start:end], weight[start:end], items, log_odds)
         value, spread = 0.0, 0.0
         for row in range(start, end):
             at, share = scores[row] + shift, weight[row] / items
-            tail = np.exp(-abs(at))
+            tail = _portable_exp(-abs(at))
             chance = (1.0 if at >= 0.0 else tail) / (1.0 + tail)
-            value += share * (np.log1p(tail) + max(at, 0.0) - target[row] * at)
+            value += share * (_portable_log1p(tail) + max(at, 0.0) - target[row] * at)
             pull[row] = of_query[query] * share * (target[row] - chance)
-            hessian[row] = share * tail / (1.0 + tail) ** 2
+            hessian[row] = share * tail / ((1.0 + tail) * (1.0 + tail))
             spread += hessian[row]
         values[query] = of_query[query] * max(value, 0.0)
         for row in range(start, end):
@@ -276,13 +278,13 @@ def _best_shift(scores: Floats, weight: Floats, items: float, log_odds: float) -
         total, rest, slope = 0.0, 0.0, 0.0
         for row in range(scores.size):
             at = scores[row] + shift
-            tail = np.exp(-abs(at))
+            tail = _portable_exp(-abs(at))
             likely, unlikely = weight[row] / (1.0 + tail), weight[row] * tail / (1.0 + tail)
             total += likely if at >= 0.0 else unlikely
             rest += unlikely if at >= 0.0 else likely
             slope += unlikely / (1.0 + tail)
         before = shift
-        short = log_odds - np.log(total) + np.log(rest)
+        short = log_odds - _portable_log(total) + _portable_log(rest)
         if short > 0.0:
             low = shift
         else:
@@ -293,6 +295,96 @@ def _best_shift(scores: Floats, weight: Floats, items: float, log_odds: float) -
         if abs(shift - before) <= 1e-9:  # the next step would be below rounding
             break
     return shift
+
+
+# -- copied from `precede.engine.portable` -----------------------------------------------------
+
+
+@njit(**INNER)
+def _portable_exp(x: float) -> float:
+    """Exponential; see `precede.engine.portable`."""
+    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
+    near = near if near > -746.0 else -746.0
+    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
+    shifted = near * 1.4426950408889634 + 6755399441055744.0
+    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
+    number = number - 0x4338000000000000
+    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
+    r = high - low
+    lost = (high - r) - low
+    p = 1.6059043836821613e-10
+    p = p * r + 2.08767569878681e-09
+    p = p * r + 2.505210838544172e-08
+    p = p * r + 2.755731922398589e-07
+    p = p * r + 2.7557319223985893e-06
+    p = p * r + 2.48015873015873e-05
+    p = p * r + 0.0001984126984126984
+    p = p * r + 0.001388888888888889
+    p = p * r + 0.008333333333333333
+    p = p * r + 0.041666666666666664
+    p = p * r + 0.16666666666666666
+    p = p * r + 0.5
+    value = 1.0 + (r + (lost + r * r * p))
+    # In two factors: the smallest results are rounded once, by the last product.
+    half = number >> 1
+    one = np.int64((half + 1023) << 52).view(np.float64)
+    other = np.int64((number - half + 1023) << 52).view(np.float64)
+    return x if np.isnan(x) else value * one * other
+
+
+@njit(**INNER, error_model="numpy")
+def _portable_log(x: float) -> float:
+    """Natural logarithm; see `precede.engine.portable`."""
+    if not 0.0 < x < np.inf:
+        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
+    shift = np.int64(0)
+    if x < 2.2250738585072014e-308:  # subnormal
+        x, shift = x * 18014398509481984.0, np.int64(54)
+    bits = np.float64(x).view(np.int64)
+    e = (bits >> 52) - 1023 - shift
+    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    if m > 1.4142135623730951:
+        m, e = 0.5 * m, e + 1
+    return _log_of_parts(m - 1.0, e, 0.0)
+
+
+@njit(**INNER, error_model="numpy")
+def _portable_log1p(x: float) -> float:
+    """``log(1 + x)``; see `precede.engine.portable`."""
+    if not -1.0 < x < np.inf:
+        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
+    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
+        return x
+    if -0.2928932188134524 < x < 0.41421356237309503:
+        return _log_of_parts(x, np.int64(0), 0.0)
+    whole = 1.0 + x
+    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
+    bits = np.float64(whole).view(np.int64)
+    e = (bits >> 52) - 1023
+    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
+    if m > 1.4142135623730951:
+        m, e = 0.5 * m, e + 1
+    return _log_of_parts(m - 1.0, e, lost / whole)
+
+
+@njit(**INNER, error_model="numpy")
+def _log_of_parts(f: float, e: Integer, more: float) -> float:
+    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
+    s = f / (2.0 + f)
+    z = s * s
+    p = 0.09523809523809523
+    p = p * z + 0.10526315789473684
+    p = p * z + 0.11764705882352941
+    p = p * z + 0.13333333333333333
+    p = p * z + 0.15384615384615385
+    p = p * z + 0.18181818181818182
+    p = p * z + 0.2222222222222222
+    p = p * z + 0.2857142857142857
+    p = p * z + 0.4
+    p = p * z + 0.6666666666666666
+    square = 0.5 * f * f
+    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
+    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)
 
 
 KERNELS = {"query_rmse": _squares_of_queries, "query_cross_entropy": _chances_of_queries}

@@ -34,8 +34,9 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.portable import exp, log1p
 from precede.engine.workers import Workers, is_small
-from precede.losses import Logistic, PairLoss, Price
+from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
 from precede.risks.smooth_line import least_on_points
@@ -234,9 +235,9 @@ class _Tables:
 def cell_tables() -> _Tables:
     """The tables, made once."""
     points, to_coefficients = chebyshev(NODES)
-    to_powers = _powers_of_chebyshev().T @ to_coefficients
+    to_powers = _product(_powers_of_chebyshev().T, to_coefficients)
     half = 0.5 / DENSITY
-    powers = np.exp(-half * np.outer(np.arange(1.0, TERMS + 1), points)) @ to_powers.T
+    powers = _product(exp(-half * np.outer(np.arange(1.0, TERMS + 1), points)), to_powers.T)
     apart = np.arange(-NEAR, NEAR + 1) / DENSITY
     # By cells apart, point of the source and point of the target; sources on the right are above.
     ahead = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
@@ -245,6 +246,14 @@ def cell_tables() -> _Tables:
         known = np.concatenate([_near_rows(ahead, sign, to_powers), _far_rows(powers, sign > 0)])
         tables.append(np.concatenate([known, np.zeros((-len(known) % 8, 3 * NODES))]))
     return _Tables(powers, tables[0], np.ascontiguousarray(tables[1][:, NODES:]))
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    """Matrix product, summed in order: that of NumPy depends on the processor."""
+    found = one[..., :, :1] * other[..., :1, :]
+    for j in range(1, other.shape[-2]):
+        found = found + one[..., :, j : j + 1] * other[..., j : j + 1, :]
+    return found
 
 
 def _powers_of_chebyshev() -> Floats:
@@ -257,9 +266,12 @@ def _powers_of_chebyshev() -> Floats:
 
 def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
     """Rows of the near cells; the margin is `sign` times how far the source is ahead."""
-    loss, margin = Logistic(), sign * ahead
-    kernels = loss.value(margin), sign * loss.slope(margin), loss.curvature(margin)
-    value, pull, hessian = (to_powers @ each @ to_powers.T for each in kernels)
+    margin = sign * ahead
+    small = exp(-np.abs(margin))
+    value = log1p(small) + np.maximum(-margin, 0.0)
+    slope = -np.where(margin > 0, small, 1.0) / (1.0 + small)
+    kernels = value, sign * slope, small / ((1.0 + small) * (1.0 + small))
+    value, pull, hessian = (_product(_product(to_powers, each), to_powers.T) for each in kernels)
     return np.concatenate([value, _by_turns(pull, hessian)], axis=-1).reshape(-1, 3 * NODES)
 
 

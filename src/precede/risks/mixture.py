@@ -13,6 +13,7 @@ import numpy as np
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.portable import exp_of, log_of
 from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
 from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
@@ -77,13 +78,13 @@ class MixtureRisk(BoundLossRisk):
         """Risk, pull and curvature at these scores."""
         pairs = self._pairs.state(scores)
         short = np.where(self._known, self._label - scores, 0.0)
-        pair_mass = 0.5 * self._weight * np.exp(pairs.log_mass)
+        pair_mass = 0.5 * self._weight * exp_of(pairs.log_mass)
         pull = pair_mass * pairs.pull + self._of_labels * short
-        value = 0.5 * self._weight * np.exp(pairs.log_value)
+        value = 0.5 * self._weight * exp_of(pairs.log_value)
         squares, pulls = exact_sums([self._of_labels * short**2, np.abs(pull)], self.workers)
         value += 0.5 * squares
         mass = 0.5 * pulls
-        log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
+        log_value, log_mass = (log_of(x) for x in (value, mass))
         return State(scores, log_value, log_mass, pull / mass if mass > 0 else pull, pairs)
 
     def log_mean_payment(self, log_value: float) -> float:
@@ -95,8 +96,8 @@ class MixtureRisk(BoundLossRisk):
         pairs = state.parts
         hessian = self._of_labels.copy()
         if pairs.log_mass > -np.inf:
-            hessian += 0.5 * self._weight * np.exp(pairs.log_mass) * self._pairs.curvature(pairs)
-        return hessian * np.exp(-state.log_mass)
+            hessian += 0.5 * self._weight * exp_of(pairs.log_mass) * self._pairs.curvature(pairs)
+        return hessian * exp_of(-state.log_mass)
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
         """``factor·w`` for every pair, within its margin or not, and ``1 - w`` for a label.
@@ -105,7 +106,7 @@ class MixtureRisk(BoundLossRisk):
         the weights of algorithm 2.
         """
         totals = self._pairs.totals(state.parts)
-        return (factor * self._weight * totals + self._of_labels) * np.exp(-state.log_mass)
+        return (factor * self._weight * totals + self._of_labels) * exp_of(-state.log_mass)
 
     def terms(self) -> Floats:
         """Pairs of a row, and one more for its label; an item of weight 2 is two items."""

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.exact import exact_sum, log_total
+from precede.engine.portable import exp, log
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import Exponential, Power
@@ -90,14 +91,14 @@ class BoundPointRisk(BoundLossRisk):
                 "grades, queries and pairs"
             )
         self._sign = np.where(np.arange(arrangement.n_arranged) < arrangement.level_start[1], -1, 1)
-        self._log_weight = np.log(arrangement.weight)
+        self._log_weight = log(arrangement.weight)
         self._log_rows = math.log(math.fsum(np.sort(arrangement.weight)))
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
         log_terms = self._log_weight - self._sign * scores
         log_value = log_total(log_terms)
-        return State(scores, log_value, log_value, self._sign * np.exp(log_terms - log_value))
+        return State(scores, log_value, log_value, self._sign * exp(log_terms - log_value))
 
     def curvature(self, state: State) -> Floats:
         """Share of the risk that each row has."""

@@ -14,6 +14,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums, sum_of
+from precede.engine.portable import exp_of, log_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import Masses, State
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
@@ -67,7 +68,7 @@ class RankedPairsRisk(RankWeightedRisk):
             self.at(scores), scores, arrangement.weight, arrangement.outer, unused, unused
         )
         (value,) = exact_sums([sums[:, 0]], self.workers)
-        return float(np.log(value)) if value > 0 else -np.inf
+        return log_of(value) if value > 0 else -np.inf
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
@@ -84,8 +85,8 @@ class RankedPairsRisk(RankWeightedRisk):
         total, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
-        log_value = np.nan if not value else float(np.log(total)) if total > 0 else -np.inf
-        return State(scores, log_value, float(np.log(mass)), pull / mass, hessian / mass)
+        log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
+        return State(scores, log_value, log_of(mass), pull / mass, hessian / mass)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
@@ -122,7 +123,7 @@ class RankedPairsRisk(RankWeightedRisk):
             winner = np.where(values == above, arrangement.weight, 0.0)
             loser = np.where(values == above, 0.0, arrangement.outer)
             sums = self._sums(weights, state.scores, winner, loser, *unused)
-            found.append(sums[:, 1] * np.exp(-state.log_mass))
+            found.append(sums[:, 1] * exp_of(-state.log_mass))
         right, wrong = exact_sums(found, self.workers)
         return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
 

@@ -7,6 +7,7 @@ import numpy as np
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum
+from precede.engine.portable import exp_of, log_of
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
@@ -83,13 +84,13 @@ class BoundScoreRisk(BoundRisk):
                 f"{pull.shape}; a risk is not negative and has one finite pull for each row"
             )
         mass = 0.5 * exact_sum(np.abs(pull))
-        log_value, log_mass = (-np.inf if x == 0 else float(np.log(x)) for x in (value, mass))
+        log_value, log_mass = (log_of(x) for x in (value, mass))
         return State(scores, log_value, log_mass, pull / mass if mass > 0 else np.zeros_like(pull))
 
     def curvature(self, state: State) -> Floats:
         """Divide the user's curvature by the mass."""
         hessian = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
-        return hessian * np.exp(-state.log_mass)
+        return hessian * exp_of(-state.log_mass)
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: a risk written by hand says nothing about pairs."""

@@ -24,6 +24,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import greatest_of
+from precede.engine.portable import cosines
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
@@ -433,10 +434,10 @@ def _piecewise(kernel: Kernel, form: Smooth, cells: int) -> Floats:
 
 def chebyshev(nodes: int) -> tuple[Floats, Floats]:
     """Chebyshev points, and the matrix from values there to coefficients."""
-    angle = (np.arange(nodes) + 0.5) * np.pi / nodes
-    matrix = np.cos(np.outer(np.arange(nodes), angle)) * 2.0 / nodes
+    number = np.outer(np.arange(nodes), 2 * np.arange(nodes) + 1)
+    matrix = cosines(number, 2 * nodes) * 2.0 / nodes
     matrix[0] /= 2
-    return np.cos(angle), matrix
+    return cosines(number[1], 2 * nodes), matrix
 
 
 def _meet(moments: Floats, far: Floats, winners: bool) -> Floats:

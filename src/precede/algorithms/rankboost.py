@@ -90,8 +90,7 @@ class RankBoost(BaseRanker):
     device : {"cpu", "cuda"}
         Where stumps or trees are searched; the model is the same to the bit. "cuda" needs an
         NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
-        ``select="slope"``. With neither listed pairs nor `rank_weight` whole rounds are done
-        there.
+        ``select="slope"``. Without listed pairs whole rounds are done there.
     verbose : int
         1 shows a progress bar.
 

@@ -199,12 +199,12 @@ FITTED = {
     ),
     "logistic": ("BoostedRanker", TREES, True, "3cf5c6bf4b278d8f"),
     "cells": ("BoostedRanker", TREES, False, "3b775fe9076d844b"),
-    "softmax": ("BoostedRanker", {**TREES, "loss": "softmax"}, True, "20da8751468145aa"),
+    "softmax": ("BoostedRanker", {**TREES, "loss": "softmax"}, True, "cf95ed6bf3c534a3"),
     "xendcg": (
         "BoostedRanker",
         {**TREES, "loss": "xendcg", "line_search": True},
         True,
-        "05a2eb7437767b20",
+        "aa6f48dd2f2f9e6e",
     ),
     "chances": (
         "BoostedRanker",
@@ -248,7 +248,7 @@ def functions(file):
         ("ranked_pairs", 3),
         ("rank_weights", 1),
         ("exponential_line", 3),
-        ("listwise", 4),
+        ("listwise", 3),
         ("pair_weights", 1),
     ],
 )

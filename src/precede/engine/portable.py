@@ -101,7 +101,7 @@ def expm1(values: Floats) -> Floats:
 
     >>> import numpy as np
     >>> expm1(np.array([0.0, 1e-300, -np.inf, np.inf]))
-    array([ 0.e+000,  1.e-300, -1.e+000,       inf])
+    array([ 0.e+000,  1.e-300, -1.e+000,      inf])
     """
     raised = exp(values)
     less, plain = raised - 1.0, (raised == 1.0) | (raised < 1e-20) | np.isinf(raised)

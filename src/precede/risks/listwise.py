@@ -12,7 +12,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum, exact_sums
-from precede.engine.portable import exp, exp2, log_of
+from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.workers import Workers, is_small
 from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
 
@@ -112,6 +112,7 @@ class BoundListRisk(BoundRisk):
         totals = 0.5 * pair_totals(arrangement)[:graded]
         self._weight_of_query = np.add.reduceat(totals, self._first[:-1]) if sizes.size else totals
         self._log_queries = float(np.log(exact_sum(self._weight_of_query, self.workers)))
+        self._log_weight = log(arrangement.weight[:graded])
         self._target = arrangement.grade[:graded].copy()
         if kind == "query_cross_entropy":
             self._target = self._chances()
@@ -155,9 +156,10 @@ class BoundListRisk(BoundRisk):
         pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
         values = np.zeros(queries)
         kernel = KERNELS.get(self.kind, _entropies_of_queries)
+        more = [self._log_weight] if kernel is _entropies_of_queries else []
         self.workers.run(
             kernel, queries, self._first, scores, arrangement.weight, self._target,
-            self._weight_of_query, values, pull, hessian, small=self._small,
+            self._weight_of_query, values, pull, hessian, *more, small=self._small,
         )  # fmt: skip
         value, twice = exact_sums([values, np.abs(pull)], self.workers)
         mass = 0.5 * twice
@@ -187,24 +189,32 @@ class BoundListRisk(BoundRisk):
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+# Loops over one array take several numbers at a time: exponentials have loops of their own, in
+# arrays that are filled with results later.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _entropies_of_queries(
     low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
-    of_query: Floats, values: Floats, pull: Floats, hessian: Floats,
+    of_query: Floats, values: Floats, pull: Floats, hessian: Floats, log_weight: Floats,
 ) -> None:  # fmt: skip
     """Cross entropy of target and softmax of every query, with its derivatives."""
     for query in range(low, high):
         start, end = first[query], first[query + 1]
-        most = scores[start:end].max()
+        terms, most = hessian[start:end], scores[start:end].max()
+        for j in range(terms.size):
+            terms[j] = scores[start + j] - most
+        _exps(terms)
         total = 0.0
-        for row in range(start, end):
-            total += weight[row] * _portable_exp(scores[row] - most)
+        for j in range(terms.size):
+            terms[j] *= weight[start + j]
+            total += terms[j]
         log_total = _portable_log(total) + most
         value = 0.0
         for row in range(start, end):
-            log_share = _portable_log(weight[row]) + scores[row] - log_total
-            share = _portable_exp(log_share)
-            value -= target[row] * log_share
+            value -= target[row] * (log_weight[row] + scores[row] - log_total)
+        for row in range(start, end):
+            share = hessian[row] / total
             pull[row] = of_query[query] * (target[row] - share)
             hessian[row] = of_query[query] * share * max(1.0 - share, 0.0)
         values[query] = of_query[query] * max(value, 0.0)
@@ -233,7 +243,7 @@ def _squares_of_queries(
         values[query] = value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _chances_of_queries(
     low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
     of_query: Floats, values: Floats, pull: Floats, hessian: Floats,
@@ -249,13 +259,17 @@ def _chances_of_queries(
             items += weight[row]
             wanted += weight[row] * target[row]
         log_odds = _portable_log(wanted / (items - wanted))
-        shift = _best_shift(scores[start:end], weight[start:end], items, log_odds)
+        tails, logs = hessian[start:end], pull[start:end]
+        shift = _best_shift(scores[start:end], weight[start:end], items, log_odds, tails)
+        _fill_tails(scores[start:end], shift, tails)
+        for j in range(tails.size):
+            logs[j] = tails[j]
+        _logs(logs)
         value, spread = 0.0, 0.0
         for row in range(start, end):
-            at, share = scores[row] + shift, weight[row] / items
-            tail = _portable_exp(-abs(at))
+            at, share, tail = scores[row] + shift, weight[row] / items, hessian[row]
             chance = (1.0 if at >= 0.0 else tail) / (1.0 + tail)
-            value += share * (_portable_log1p(tail) + max(at, 0.0) - target[row] * at)
+            value += share * (pull[row] + max(at, 0.0) - target[row] * at)
             pull[row] = of_query[query] * share * (target[row] - chance)
             hessian[row] = share * tail / ((1.0 + tail) * (1.0 + tail))
             spread += hessian[row]
@@ -265,23 +279,26 @@ def _chances_of_queries(
             hessian[row] *= of_query[query] * others
 
 
-@njit(cache=True, nogil=True)
-def _best_shift(scores: Floats, weight: Floats, items: float, log_odds: float) -> float:
+@njit(**INNER, error_model="numpy")
+def _best_shift(
+    scores: Floats, weight: Floats, items: float, log_odds: float, tails: Floats
+) -> float:
     """The shift after which the mean chance has the given log odds.
 
     Newton's method on the log odds, which rise by at most 1 for each unit of the shift, in a
-    bracket that halves where a step leaves it.
+    bracket that halves where a step leaves it. `tails` is room for a number of each row.
     """
     low, high = log_odds - scores.max(), log_odds - scores.min()
     shift = low + 0.5 * (high - low)
     for _ in range(100):
         total, rest, slope = 0.0, 0.0, 0.0
+        _fill_tails(scores, shift, tails)
         for row in range(scores.size):
-            at = scores[row] + shift
-            tail = _portable_exp(-abs(at))
+            tail = tails[row]
             likely, unlikely = weight[row] / (1.0 + tail), weight[row] * tail / (1.0 + tail)
-            total += likely if at >= 0.0 else unlikely
-            rest += unlikely if at >= 0.0 else likely
+            above = scores[row] + shift >= 0.0
+            total += likely if above else unlikely
+            rest += unlikely if above else likely
             slope += unlikely / (1.0 + tail)
         before = shift
         short = log_odds - _portable_log(total) + _portable_log(rest)
@@ -295,6 +312,34 @@ def _best_shift(scores: Floats, weight: Floats, items: float, log_odds: float) -
         if abs(shift - before) <= 1e-9:  # the next step would be below rounding
             break
     return shift
+
+
+@njit(**INNER)
+def _fill_tails(scores: Floats, shift: float, tails: Floats) -> None:
+    """``exp(-|score + shift|)`` of every row."""
+    for row in range(tails.size):
+        tails[row] = -abs(scores[row] + shift)
+    _exps(tails)
+
+
+@njit(**INNER)
+def _exps(values: Floats) -> None:
+    for row in range(values.size):
+        values[row] = _portable_exp(values[row])
+
+
+@njit(**INNER, error_model="numpy")
+def _logs(values: Floats) -> None:
+    """``log(1 + x)`` of numbers from 0 to 1, with the bits of `portable.log1p`: no branches."""
+    for row in range(values.size):
+        x = values[row]
+        whole = 1.0 + x
+        large, near = whole > 1.4142135623730951, x < 0.41421356237309503
+        half = 0.5 * whole if large else whole
+        f = x if near else half - 1.0
+        more = 0.0 if near else (x - (whole - 1.0)) / whole
+        value = _log_of_parts(f, np.int64(large and not near), more)
+        values[row] = x if x < 1.1102230246251565e-16 else value
 
 
 # -- copied from `precede.engine.portable` -----------------------------------------------------
@@ -346,25 +391,6 @@ def _portable_log(x: float) -> float:
     if m > 1.4142135623730951:
         m, e = 0.5 * m, e + 1
     return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
 
 
 @njit(**INNER, error_model="numpy")

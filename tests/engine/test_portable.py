@@ -212,6 +212,14 @@ FITTED = {
         True,
         "d3ee09219bd45111",
     ),
+    "hinge": ("BoostedRanker", {**TREES, "loss": "hinge"}, True, "d81c04c2d1154dd7"),
+    "sweeps": (
+        "BoostedRanker",
+        {**TREES, "loss": "squared_hinge", "hessian": "bound", "line_search": True},
+        False,
+        "421fe4f146e1a13d",
+    ),
+    "preferences": ("QBRank", TREES, True, "92f721acc71accdb"),
     "plus": ("RankBoostPlus", {"n_estimators": 4}, True, "55aa617c470be73b"),
     "points": ("AdaBoostRanker", {"n_estimators": 4}, False, "239489f2ace06ca1"),
 }

@@ -14,6 +14,7 @@ import numpy as np
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.cuda import HELD, Device
+from precede.engine.portable import log_of
 from precede.engine.pull import Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
@@ -136,8 +137,8 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
             nothing = self._device.zeros(rows), self._device.zeros(rows)
             return State(scores, -np.inf, -np.inf, *nothing)
         self._device.over_rows("divide_by", rows, float(mass), pull, hessian)
-        log_value = float(np.log(value)) if value > 0 else -np.inf
-        return State(scores, log_value, float(np.log(mass)), pull, hessian)
+        log_value = log_of(value) if value > 0 else -np.inf
+        return State(scores, log_value, log_of(mass), pull, hessian)
 
     def _sum_on_device(self, at: Any, pull: Floats, hessian: Any) -> Any:
         """Add all pairs to pull and curvature; gives values and masses of the runs."""

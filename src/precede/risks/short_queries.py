@@ -15,6 +15,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sums
+from precede.engine.portable import log_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, Masses, State
@@ -70,9 +71,9 @@ class EnumeratedRisk(BoundLossRisk):
         value, mass = exact_sums([*terms], self.workers)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
-        log_value = float(np.log(value)) if value > 0 else -np.inf
+        log_value = log_of(value) if value > 0 else -np.inf
         self.workers.run(_divide, pull.size, mass, pull, hessian, small=is_small("rows", pull.size))
-        return State(scores, log_value, float(np.log(mass)), pull, hessian)
+        return State(scores, log_value, log_of(mass), pull, hessian)
 
     def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""

@@ -163,7 +163,7 @@ def expm1_of(value: float) -> float:
 
 
 def log_of(value: float) -> float:
-    """`log` of one number, without compiling anything.
+    """`log` of one number: `_portable_log` step by step, without compiling anything.
 
     >>> log_of(1.0)
     0.0
@@ -174,8 +174,13 @@ def log_of(value: float) -> float:
     m, e = math.frexp(value)  # m from 0.5 to 1
     if m <= 0.7071067811865476:
         m, e = 2.0 * m, e - 1
-    of_parts = getattr(_log_of_parts, "py_func", _log_of_parts)  # the steps themselves
-    return float(of_parts(m - 1.0, e, 0.0))
+    f = m - 1.0
+    ratio = f / (2.0 + f)
+    square, z, p = 0.5 * f * f, ratio * ratio, 2.0 / 21.0
+    for degree in range(19, 1, -2):
+        p = p * z + 2.0 / degree
+    small = ratio * (square + z * p) + e * 1.9082149292705877e-10
+    return e * 0.6931471803691238 - ((square - small) - f)
 
 
 # -- kernels ---------------------------------------------------------------------------------

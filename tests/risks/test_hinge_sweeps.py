@@ -227,3 +227,11 @@ def test_few_winners_of_a_long_list_are_enumerated():
     runs, depths = _plan(Judgments(np.arange(20_000) < 60).arrange())
     assert not len(runs)
     assert len(depths) == 1
+
+
+def test_a_rare_grade_does_not_leave_a_long_run_to_be_enumerated():
+    """A device enumerates no run of more than `LONGEST` rows; halves are sorted anyway."""
+    grade = np.repeat([0, 1, 2, 3], [20_000, 10, 1_000, 1_000])
+    runs, depths = _plan(Judgments(grade).arrange())
+    assert not len(runs)
+    assert len(depths) == 2

@@ -383,3 +383,12 @@ def test_estimators_refuse_what_has_no_weights_by_rank():
     ]:
         with pytest.raises(ValueError, match=message):
             ranker.fit(X, y)
+
+
+@pytest.mark.parametrize("rule", ["precision@2", "gap"])
+def test_without_any_weight_there_are_no_masses(rule):
+    grade = [0.0, 0.0] if rule == "gap" else [1.0, 0.0]  # both are among the first two
+    masses = PairRisk("exponential", rank_weight=rule).masses(
+        Judgments.graded([*grade, 0.0], [0, 0, 1]), np.zeros(3), [1, 0, 1]
+    )
+    assert (masses.right, masses.wrong, masses.tied) == (0, 0, 0)

@@ -90,7 +90,8 @@ class RankBoost(BaseRanker):
     device : {"cpu", "cuda"}
         Where stumps or trees are searched; the model is the same to the bit. "cuda" needs an
         NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
-        ``select="slope"``. Without listed pairs whole rounds are done there.
+        ``select="slope"``. Without listed pairs whole rounds are done there, but for queries of
+        very many grades and long queries with `rank_weight`.
     verbose : int
         1 shows a progress bar.
 

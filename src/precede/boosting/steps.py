@@ -252,7 +252,8 @@ def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
     slope = other.fall - one.fall - quadratic
     square = slope * slope  # a power would depend on the C library
     root = square - 4.0 * quadratic * one.fall
-    share = 2.0 * one.fall / (np.sqrt(root) - slope) if root > 0 and square < np.inf else np.inf
+    under = np.sqrt(root) - slope if root > 0 and square < np.inf else 0.0
+    share = 2.0 * one.fall / under if under > 0 else np.inf
     if high is not None:
         inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))
         return one.size + length * min(max(inside, 0.05), 0.95)

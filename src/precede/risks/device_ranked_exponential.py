@@ -118,6 +118,8 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if not self._device.holds(state.scores):
             return super().masses(state, values)
+        if state.log_value == -np.inf:
+            return Masses(0.0, 0.0, 0.0)
         values = self._device.put(values)
         sums, _ = self._sums_there(state.scores, state.parts.weights, values, losers=False)
         parts = self._masses_there(sums, values, state.log_value)
@@ -130,9 +132,10 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
             get, kept = self._device.get, self._round
             if self._round_there is not None:
                 self._round = self.weights.at(get(self._round_there.scores))
-            found = super().search_line(super().state(get(state.scores)), get(values))
-            self._round = kept
-            return found
+            try:
+                return super().search_line(super().state(get(state.scores)), get(values))
+            finally:
+                self._round = kept
         return super().search_line(state, values)
 
     def least_margin(self, values: Any) -> float:

@@ -2,7 +2,7 @@
 
 A block of threads has a query. The rank of a row is the number of rows above it, which are
 counted. Where weights do not end at a rank, as those of "ndcg@10" do, and queries of more than
-`FEW` grades are balanced, the CPU finds the weight of every query.
+`FEW` grades are balanced or their weights blended, the CPU finds the weight of every query.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ __all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
 LONGEST = 8192
 # Threads that have a query; and those of `grade_meet`, one for each way, grade and kind of sum.
 THREADS, GRADE_THREADS = 128, 64
+assert FEW <= GRADE_THREADS // 4, "kernels have no room for more grades"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class WeightsThere:
 class RanksThere(PullThere, RankWeightedRisk):
     """A risk whose ranks and weights are on a device, wherever the scores are there.
 
-    `on_device` says whether scores may be there: if queries have no more than `LONGEST` rows.
+    `on_device` says whether scores may be there: if queries have no more than `LONGEST` rows and,
+    where a round needs their order, no more than `FEW` grades.
     """
 
     # Whether a round needs the rows in ranking order.
@@ -167,7 +169,7 @@ class RanksThere(PullThere, RankWeightedRisk):
 
 
 class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
-    """Logistic and squared hinge losses on a device, where the scores are there."""
+    """Logistic and hinge losses on a device, where the scores are there."""
 
     def _put_on_device(self) -> None:
         super()._put_on_device()

@@ -38,7 +38,7 @@ __all__ = ["BITS", "HingeRisk", "Splits"]
 
 BITS = 9  # blocks have 2^BITS rows, whatever the number of threads
 # Up to so many pairs for each row enumeration is quicker than to sort (measured), and up to the
-# second number where there are more than LONGEST rows, which one thread would enumerate.
+# second number where a list has more than LONGEST rows, which one thread would enumerate.
 MOST_PAIRS, FEW_PAIRS, LONGEST = 100, 16, 8192
 DIGITS = 1 << 12  # so many numbers are sorted digit by digit
 
@@ -137,10 +137,13 @@ def _plan(arrangement: Arrangement) -> tuple[Integers, list[Splits]]:
     """Runs of levels to enumerate, and the splits, the innermost ones first."""
     level_start, query_start = arrangement.level_start, arrangement.query_start
     open_ = np.column_stack([query_start[:-1], query_start[1:]])
-    runs, depths = [], []
+    runs: list[Integers] = []
+    depths: list[Integers] = []
     while len(open_):
         rows, pairs = sizes_of_runs(level_start, open_)
-        long = (pairs > MOST_PAIRS * rows) | ((rows > LONGEST) & (pairs > FEW_PAIRS * rows))
+        # The rows of a half are sorted in any case.
+        few = 0 if depths else FEW_PAIRS
+        long = (pairs > MOST_PAIRS * rows) | ((rows > LONGEST) & (pairs > few * rows))
         runs.append(open_[~long])
         bottom, top = open_[long].T
         middle = (bottom + top) // 2

@@ -79,7 +79,8 @@ class RankWeight:
     are the expected ones. Between items of different scores that means the mean discount of the
     ranks each is tied over; between items tied with each other, the mean of ``|D_r - D_q|``
     over two of their ranks. So the first round, where all scores are equal, does not depend on
-    the order of the rows. Ranks count rows, whatever their weights.
+    the order of the rows. Ranks count rows, whatever their weights, except rows of weight 0,
+    which take no part.
 
     With ``balance="pairs"`` the weights are taken as they are. With ``"queries"`` and ``"items"``
     they are scaled in each query, so that its total weight is what the balance says.
@@ -534,6 +535,8 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        if state.log_value == -np.inf:  # no pair has any weight
+            return Masses(0.0, 0.0, 0.0)
         up, _, lift, _ = self._sums(state.parts[0], state.scores, values, losers=False)
         up *= self._share(lift, state.log_value)
         above = values[: up.size] == 1

@@ -76,6 +76,8 @@ class TopExponentialRisk(RankedExponentialRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        if state.log_value == -np.inf:  # no pair has any weight
+            return Masses(0.0, 0.0, 0.0)
         parts: _Parts = state.parts
         by_side = self._meet(parts.weights, parts.terms, values).totals
         lift = np.zeros(len(by_side))

@@ -96,7 +96,9 @@ class SeparableRisk(BoundLossRisk):
         # Sums over queries cross machines, unless all of them know the same query.
         self.across = None if arrangement.shared else self.workers
         if not arrangement.shared:
-            self.log_balance = log(arrangement.outer[first] / arrangement.weight[first])
+            share = arrangement.outer[first] / arrangement.weight[first]
+            # Without a balance there is no logarithm to compile.
+            self.log_balance = log(share) if (share != 1).any() else np.zeros(share.size)
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         self._log_pair = log(pair_weight * arrangement.outer[arrangement.loser])
 

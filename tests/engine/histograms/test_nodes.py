@@ -42,6 +42,25 @@ def bins_of(histograms):
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
+def test_rounds_of_wide_and_of_packed_numbers_follow_each_other(jobs, monkeypatch):
+    """Weights by rank may ask for packed numbers in one round and for wide ones in the next."""
+    rng = np.random.default_rng(0)
+    table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
+    pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
+    monkeypatch.setitem(LEAST_SHARED, "cells", 1)
+    monkeypatch.setattr(nodes, "FEW_ROWS", 0)
+    for order in ((False, True, False), (True, False, True)):
+        with Workers(jobs) as workers:
+            histograms = RowHistograms(table, np.arange(3), workers)
+            for wide in order:
+                numbers = pack_rows(pull, weight, Workers(1), wide=wide)
+                found = histograms.sums(numbers, rows, numbers.packed, 0, 500)
+                alone = RowHistograms(table, np.arange(3), Workers(1))
+                exact = alone.sums(numbers, rows, numbers.packed, 0, 500)
+                np.testing.assert_array_equal(found, exact)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("form", ["wide", "packed", "few rows"])
 @given(X=TABLES, seed=st.integers(0, 2**32 - 1))
 def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed):

@@ -204,7 +204,7 @@ class RowHistograms:
         self.words = self.codes.view(np.uint32)
         self._block_size = ABREAST * words * STRIDE
         # Packed sums and histograms are kept: new memory takes longer than the sums.
-        self._blocks: list[Integers | None] = []
+        self._blocks: list[Integers] = []
         self._parts: list[Integers] = []
         self.pool = np.empty((0, 2 * self.size), np.int64)
         self._free: list[int] = []
@@ -253,7 +253,8 @@ class RowHistograms:
             sums = total
             if first:
                 sums = self._parts.pop() if self._parts else np.empty_like(total)
-            block = self._blocks.pop() if self._blocks else self.new_blocks(numbers, 1)
+            kept = self._blocks and numbers.packed is not None
+            block = self._blocks.pop() if kept else self.new_blocks(numbers, 1)
             task, rules = np.zeros(1, DIVISION), np.zeros(1, RULES)
             children = np.zeros(2, CHILD)
             rules["count_bits"] = numbers.count_bits
@@ -262,7 +263,8 @@ class RowHistograms:
             lists, read = (rows, packed, rows, packed), self.read(numbers)
             given = lists, read, block, sums, self.layout, NO_FLAGS, None
             _alone(task, children, rules, *given)
-            self._blocks.append(block)
+            if block is not None:
+                self._blocks.append(block)
             return sums
 
         small = is_small("cells", (high - low) * self.codes.shape[1])

@@ -288,7 +288,7 @@ DEFAULTS = {
 # How many seeds: nothing is drawn by some at their defaults, and others are slow on MovieLens.
 SEEDS = 5
 DETERMINISTIC = {PLAIN, "LightGBM LGBMRanker()", "XGBoost XGBRanker()"}
-SLOW = {BAGGED, "CatBoost YetiRank", "CatBoost PairLogit", "CatBoost CatBoostRanker()"}
+SLOW = {"CatBoost PairLogit", "CatBoost CatBoostRanker()"}
 LAST = {
     ("MovieLens", model) for model in (BY_AUTO, "CatBoost CatBoostRanker()", "CatBoost PairLogit")
 }

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.cuda import Device
+from precede.engine.elementary import smaller
 from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
@@ -442,7 +443,7 @@ def _score_rows(
 ) -> None:  # fmt: skip
     """Add every feature's step function, block of rows by block of rows."""
     for first in range(low, high, 256):
-        last = min(first + 256, high)
+        last = smaller(first + 256, high)
         for used in range(feature.size):
             column = feature[used]
             begin, count = start[used], start[used + 1] - start[used]

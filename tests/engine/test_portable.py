@@ -1,11 +1,9 @@
 """Exponentials and logarithms that do not depend on the processor."""
 
-import ast
 import hashlib
 import json
 import math
 from decimal import Context, Decimal
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 import precede
 from precede.engine import portable
 
-SOURCE = Path(portable.__file__).parents[1]
 EXACT = Context(prec=60, Emin=-(10**6), Emax=10**6)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -245,31 +242,3 @@ def test_models_are_those_of_other_machines(name):
     model.fit(X, y, **({} if qid is None else {"qid": qid, "sample_weight": weight}))
     found = json.dumps(model.ensemble_.to_dict(), sort_keys=True)
     assert hashlib.sha256(found.encode()).hexdigest()[:16] == digest
-
-
-def functions(file):
-    """Functions of a file that only kernels call, by name."""
-    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
-    found = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
-    return {each.name: each for each in found if "INNER" in ast.unparse(each).partition("def ")[0]}
-
-
-@pytest.mark.parametrize(
-    ("file", "count"),
-    [
-        ("short_queries", 4),
-        ("exponential", 3),
-        ("logistic_cells", 1),
-        ("ranked_pairs", 3),
-        ("rank_weights", 1),
-        ("exponential_line", 3),
-        ("listwise", 3),
-        ("pair_weights", 1),
-    ],
-)
-def test_copies_are_copies(file, count):
-    ours, theirs = functions("engine/portable.py"), functions(f"risks/{file}.py")
-    copied = ours.keys() & theirs.keys()
-    assert len(copied) == count
-    for name in copied:
-        assert ast.dump(ours[name]) == ast.dump(theirs[name]), (file, name)

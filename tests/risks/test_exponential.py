@@ -10,9 +10,7 @@ from numpy.testing import assert_array_equal
 
 import strategies as some
 from precede import Judgments, PairRisk
-from precede.engine import portable
 from precede.judgments import number_queries
-from precede.risks import exponential
 from precede.risks.exponential import SeparableRisk
 from risks.test_pair_risk import assert_same_state, at, situations
 
@@ -49,28 +47,3 @@ def test_a_loser_whose_winners_have_no_weight_pays_nothing():
     """exp(0) is 1, but a loser without a winner does not exist."""
     made = Judgments([1, 0, 1, 0], qid=[0, 0, 1, 1], weight=[0, 1, 1, 1])
     assert PairRisk("exponential", "exp").value(made, np.zeros(4)) == pytest.approx(math.e)
-
-
-def awkward(rng):
-    """Numbers of all sizes, and those at the edges of what functions distinguish."""
-    root = 0.41421356237309503 + np.arange(-40, 40) * 2.0**-54
-    return np.concatenate([
-        rng.random(2000), 10.0 ** -rng.uniform(0, 320, 2000), root, 1 + root,
-        [0.0, 1.0, 5e-324, 2.2250738585072014e-308, 1.1102230246251565e-16],
-    ])  # fmt: skip
-
-
-def logs(values):
-    out = np.empty(values.size)
-    exponential._logs_of_levels(values, out)
-    return out
-
-
-def test_functions_without_branches_have_the_same_bits():
-    values = awkward(np.random.default_rng(0))
-    assert_array_equal(logs(values), portable.log(values))
-    large = np.array([np.inf, 1e308, -1.0, np.nan])
-    assert_array_equal(logs(large), portable.log(large))
-    shares = values[values <= 1]
-    found = [exponential._log1p_of_share(each) for each in shares]
-    assert_array_equal(found, portable.log1p(shares))

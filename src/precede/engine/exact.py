@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.elementary import larger
 from precede.engine.portable import exp, log
 from precede.engine.workers import Workers, is_small
 
@@ -367,7 +368,7 @@ def _largest_bits(low: int, high: int, bits: Integers) -> int:
     """Largest bits but for the first one."""
     here, largest = bits[low:high], np.int64(0)
     for i in range(here.size):
-        largest = max(largest, here[i] & 0x7FFFFFFFFFFFFFFF)
+        largest = larger(largest, here[i] & 0x7FFFFFFFFFFFFFFF)
     return largest
 
 

@@ -11,19 +11,16 @@ in the last place (measured in `tests/engine/test_portable.py`).
                 log(1 + f) = 2 (s + s³/3 + s⁵/5 + ...),  s = f / (2 + f)
     log1p(x)  the same, with what rounding took from 1 + x added to the result
 
-A kernel calls no kernel of another file, so files that need one of these inside a loop have a
-copy of the functions at the foot of this one; a test compares the copies.
+Kernels use them number by number (`precede.engine.elementary`).
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Array, Floats, Integer
-from precede.engine.compiling import INNER
+from precede.engine.arrays import Array, Floats
+from precede.engine.elementary import in_python, portable_exp, portable_log, portable_log1p
 
 __all__ = [
     "cosines",
@@ -163,24 +160,12 @@ def expm1_of(value: float) -> float:
 
 
 def log_of(value: float) -> float:
-    """`log` of one number: `_portable_log` step by step, without compiling anything.
+    """`log` of one number, without compiling anything.
 
     >>> log_of(1.0)
     0.0
     """
-    if not 0.0 < value < math.inf:
-        odd = value > 0.0 or math.isnan(value)
-        return value if odd else (-math.inf if value == 0.0 else math.nan)
-    m, e = math.frexp(value)  # m from 0.5 to 1
-    if m <= 0.7071067811865476:
-        m, e = 2.0 * m, e - 1
-    f = m - 1.0
-    ratio = f / (2.0 + f)
-    square, z, p = 0.5 * f * f, ratio * ratio, 2.0 / 21.0
-    for degree in range(19, 1, -2):
-        p = p * z + 2.0 / degree
-    small = ratio * (square + z * p) + e * 1.9082149292705877e-10
-    return e * 0.6931471803691238 - ((square - small) - f)
+    return in_python("log", value)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -189,110 +174,23 @@ def log_of(value: float) -> float:
 @njit(cache=True, nogil=True)
 def _exp_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        out[row] = _portable_exp(values[row])
+        out[row] = portable_exp(values[row])
 
 
 @njit(cache=True, nogil=True)
 def exp_within(values: Floats) -> None:
     """Exponentials in the array itself: of one array, loops take several numbers at a time."""
     for row in range(values.size):
-        values[row] = _portable_exp(values[row])
+        values[row] = portable_exp(values[row])
 
 
 @njit(cache=True, nogil=True)
 def _log_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        out[row] = _portable_log(values[row])
+        out[row] = portable_log(values[row])
 
 
 @njit(cache=True, nogil=True)
 def _log1p_of_rows(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        out[row] = _portable_log1p(values[row])
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log(x: float) -> float:
-    """Natural logarithm; see `precede.engine.portable`."""
-    if not 0.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
-    shift = np.int64(0)
-    if x < 2.2250738585072014e-308:  # subnormal
-        x, shift = x * 18014398509481984.0, np.int64(54)
-    bits = np.float64(x).view(np.int64)
-    e = (bits >> 52) - 1023 - shift
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)
+        out[row] = portable_log1p(values[row])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import smaller
 from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histograms.columns import Histograms
 from precede.engine.workers import Workers, is_small
@@ -467,7 +468,7 @@ def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 def _gather_dense(X: Array, order: Integers, first: int, out: Array, low: int, high: int) -> None:
     """Sixty-four rows at a time, so that a cache line read for one column serves the next."""
     for block in range(low, high, 64):
-        end = min(block + 64, high)
+        end = smaller(block + 64, high)
         for j in range(out.shape[0]):
             for row in range(block, end):
                 out[j, row] = X[order[row], first + j]
@@ -625,7 +626,7 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     heavy = (ordered.size - 1) // max_bins + 1
     position = first
     while position < target:
-        position = min(position + heavy, target)
+        position = smaller(position + heavy, target)
         start = _first_beyond(ordered, ordered[position], first, position, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import larger, smaller
 from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Ranker
@@ -626,10 +627,10 @@ def _score_by_masks(
     set_start: Integers, bits: NDArray[np.uint32], scores: Floats,
 ) -> None:  # fmt: skip
     """Block of rows by block of rows, tree by tree."""
-    x = np.empty((max(features.size, 1), BLOCK), threshold.dtype)
+    x = np.empty((larger(features.size, 1), BLOCK), threshold.dtype)
     alive = np.empty(BLOCK, np.uint64)  # the leaves that no split has ruled out yet
     for first in range(low, high, BLOCK):
-        rows = min(BLOCK, high - first)
+        rows = smaller(BLOCK, high - first)
         for row in range(rows):
             for j in range(features.size):
                 x[j, row] = X[first + row, features[j]]
@@ -689,10 +690,10 @@ def _score_by_walks(
     bits: NDArray[np.uint32], scores: Floats,
 ) -> None:  # fmt: skip
     """Block of rows by block of rows, tree by tree, level by level."""
-    x = np.empty((max(features.size, 1), BLOCK), threshold.dtype)
+    x = np.empty((larger(features.size, 1), BLOCK), threshold.dtype)
     node = np.empty(BLOCK, np.int32)
     for first in range(low, high, BLOCK):
-        rows = min(BLOCK, high - first)
+        rows = smaller(BLOCK, high - first)
         plain = not any_set
         for row in range(rows):
             for j in range(features.size):
@@ -705,7 +706,7 @@ def _score_by_walks(
             for taken in range(0, depth[tree], 8):
                 if taken > 0 and node[:rows].min() >= splits:  # every row is in a leaf
                     break
-                steps = min(8, depth[tree] - taken)
+                steps = smaller(8, depth[tree] - taken)
                 if plain:
                     _walk(x, rows, steps, feature[begin:], threshold[begin:], child[begin:], node)
                 else:

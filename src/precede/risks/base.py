@@ -18,6 +18,7 @@ from numba import njit
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.elementary import larger, smaller
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
 from precede.engine.portable import exp_of, log_of
 from precede.engine.pull import Factors, Pull
@@ -521,10 +522,10 @@ def _least_margin(
         for level in range(query_start[query], query_start[query + 1]):
             low, high = np.inf, -np.inf
             for row in range(level_start[level], level_start[level + 1]):
-                low = min(low, scores[row])
-                high = max(high, scores[row])
-            least = min(least, low - highest)
-            highest = max(highest, high)
+                low = smaller(low, scores[row])
+                high = larger(high, scores[row])
+            least = smaller(least, low - highest)
+            highest = larger(highest, high)
     for pair in range(winner.size):
-        least = min(least, scores[winner[pair]] - scores[loser[pair]])
+        least = smaller(least, scores[winner[pair]] - scores[loser[pair]])
     return least

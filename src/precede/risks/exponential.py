@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
+from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import larger, portable_exp, portable_log, portable_log1p, smaller
 from precede.engine.exact import (
     SCALE,
     all_true,
@@ -246,7 +247,7 @@ class SeparableRisk(BoundLossRisk):
         log_query = np.zeros(queries)
         run(
             _levels_of_queries, queries, self.arrangement.query_start, words, low, high, power,
-            self.log_balance, levels, log_query, small=self.small,
+            self.log_balance, levels, np.empty(low.size), log_query, small=self.small,
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
         if log_pair.size:
@@ -308,8 +309,8 @@ def _ends_of_pieces(
     for piece in range(low, high):
         least, most = np.inf, -np.inf
         for row in range(start[piece], start[piece + 1]):
-            least = min(least, margin[row])
-            most = max(most, margin[row])
+            least = smaller(least, margin[row])
+            most = larger(most, margin[row])
         ends[piece, 0] = -least
         ends[piece, 1] = most * power
 
@@ -323,8 +324,8 @@ def _weighted_ends_of_pieces(
     for piece in range(low, high):
         least, most = np.inf, -np.inf
         for row in range(start[piece], start[piece + 1]):
-            least = min(least, margin[row] - log_weight[row])
-            most = max(most, power * margin[row] + log_weight[row])
+            least = smaller(least, margin[row] - log_weight[row])
+            most = larger(most, power * margin[row] + log_weight[row])
         ends[piece, 0] = -least
         ends[piece, 1] = most
 
@@ -371,10 +372,10 @@ def _complements(
     """
     for piece in range(first, last):
         begin, end = start[piece], start[piece + 1]
-        product = _portable_exp(low[level[piece]] - high[level[piece]])
+        product = portable_exp(low[level[piece]] - high[level[piece]])
         if product > 1e-280:
             for row in range(begin, end):
-                terms[1, row] = min(product / terms[0, row], 1.0)
+                terms[1, row] = smaller(product / terms[0, row], 1.0)
         else:
             _exps(terms[1, begin:end])
 
@@ -411,64 +412,39 @@ def _log_add(a: float, b: float) -> float:
         a, b = b, a
     if b == -np.inf:
         return a
-    return a + _log1p_of_share(_portable_exp(b - a))
+    return a + portable_log1p(portable_exp(b - a))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _log1p_of_share(x: float) -> float:
-    """``log(1 + x)`` for x from 0 to 1, with the bits of `portable.log1p` but without branches."""
-    whole = 1.0 + x
-    large = whole > 1.4142135623730951
-    near = x < 0.41421356237309503
-    half = 0.5 * whole if large else whole
-    f = x if near else half - 1.0
-    more = 0.0 if near else (x - (whole - 1.0)) / whole
-    e = 1.0 if large and not near else 0.0
-    return x if x < 1.1102230246251565e-16 else _log_of_parts(f, e, more)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _logs_of_levels(values: Floats, out: Floats) -> None:
-    """Logarithms with the bits of `_portable_log`; without branches, several at a time."""
+@njit(**INNER)
+def _logs(values: Floats, out: Floats) -> None:
     for row in range(values.size):
-        x = values[row]
-        low = x < 2.2250738585072014e-308  # subnormal
-        scaled = x * 18014398509481984.0 if low else x
-        bits = np.float64(scaled).view(np.int64)
-        m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-        large = m > 1.4142135623730951
-        half = 0.5 * m if large else m
-        # The exponent as a float: its bits are added to those of 1.5 * 2^52.
-        e = ((bits >> 52) & 0x7FF) - (1077 if low else 1023) + (1 if large else 0)
-        whole = np.int64(e + 0x4338000000000000).view(np.float64) - 6755399441055744.0
-        value = _log_of_parts(half - 1.0, whole, 0.0)
-        value = value if x < np.inf else x
-        out[row] = value if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
+        out[row] = portable_log(values[row])
 
 
 @njit(**INNER)
 def _exps(values: Floats) -> None:
     for row in range(values.size):
-        values[row] = _portable_exp(values[row])
+        values[row] = portable_exp(values[row])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _levels_of_queries(
     begin: int, end: int, query_start: Integers, words: Integers, low: Floats, high: Floats,
-    power: float, log_balance: Floats, by_level: Floats, log_query: Floats,
+    power: float, log_balance: Floats, by_level: Floats, log_winners: Floats, log_query: Floats,
 ) -> None:  # fmt: skip
     """Masses of the levels as shares of their query, whose logarithm goes to log_query.
 
     Rows of by_level: winner_sum, loser_sum, winner_mass, loser_mass, carry, fresh. Logarithms
     before the loop over queries and exponentials after it are taken several at a time.
+    `log_winners` is room for a number for each level.
     """
     first, last = query_start[begin], query_start[end]
-    log_winner = np.empty(last - first)
+    log_winner = log_winners[first:last]
     for level in range(first, last):
         by_level[0, level] = _sum_of_level(words, level, 0)
         by_level[1, level] = _sum_of_level(words, level, 2)
-    _logs_of_levels(by_level[0, first:last], log_winner)
-    _logs_of_levels(by_level[1, first:last], by_level[4, first:last])
+    _logs(by_level[0, first:last], log_winner)
+    _logs(by_level[1, first:last], by_level[4, first:last])
     for level in range(first, last):
         log_winner[level - first] -= low[level]
         by_level[3, level] = 0.0
@@ -547,17 +523,17 @@ def _price_curvatures_of_queries(
         bottom, top = query_start[query], query_start[query + 1]
         above = np.full(top - bottom + 1, -np.inf)  # log of a summed over the levels above
         for j in range(top - bottom - 1, -1, -1):
-            log_winner = _portable_log(by_level[0, bottom + j]) - low[bottom + j]
+            log_winner = portable_log(by_level[0, bottom + j]) - low[bottom + j]
             above[j] = _log_add(above[j + 1], log_winner)
         below = -np.inf
         for j in range(top - bottom):
             level = bottom + j
-            log_winner = _portable_log(by_level[0, level]) - low[level]
-            price_curvature[level] = (power - 1.0) * _portable_exp(
+            log_winner = portable_log(by_level[0, level]) - low[level]
+            price_curvature[level] = (power - 1.0) * portable_exp(
                 2.0 * log_winner + below - log_value
             )
             if j < top - bottom - 1:
-                log_loser = _portable_log(by_level[1, level]) + high[level] + log_balance[query]
+                log_loser = portable_log(by_level[1, level]) + high[level] + log_balance[query]
                 below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
 
 
@@ -621,74 +597,3 @@ def _masses_of_queries(
             reversed_ += winner_mass[level] * zero / (one + zero) * low_one
         right[query] = in_order
         wrong[query] = reversed_
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log(x: float) -> float:
-    """Natural logarithm; see `precede.engine.portable`."""
-    if not 0.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
-    shift = np.int64(0)
-    if x < 2.2250738585072014e-308:  # subnormal
-        x, shift = x * 18014398509481984.0, np.int64(54)
-    bits = np.float64(x).view(np.int64)
-    e = (bits >> 52) - 1023 - shift
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)

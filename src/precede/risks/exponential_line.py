@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import portable_exp, portable_log1p
 from precede.engine.exact import exact_sum, exact_sums, from_words, greatest_of
 from precede.engine.portable import exp, log
 from precede.risks.base import Masses, State
@@ -189,8 +190,8 @@ def _split_sums(
         for row in range(start[piece], start[piece + 1]):
             extra = log_weight[row] if weighted else 0.0
             side = np.int64(values[row])
-            win = _portable_exp(extra - margin[row] - of_level[side])
-            lose = _portable_exp(extra + power * margin[row] - of_level[2 + side])
+            win = portable_exp(extra - margin[row] - of_level[side])
+            lose = portable_exp(extra + power * margin[row] - of_level[2 + side])
             for column, term in ((side, win), (2 + side, lose)):
                 high = np.int64(term * 2147483648.0)
                 words[piece, 2 * column] += high
@@ -205,7 +206,7 @@ def _log_sum_of_two(a: float, b: float) -> float:
         a, b = b, a
     if b == -np.inf:
         return a
-    return a + _portable_log1p(_portable_exp(b - a))
+    return a + portable_log1p(portable_exp(b - a))
 
 
 @njit(cache=True, nogil=True)
@@ -228,8 +229,8 @@ def _along(
             continue  # the highest of a query
         winners = _log_sum_of_two(above[0, level], above[1, level] - step)
         losers = _log_sum_of_two(logs[2, level], logs[3, level] + power * step)
-        won = _portable_exp(above[1, level] - step - winners)
-        lost = _portable_exp(logs[3, level] + power * step - losers)
+        won = portable_exp(above[1, level] - step - winners)
+        lost = portable_exp(logs[3, level] + power * step - losers)
         log_term[level] = power * winners + losers
         slope[level] = lost - won
         curvature[level] = power * lost * (1.0 - lost) + won * (1.0 - won)
@@ -247,77 +248,3 @@ def _any_pair(logs: Floats, query_start: Integers) -> tuple[bool, bool]:
             above0 |= logs[0, level] > -np.inf
             above1 |= logs[1, level] > -np.inf
     return right, wrong
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)

@@ -9,8 +9,9 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import portable_exp, portable_log, portable_log1p
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.workers import Workers, is_small
@@ -209,7 +210,7 @@ def _entropies_of_queries(
         for j in range(terms.size):
             terms[j] *= weight[start + j]
             total += terms[j]
-        log_total = _portable_log(total) + most
+        log_total = portable_log(total) + most
         value = 0.0
         for row in range(start, end):
             value -= target[row] * (log_weight[row] + scores[row] - log_total)
@@ -258,7 +259,7 @@ def _chances_of_queries(
         for row in range(start, end):
             items += weight[row]
             wanted += weight[row] * target[row]
-        log_odds = _portable_log(wanted / (items - wanted))
+        log_odds = portable_log(wanted / (items - wanted))
         tails, logs = hessian[start:end], pull[start:end]
         shift = _best_shift(scores[start:end], weight[start:end], items, log_odds, tails)
         _fill_tails(scores[start:end], shift, tails)
@@ -301,7 +302,7 @@ def _best_shift(
             rest += unlikely if above else likely
             slope += unlikely / (1.0 + tail)
         before = shift
-        short = log_odds - _portable_log(total) + _portable_log(rest)
+        short = log_odds - portable_log(total) + portable_log(rest)
         if short > 0.0:
             low = shift
         else:
@@ -325,92 +326,14 @@ def _fill_tails(scores: Floats, shift: float, tails: Floats) -> None:
 @njit(**INNER)
 def _exps(values: Floats) -> None:
     for row in range(values.size):
-        values[row] = _portable_exp(values[row])
-
-
-@njit(**INNER, error_model="numpy")
-def _logs(values: Floats) -> None:
-    """``log(1 + x)`` of numbers from 0 to 1, with the bits of `portable.log1p`: no branches."""
-    for row in range(values.size):
-        x = values[row]
-        whole = 1.0 + x
-        large, near = whole > 1.4142135623730951, x < 0.41421356237309503
-        half = 0.5 * whole if large else whole
-        f = x if near else half - 1.0
-        more = 0.0 if near else (x - (whole - 1.0)) / whole
-        value = _log_of_parts(f, np.int64(large and not near), more)
-        values[row] = x if x < 1.1102230246251565e-16 else value
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
+        values[row] = portable_exp(values[row])
 
 
 @njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log(x: float) -> float:
-    """Natural logarithm; see `precede.engine.portable`."""
-    if not 0.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
-    shift = np.int64(0)
-    if x < 2.2250738585072014e-308:  # subnormal
-        x, shift = x * 18014398509481984.0, np.int64(54)
-    bits = np.float64(x).view(np.int64)
-    e = (bits >> 52) - 1023 - shift
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)
+def _logs(values: Floats) -> None:
+    """``log(1 + x)`` of every number."""
+    for row in range(values.size):
+        values[row] = portable_log1p(values[row])
 
 
 KERNELS = {"query_rmse": _squares_of_queries, "query_cross_entropy": _chances_of_queries}

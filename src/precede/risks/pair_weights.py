@@ -20,6 +20,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import portable_exp
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.portable import exp, log
 from precede.engine.workers import Workers, is_small
@@ -547,7 +548,7 @@ def _line(
             row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
                 exponent, slope = _line_of_pair(values[item], values[bottom + k], table)
-                mass = row[k] * _portable_exp(exponent)
+                mass = row[k] * portable_exp(exponent)
                 total += mass
                 falling += mass * slope
         sums[0, piece] = total
@@ -560,7 +561,7 @@ def _line_of_listed(
 ) -> None:
     for pair in range(winner.size):
         exponent, slope = _line_of_pair(values[winner[pair]], values[loser[pair]], table)
-        sums[0, pair] = weights[pair] * _portable_exp(exponent)
+        sums[0, pair] = weights[pair] * portable_exp(exponent)
         sums[1, pair] = sums[0, pair] * slope
 
 
@@ -593,8 +594,8 @@ def _scale_terms(
             most_up = up[mask, bottom:top].max()
             most_down = down[mask, bottom:top].max()
             for row in range(bottom, top):
-                up[mask, row] = weight[row] * _portable_exp(up[mask, row] - most_up)
-                down[mask, row] = outer[row] * _portable_exp(down[mask, row] - most_down)
+                up[mask, row] = weight[row] * portable_exp(up[mask, row] - most_up)
+                down[mask, row] = outer[row] * portable_exp(down[mask, row] - most_down)
             scale[mask, query] = most_up + most_down
 
 
@@ -650,38 +651,3 @@ def _dropped_ties(
                         fresh_below[j] += lose * (1.0 - side)
                 above += fresh_above
                 below += fresh_below
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other

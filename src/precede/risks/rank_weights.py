@@ -22,6 +22,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import portable_exp
 from precede.engine.exact import exact_sums, log_total
 from precede.engine.parameters import whole_number
 from precede.engine.portable import exp, exp2, log, log_of
@@ -905,42 +906,7 @@ def _meet_far_apart(
                     if sweep == 0 and met > 0.0:
                         most = max(most, margin[k] - margin[i])
                     elif sweep == 1 and met > 0.0:
-                        met *= _portable_exp(margin[k] - margin[i] - most)
+                        met *= portable_exp(margin[k] - margin[i] - most)
                         up[i] += met
                         down[k] += met
         lift[query] = most if most > -np.inf else 0.0
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other

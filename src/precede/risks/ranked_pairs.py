@@ -13,6 +13,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import portable_exp, portable_log1p
 from precede.engine.exact import exact_sums, sum_of
 from precede.engine.portable import exp_of, log_of
 from precede.losses import PairLoss, Price
@@ -190,7 +191,7 @@ def _read_scores(scores: Floats, first: Integer, last: Integer, degree: int, ite
         return _WIDE + degree
     middle = 0.5 * (most + least)
     for row in range(first, last):
-        items[_AT, row - first] = _portable_exp(scores[row] - middle)
+        items[_AT, row - first] = portable_exp(scores[row] - middle)
     for k in range(last - first):
         items[_INVERSE, k] = np.divide(1.0, items[_AT, k])
     return _NARROW
@@ -335,7 +336,7 @@ def _narrow_slopes(
 def _narrow_losses(at: Floats, base: float, weight: Floats, kind: int, loss: Floats) -> None:
     if kind == _SMALL:
         for k in range(at.size):
-            loss[k] = weight[k] * _portable_log1p(at[k] * base)
+            loss[k] = weight[k] * portable_log1p(at[k] * base)
         return
     for k in range(at.size):
         loss[k] = 1.0 + at[k] * base
@@ -374,10 +375,10 @@ def _wide_terms(
     """Logistic losses of scores too far apart for plain exponentials."""
     for k in range(at.size):
         margin = sign * (own - at[k])
-        small = _portable_exp(-abs(margin))
+        small = portable_exp(-abs(margin))
         slope[k] = weight[k] * ((small if margin > 0 else 1.0) / (1.0 + small))
         curvature[k] = weight[k] * (small / ((1.0 + small) * (1.0 + small)))
-        loss[k] = weight[k] * (_portable_log1p(small) + max(-margin, 0.0))
+        loss[k] = weight[k] * (portable_log1p(small) + max(-margin, 0.0))
 
 
 @njit(**INNER)
@@ -429,77 +430,3 @@ def _total(values: Floats, count: Integer) -> float:
     for k in range(whole, count):
         a += values[k]
     return ((a + b) + (c + d)) + ((e + f) + (g + h))
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)

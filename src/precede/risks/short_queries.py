@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.elementary import larger, portable_exp, portable_log, portable_log1p, smaller
 from precede.engine.exact import exact_sums
 from precede.engine.portable import log_of
 from precede.engine.workers import Workers, is_small
@@ -177,7 +178,7 @@ def _narrow_runs(
             continue
         here = scores[first:last]
         for k in range(size):  # alone, so that the processor takes several at a time
-            at[k] = _portable_exp(here[k] - middle)
+            at[k] = portable_exp(here[k] - middle)
         for k in range(size):
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
@@ -235,15 +236,15 @@ def _small_losses(
         first, last = level_start[bottom], level_start[top]
         least, most = scores[first], scores[first]
         for row in range(first, last):
-            least, most = min(least, scores[row]), max(most, scores[row])
+            least, most = smaller(least, scores[row]), larger(most, scores[row])
         for row in range(first, last):
-            at[row - first] = _portable_exp(scores[row] - 0.5 * (most + least))
+            at[row - first] = portable_exp(scores[row] - 0.5 * (most + least))
         value = 0.0
         for level in range(bottom + 1, top):
             for row in range(level_start[level], level_start[level + 1]):
                 loss = 0.0
                 for k in range(level_start[level] - first):
-                    loss += outer[first + k] * _portable_log1p(at[k] / at[row - first])
+                    loss += outer[first + k] * portable_log1p(at[k] / at[row - first])
                 value += weight[row] * loss
         losses[run] = value
 
@@ -260,7 +261,7 @@ def _narrow_query(
     weight of all pairs.
     """
     first, end = level_start[bottom], level_start[top]
-    most = int(690.0 / (wide + 0.7)) - 1
+    most = np.int64(690.0 / (wide + 0.7)) - 1
     value, waiting = 0.0, 0
     pairs, of_losers, losers = 0.0, 0.0, 0
     level, row = bottom, level_start[bottom + 1]
@@ -297,7 +298,7 @@ def _logs(product: Floats, share: Floats, count: int) -> float:
     """Sum of share·log(product), and products of nothing for what comes next."""
     total = 0.0
     for k in range(count):  # alone, so that the processor takes several at a time
-        product[k] = _portable_log(product[k])
+        product[k] = portable_log(product[k])
     for k in range(count):
         total += share[k] * product[k]
         product[k] = 1.0
@@ -398,10 +399,10 @@ def _wide_pairs(
 ) -> None:  # fmt: skip
     for k in range(losers):
         margin = own_at - at[k]
-        small = _portable_exp(-abs(margin))
+        small = portable_exp(-abs(margin))
         chance = (small if margin > 0 else 1.0) / (1.0 + small)
         curvature = small / ((1.0 + small) * (1.0 + small))
-        loss[k] += own * (_portable_log1p(small) + max(-margin, 0.0))
+        loss[k] += own * (portable_log1p(small) + larger(-margin, 0.0))
         down[k] += own * chance
         curve[k] += own * curvature
         terms[0, k], terms[1, k] = chance, curvature
@@ -416,12 +417,12 @@ def _listed_pairs(
     for pair in range(low, high):
         here = margin[pair]
         if degree == 0:
-            small = _portable_exp(-abs(here))
+            small = portable_exp(-abs(here))
             chance = (small if here > 0 else 1.0) / (1.0 + small)
             curvature = small / ((1.0 + small) * (1.0 + small))
-            loss = _portable_log1p(small) + max(-here, 0.0)
+            loss = portable_log1p(small) + larger(-here, 0.0)
         else:
-            lacking, within = max(knot - here, 0.0), 1.0 if here < knot else 0.0
+            lacking, within = larger(knot - here, 0.0), 1.0 if here < knot else 0.0
             loss = lacking if degree == 1 else lacking * lacking
             chance = within if degree == 1 else 2.0 * lacking
             curvature = 0.0 if degree == 1 else 2.0 * within
@@ -447,93 +448,3 @@ def _weighted_total(values: Floats, share: Floats, count: int) -> float:
     for k in range(whole, count):
         a += share[k] * values[k]
     return ((a + b) + (c + d)) + ((e + f) + (g + h))
-
-
-# -- copied from `precede.engine.portable` -----------------------------------------------------
-
-
-@njit(**INNER)
-def _portable_exp(x: float) -> float:
-    """Exponential; see `precede.engine.portable`."""
-    near = x if x < 710.0 else 710.0  # beyond, the result is 0 or infinite all the same
-    near = near if near > -746.0 else -746.0
-    # Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-    shifted = near * 1.4426950408889634 + 6755399441055744.0
-    k, number = shifted - 6755399441055744.0, np.float64(shifted).view(np.int64)
-    number = number - 0x4338000000000000
-    high, low = near - k * 0.6931471803691238, k * 1.9082149292705877e-10
-    r = high - low
-    lost = (high - r) - low
-    p = 1.6059043836821613e-10
-    p = p * r + 2.08767569878681e-09
-    p = p * r + 2.505210838544172e-08
-    p = p * r + 2.755731922398589e-07
-    p = p * r + 2.7557319223985893e-06
-    p = p * r + 2.48015873015873e-05
-    p = p * r + 0.0001984126984126984
-    p = p * r + 0.001388888888888889
-    p = p * r + 0.008333333333333333
-    p = p * r + 0.041666666666666664
-    p = p * r + 0.16666666666666666
-    p = p * r + 0.5
-    value = 1.0 + (r + (lost + r * r * p))
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = np.int64((half + 1023) << 52).view(np.float64)
-    other = np.int64((number - half + 1023) << 52).view(np.float64)
-    return x if np.isnan(x) else value * one * other
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log(x: float) -> float:
-    """Natural logarithm; see `precede.engine.portable`."""
-    if not 0.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == 0.0 else np.nan)
-    shift = np.int64(0)
-    if x < 2.2250738585072014e-308:  # subnormal
-        x, shift = x * 18014398509481984.0, np.int64(54)
-    bits = np.float64(x).view(np.int64)
-    e = (bits >> 52) - 1023 - shift
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, 0.0)
-
-
-@njit(**INNER, error_model="numpy")
-def _portable_log1p(x: float) -> float:
-    """``log(1 + x)``; see `precede.engine.portable`."""
-    if not -1.0 < x < np.inf:
-        return x if x > 0.0 or np.isnan(x) else (-np.inf if x == -1.0 else np.nan)
-    if -1.1102230246251565e-16 < x < 1.1102230246251565e-16:
-        return x
-    if -0.2928932188134524 < x < 0.41421356237309503:
-        return _log_of_parts(x, np.int64(0), 0.0)
-    whole = 1.0 + x
-    lost = 1.0 - (whole - x) if x > 1.0 else x - (whole - 1.0)
-    bits = np.float64(whole).view(np.int64)
-    e = (bits >> 52) - 1023
-    m = np.int64((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000).view(np.float64)
-    if m > 1.4142135623730951:
-        m, e = 0.5 * m, e + 1
-    return _log_of_parts(m - 1.0, e, lost / whole)
-
-
-@njit(**INNER, error_model="numpy")
-def _log_of_parts(f: float, e: Integer, more: float) -> float:
-    """``log(1 + f) + e log(2) + more``; see `precede.engine.portable`."""
-    s = f / (2.0 + f)
-    z = s * s
-    p = 0.09523809523809523
-    p = p * z + 0.10526315789473684
-    p = p * z + 0.11764705882352941
-    p = p * z + 0.13333333333333333
-    p = p * z + 0.15384615384615385
-    p = p * z + 0.18181818181818182
-    p = p * z + 0.2222222222222222
-    p = p * z + 0.2857142857142857
-    p = p * z + 0.4
-    p = p * z + 0.6666666666666666
-    square = 0.5 * f * f
-    small = s * (square + z * p) + (np.float64(e) * 1.9082149292705877e-10 + more)
-    return np.float64(e) * 0.6931471803691238 - ((square - small) - f)

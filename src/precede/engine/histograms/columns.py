@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integer, Integers
+from precede.engine.elementary import larger
 from precede.engine.workers import Workers, is_small
 
 if TYPE_CHECKING:
@@ -181,24 +182,24 @@ def _pick(
     # What is compared is the larger of the edge and `turn` times it: the edge itself, or its size.
     turn = np.int64(1 if rising else -1)
     if least < 0:
-        most = max(np.int64(0), total, turn * total) if missing else np.int64(0)
+        most = larger(0, larger(total, turn * total)) if missing else np.int64(0)
         edge = total
         for first in range(1, bins):
             edge -= sums[first - 1]
             other = edge + sums[255]
-            most = max(most, edge, turn * edge)
-            most = max(most, other, turn * other)
+            most = larger(most, larger(edge, turn * edge))
+            most = larger(most, larger(other, turn * other))
         least = _least_tied(most)
     if rising:  # an edge of 0 or below is no reason to step forward
-        least = max(least, np.int64(1))
+        least = larger(least, 1)
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
     for first in range(bins):
         other = edge + sums[255]
-        if (first > 0 or missing) and max(edge, turn * edge) >= least:
+        if (first > 0 or missing) and larger(edge, turn * edge) >= least:
             best[0], best[1], best[2] = edge, first, 0
             return
-        if missing and first > 0 and max(other, turn * other) >= least:
+        if missing and first > 0 and larger(other, turn * other) >= least:
             best[0], best[1], best[2] = other, first, 1
             return
         edge -= sums[first]
@@ -236,6 +237,6 @@ def search_in_turn(
             feature = batch[j]
             _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
             slack[feature] = 0
-            most = max(most, abs(best[feature, 0]))
+            most = larger(most, abs(best[feature, 0]))
         count += batch.size
     return most, count

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
 from precede.engine.crew import add, add_two, give_way, load, new_post, store
+from precede.engine.elementary import larger, smaller
 from precede.engine.histograms.columns import ABREAST
 from precede.engine.packing import PackedRows
 from precede.engine.workers import Workers, is_small
@@ -507,7 +508,7 @@ assert (DIVIDE, HELP, GROW) == (0, 1, 2), "and these"
 def _by_rows(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
     """Copy columns to rows, 64 rows at a time."""
     for first in range(low, high, 64):
-        last = min(first + 64, high)
+        last = smaller(first + 64, high)
         for j in range(features.size):
             column = codes[features[j]]
             for row in range(first, last):
@@ -705,9 +706,9 @@ def penalised_value(
 def _penalised_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:
-    size = max(abs(pull) - alpha, 0.0)
+    size = larger(abs(pull) - alpha, 0.0)
     value = (size if pull > 0 else -size) / curvature if curvature > 0 else 0.0
-    return min(max(value, least), most)
+    return smaller(larger(value, least), most)
 
 
 @njit(**INNER, error_model="numpy")

@@ -78,7 +78,15 @@ def test_exports(folder, tmp_path, name):
         scores = precede.load(folder / "a.json").ensemble_.predict(X)
         assert module["score"](X[0].tolist()) == scores[0]
     run("export", folder / "a.json", tmp_path / "m.xyz", code=1)
-    run("export", folder / "a.json", tmp_path / "m.xyz", "--to", "nothing", code=1)
+    _, talk = run("export", folder / "a.json", tmp_path / "m.xyz", "--to", "nothing", code=1)
+    assert "--to 'nothing' is unknown" in talk
+
+
+def test_the_help_of_export_names_every_format():
+    from precede.exports.write import FORMATS
+
+    shown = re.sub(r"[^\w-]+", " ", run("export", "--help")[0]).split()
+    assert set(FORMATS) <= set(shown)
 
 
 @pytest.mark.parametrize("suffix", ["txt", "csv", "tsv", "parquet", "csv.gz"])

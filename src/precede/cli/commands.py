@@ -88,9 +88,9 @@ def _every_command(
 @app.command()
 @guarded
 def warmup(*, as_json: AsJson = False) -> None:
-    """Compile what the usual calls need, once: for container images and CI.
+    """Compile what the usual calls need ahead of time, for container images and CI.
 
-    The result is kept in the folder that NUMBA_CACHE_DIR names, else beside the package.
+    The result is kept in the folder that NUMBA_CACHE_DIR names, or next to the package.
     """
     from precede.cli import warmup as warming  # noqa: PLC0415
     from precede.engine.compiling import cache_folder  # noqa: PLC0415
@@ -194,8 +194,8 @@ def fit(
 ) -> None:
     """Fit a model to DATA and save it.
 
-    Without --valid and n_estimators, the number of rounds (and of leaves) is chosen on queries that
-    are held out.
+    Without --valid and n_estimators, the number of rounds (and of leaves) is chosen on held-out
+    queries.
 
     precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
     """
@@ -359,7 +359,7 @@ def explain(
     most: Annotated[
         int | None,
         typer.Option(
-            "--rows", min=1, help="Documents shown; default: a whole query, 10 of a single list."
+            "--rows", min=1, help="Documents shown; default: all of a query, 10 of a single list."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -401,8 +401,8 @@ def report(
         list[str],
         typer.Argument(
             metavar="MODEL... DATA",
-            help="Models, files of scores or TREC runs, the one in question first; and the DATA to "
-            "judge all of them on (or qrels).",
+            help="Models, files of scores or TREC runs, the main one first, then the DATA (or "
+            "qrels) to evaluate them on.",
         ),
     ],
     *,
@@ -413,7 +413,7 @@ def report(
     ] = None,
     train: Annotated[
         str | None,
-        typer.Option("--train", metavar="FILE", help="Training data, to be shown beside DATA."),
+        typer.Option("--train", metavar="FILE", help="Training data, for comparison with DATA."),
     ] = None,
     slices: Annotated[
         list[str] | None,
@@ -466,11 +466,17 @@ def export(
         str | None,
         typer.Option(
             "--to",
-            help="json, onnx, xgboost, xgboost-dump, ltr-model, ranklib, solr, sql, python or c; "
-            "default: detected from .onnx, .sql, .py and .c.",
+            help="json, onnx, xgboost, xgboost-dump, elasticsearch, ltr-features, ltr-model, "
+            "ranklib, solr, solr-features, sql, python or c; default: detected from .onnx, .sql, "
+            ".py and .c.",
         ),
     ] = None,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="An option of the format; repeatable."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Export a model for serving; refused if its scores would differ."""
@@ -480,7 +486,10 @@ def export(
     from precede.exports.write import format_of  # noqa: PLC0415
 
     chosen = style or format_of(output)
-    write(load(model), output, chosen, **fitting.settings(settings))
+    try:
+        write(load(model), output, chosen, **fitting.settings(settings))
+    except ValueError as error:
+        raise ValueError(str(error).replace("format=", "--to ")) from error
     if output != "-":
         say(f"written to {output}")
         if as_json:
@@ -544,10 +553,10 @@ def tune(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", min=1, help="Candidates to draw; the default is 27, or the grid."),
+        typer.Option("--trials", min=1, help="Random candidates; default: 27, or the whole grid."),
     ] = None,
     log: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep every fit here; resumes a search.")
+        str | None, typer.Option(metavar="FILE", help="Log of all fits, to resume a search.")
     ] = None,
     cv: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     output: Annotated[

@@ -1,8 +1,8 @@
 """Serve a ranker over HTTP with FastAPI, from the exported Python module alone.
 
 The service needs FastAPI and the file that `precede.export` wrote; precede is used here only to
-make one. Requests are limited in bytes and rows, an error names the field, and a new model is taken
-up by writing its file: a request is scored by one model from its first row to its last.
+make one. Requests are limited in bytes and rows, an error names the field, and a new model is
+loaded when its file is replaced; all rows of a request are scored by the same model.
 
     uvicorn --factory serve_with_fastapi:service      # MODEL=ranker.py in the environment
 """

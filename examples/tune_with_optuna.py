@@ -1,6 +1,6 @@
-"""Tune a ranker with Optuna, whole queries left out, hopeless trials cut short.
+"""Tune a ranker with Optuna: whole queries are held out, and unpromising trials are pruned.
 
-Each trial fits with two choices of parameters and reports its metric round by round; a trial
+Each trial draws two parameters, fits and reports its metric after every round; a trial
 that falls behind is pruned through a callback, which ends its fit.
 """
 

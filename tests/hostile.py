@@ -98,7 +98,7 @@ def attempt(path, fields):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             # Said of files that say so themselves.
-            warnings.filterwarnings("ignore", ".*(could not hold|feature names)")
+            warnings.filterwarnings("ignore", ".*(could not store|feature names)")
             model = load(path)
             rows = rows_for(model, fields)
             if rows.shape[1] == model.n_features_in_:

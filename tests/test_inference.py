@@ -462,7 +462,7 @@ def test_judgments_that_say_more_or_less_than_grades_are_refused(y, words):
     for call in calls:
         with pytest.raises(ValueError, match=words):
             call()
-    with pytest.raises(ValueError, match="qid is given beside a Judgments"):
+    with pytest.raises(ValueError, match="qid is given with a Judgments"):
         ranking_risk(y, s, [1, 1, 2, 2])
     with pytest.raises(ValueError, match="y has queries, but auc takes one list"):
         auc(Judgments([0, 1, 0, 1], [1, 1, 2, 2]), s)

@@ -202,7 +202,7 @@ def test_the_norm_counts_a_ranker_once_and_the_constant_not_at_all():
 def test_margins_say_what_is_wrong():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
     model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="beside Judgments"):
+    with pytest.raises(ValueError, match="with Judgments"):
         margins(model, X, Judgments(y), qid=[1, 1, 1])
     with pytest.raises(ValueError, match="X has 3 rows and y has 2"):
         margins(model, X, y[:2])

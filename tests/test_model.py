@@ -213,7 +213,7 @@ def test_a_model_watched_by_a_metric_that_is_not_a_number_can_be_saved(tmp_path)
         n_estimators=2, learning_rate=0.5, eval_metric=lambda y, s, q: ("m", math.nan, True)
     )
     model.fit(X, y, eval_set=(X, y)).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="could not hold eval_metric"):
+    with pytest.warns(UserWarning, match="could not store eval_metric"):
         again = load(tmp_path / "model.json")
     assert_array_equal(again.predict(X), model.predict(X))
 
@@ -477,7 +477,7 @@ def test_a_parameter_that_is_a_function_is_left_out_with_a_warning(tmp_path):
     model = BoostedRanker(n_estimators=2, rank_weight=RankWeight(gain=lambda grade: grade))
     X = np.random.RandomState(0).rand(60, 2)
     model.fit(X, np.arange(60) % 3, qid=np.arange(60) // 20).save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="could not hold rank_weight"):
+    with pytest.warns(UserWarning, match="could not store rank_weight"):
         load(tmp_path / "model.json")
 
 

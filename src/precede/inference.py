@@ -845,7 +845,7 @@ class _ListedSample:
             unit, number, queries = "query", y._query()[sides[:, 1]], np.unique(y._query()).size
         if groups is not None:
             if y.qid is not None:
-                raise ValueError("groups given beside y.qid; give one of the two as the unit")
+                raise ValueError("groups given with y.qid; give one of the two as the unit")
             unit, number = "group", number_queries(groups, name="groups")[0]
             if number.size != len(sides):
                 message = f"groups has {number.size} values for {len(sides)} listed pairs and ties"
@@ -910,7 +910,7 @@ def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample
     if any(pairs is not None and len(pairs) for pairs in held):
         refuse_weights(y.weight)
         if qid is not None:
-            raise ValueError("qid is given beside a Judgments: put it inside")
+            raise ValueError("qid is given with a Judgments: put it inside")
         return _ListedSample.build(y, groups)
     if groups is not None:
         raise ValueError("groups are of listed pairs, and y lists none; use qid for graded items")

@@ -67,7 +67,7 @@ class Judgments:
         two scores together in training. Metrics leave ties out.
     tie_weight : array of t non-negative numbers, optional
     weight : array of n non-negative numbers, optional
-        An item weight multiplies every pair of the item: 2 is the item twice, 0 its absence.
+        An item weight multiplies every pair of the item: 2 counts it twice, 0 leaves it out.
     label : array of n numbers, optional
         Absolute targets, for algorithms that learn from values as well as from order. NaN
         means that the row has none.
@@ -357,7 +357,7 @@ class Judgments:
         }
         if n is not None:
             if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 0:
-                raise ValueError(f"n={n!r} is no number of rows; use a whole number from 0")
+                raise ValueError(f"n={n!r} is not a number of rows; use a whole number from 0")
             lengths["n"] = int(n)
         if not lengths:
             raise ValueError(
@@ -534,7 +534,7 @@ def _as_array(values: ArrayLike, name: str) -> Array:
     try:
         return np.asarray(values)
     except ValueError as error:  # rows of different lengths, or Judgments
-        raise ValueError(f"{name} is no array: {error}") from error
+        raise ValueError(f"{name} is not an array: {error}") from error
 
 
 def check_labels(values: Any, name: str, rows: int | None = None) -> Array:
@@ -774,7 +774,7 @@ def judgments_to_fit(
         extra = [name for name, value in given.items() if value is not None]
         if extra:
             raise ValueError(
-                f"{', '.join(extra)} given beside Judgments; put everything into the Judgments"
+                f"{', '.join(extra)} given with Judgments; put everything into the Judgments"
             )
         if len(y) != rows:
             raise ValueError(f"the Judgments have {len(y)} rows and X has {rows}")
@@ -818,7 +818,7 @@ def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
     if not isinstance(y, Judgments):
         y = Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
     elif qid is not None or pairs is not None:
-        raise ValueError("qid or pairs given beside Judgments; put everything inside")
+        raise ValueError("qid or pairs given with Judgments; put everything inside")
     if len(y) != rows:
         raise ValueError(f"X has {rows} rows and y has {len(y)}; give one per row")
     return y
@@ -850,7 +850,7 @@ def read_target(
         return y, qid, weight
     for name, given in {"qid": qid, "sample_weight": weight}.items():
         if given is not None:
-            raise ValueError(f"{name} is given beside a Judgments: put it inside, or pass y.grade")
+            raise ValueError(f"{name} is given with a Judgments: put it inside, or pass y.grade")
     for name, rows in {"pairs": y.pairs, "ties": y.ties}.items():
         if not listed and rows is not None and len(rows):
             given = f"y lists {len(rows)} {name}, which would be ignored"

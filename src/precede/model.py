@@ -429,7 +429,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object in which no name stands twice: readers differ in which one they take."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a name stands twice in an object")
+        raise ValueError("a name occurs twice in an object")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""The contracts of the library, for us and for strangers who extend it.
+"""The contracts of the library, for its own classes and for extensions.
 
 Each check raises an `AssertionError` that says what is wrong. Run them on a loss, a price, a
 family of weak rankers or an algorithm of your own.

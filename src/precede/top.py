@@ -44,7 +44,7 @@ class TopOfList:
     """Measures of the top of a list and their intervals.
 
     `value` and `interval` are by name; a measure without an interval has None: the number of
-    positives above the first negative hangs on a single row, and resampling rows says nothing
+    positives above the first negative depends on a single row, and resampling rows says nothing
     about it.
     """
 

@@ -100,7 +100,7 @@ def test_thresholds_are_not_binned():
         ({"y": [0, 1, 1], "rankers": []}, r"rankers=\[\]"),
         ({"y": [0, 1, 1], "rankers": [lambda X: X[:1]]}, "score 0 .*1 values for 3 rows"),
         ({"y": Judgments([0, 1, 1], weight=[1, 2, 1])}, "has a weight"),
-        ({"y": Judgments([0, 1, 1]), "qid": [1, 1, 1]}, "beside Judgments"),
+        ({"y": Judgments([0, 1, 1]), "qid": [1, 1, 1]}, "with Judgments"),
     ],
 )
 def test_what_cannot_be_minimised_is_refused(arguments, told):

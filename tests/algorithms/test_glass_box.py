@@ -334,8 +334,8 @@ def test_edits_that_make_no_sense_are_refused(fitted):
     for change, told in [
         (lambda: model.edit("x1 x x2", monotone="increasing"), "is a pair"),
         (lambda: model.edit(0, monotone="up"), "monotone"),
-        (lambda: model.set_value(0, 999, 1.0), "no cell"),
-        (lambda: model.set_value((1, 2), 0, 1.0), "no cell"),
+        (lambda: model.set_value(0, 999, 1.0), "not a cell"),
+        (lambda: model.set_value((1, 2), 0, 1.0), "not a cell"),
         (lambda: model.set_value(0, 0, np.inf), "not finite"),
         (lambda: model.drop((3, 4)), "no term"),
         (lambda: model.drop(0, X=X), "together"),

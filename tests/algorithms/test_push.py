@@ -444,7 +444,7 @@ def test_a_price_of_ones_own_is_used_and_its_absence_from_the_file_is_said(tmp_p
     model = fit(PushRanker(price=Quadratic(), n_estimators=3, learning_rate=1.0), X, y)
     assert isinstance(model.price_, Quadratic)
     model.save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="could not hold price"):
+    with pytest.warns(UserWarning, match="could not store price"):
         back = load(tmp_path / "model.json")
     assert_array_equal(back.predict(X), model.predict(X))
 

@@ -317,7 +317,7 @@ def test_rankers_that_are_not_searched_exactly_are_refused():
     for fit in (SmoothMargin(rankers="trees").fit, lambda X, y: best_margin(X, y, rankers="trees")):
         with pytest.raises(ValueError, match="may miss the largest edge"):
             fit(X, y)
-    with pytest.raises(ValueError, match="beside Judgments"):
+    with pytest.raises(ValueError, match="with Judgments"):
         best_margin(X, Judgments(y), qid=[1, 1, 1])
 
 

@@ -69,7 +69,7 @@ def test_a_search_goes_on_from_its_log(tmp_path, monkeypatch):
         with pytest.raises(ValueError, match="with other data"):
             tune(base, **sample, **{**quick, **changed}, log=log)
     log.write_text("no log\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="is no log of a search"):
+    with pytest.raises(ValueError, match="is not the log of a search"):
         tune(base, **sample, **quick, log=log)
 
 

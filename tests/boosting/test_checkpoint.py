@@ -138,7 +138,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     other = {**DATA, "y": SAMPLE.y[::-1]}
     with pytest.raises(ValueError, match="made from other data"):
         RankBoost(n_estimators=6).fit(**other, checkpoint=path)
-    with pytest.raises(ValueError, match="no checkpoint of this fit"):
+    with pytest.raises(ValueError, match="not a checkpoint of this fit"):
         RankBoost(n_estimators=6).fit(SAMPLE.X[:, :3], SAMPLE.y, checkpoint=path)
     fields = json.loads(path.read_text())
     path.write_text(json.dumps({**fields, "estimator": "Other"}))

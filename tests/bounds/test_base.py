@@ -64,7 +64,7 @@ def test_bounds_are_frozen_print_and_serialise():
             lambda: margin_distribution(Judgments.preferences([0], [1]), [1, 2]),
             "y lists 1 pairs.*pairs_in_order",
         ),
-        (lambda: margin_distribution(Judgments([0, 1]), [1, 2], [1, 1]), "qid is given beside"),
+        (lambda: margin_distribution(Judgments([0, 1]), [1, 2], [1, 1]), "qid is given with"),
         (lambda: push_risk(Judgments([0, 1], [1, 2]), [1, 2], p=2), "y has queries, but push_risk"),
         (lambda: margin_distribution([0, 1], [1, 2], qid=[1, 2]), "no crucial pair"),
         (lambda: margin_distribution([0, 1], [1, 2]).at(math.nan), "NaN"),

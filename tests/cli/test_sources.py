@@ -42,7 +42,7 @@ def test_runs_that_lack_documents(folder, tmp_path):
     assert "3 not in the run" in talk
     (tmp_path / "run").write_text("999 Q0 zzz 1 1.0 me\n")
     _, talk = run("evaluate", tmp_path / "run", folder / "test.txt", code=1)
-    assert "no document of the data" in talk
+    assert "none of the documents in the data" in talk
     _, talk = run("evaluate", folder / "a.json", tmp_path / "qrels", code=1)
     assert "is not a run" in talk
     (tmp_path / "short").write_text("1\n2\n")

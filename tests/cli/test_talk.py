@@ -64,7 +64,7 @@ def test_warnings_are_notes(folder, tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(fields))
     _, talk = run("predict", tmp_path / "m.json", folder / "test.txt")
     assert talk.startswith("note: ")
-    assert "could not hold callbacks" in talk
+    assert "could not store callbacks" in talk
 
 
 @pytest.mark.parametrize(

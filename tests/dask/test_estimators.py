@@ -776,7 +776,7 @@ def test_columns_in_another_order_are_refused(clients):
     with pytest.raises(ValueError, match="partitions differ in the names of the columns"):
         DaskRankBoost().fit([parts[0], turned], client=clients[2])
     model.set_params(n_estimators=4)
-    with pytest.raises(ValueError, match="not those of the model to go on with"):
+    with pytest.raises(ValueError, match="not those of the model to continue from"):
         model.fit([turned], client=clients[2])
     with pytest.raises(ValueError, match="partitions differ in having weights or none"):
         model.fit([parts[0], dask.delayed((X, y, qid, np.ones(y.size)))], client=clients[2])

@@ -63,7 +63,7 @@ def test_what_is_no_table_is_refused():
         (0, 1), (0.0, 0.0), (True, True), (1, -2), (-1, -3), (1.0,) * 3, (1,) * 3, (1.0,) * 2
     )
     for ranker in (both, Feature(0, 0.0, 1.0)):
-        with pytest.raises(ValueError, match=f"kind '{ranker.name}' that is no table"):
+        with pytest.raises(ValueError, match=f"kind '{ranker.name}' that is not a table"):
             additive_terms(Ensemble([ranker], [1.0], 2))
     number = Term((0,), ((1.0,),), (False,), (1.0,) * 3, (1,) * 3)
     named = Term((0,), ((1.0,),), (True,), (1.0,) * 2, (1,) * 2)

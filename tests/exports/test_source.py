@@ -63,7 +63,7 @@ def test_the_c_function_gives_the_same_bits(ensemble, tmp_path):
 
 def test_names_of_functions_in_c():
     for name in ("1st", "a b", "ä", ""):
-        with pytest.raises(ValueError, match="is no name of a function"):
+        with pytest.raises(ValueError, match="is not a valid function name"):
             c_text(fitted(MIXED), name=name)
 
 

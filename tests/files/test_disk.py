@@ -448,13 +448,13 @@ def test_what_needs_raw_values_is_refused(tmp_path):
         RankBoost(rankers="features").fit(table)
     with pytest.raises(ValueError, match="max_bins=255, and the estimator has max_bins=7"):
         RankBoost(max_bins=7).fit(table)
-    with pytest.raises(ValueError, match="qid given beside a DiskTable"):
+    with pytest.raises(ValueError, match="qid given with a DiskTable"):
         RankBoost().fit(table, qid=qid)
     with pytest.raises(ValueError, match="'cv'"):
         ConvexRisk(radius="cv").fit(table)
     with pytest.raises(ValueError, match="'cv'"):
         PushRanker(price="cv").fit(table)
-    with pytest.raises(ValueError, match="for one list without qid"):
+    with pytest.raises(ValueError, match="for a single list, without qid"):
         PushRanker(scope="global").fit(table)
 
 

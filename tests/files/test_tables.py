@@ -216,7 +216,7 @@ def test_text_queries_are_numbered_in_letor_files(tmp_path):
 def test_what_cannot_be_written(tmp_path):
     cases = [
         ("t.txt", {"y": None}, "needs grades"),
-        ("t.txt", {"weight": np.ones(3)}, "no place for weights"),
+        ("t.txt", {"weight": np.ones(3)}, "cannot hold weights"),
         ("t.txt", {"docid": np.array(["a b", "c", "d"], object)}, "holds blanks"),
         ("t.csv", {"feature_names": ["qid", "x"]}, "called 'qid' too"),
     ]

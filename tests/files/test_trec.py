@@ -38,7 +38,7 @@ def test_a_run_is_joined_to_what_was_judged():
         ("1 0 a\n", "line 1: the line has fewer .*query 0 document grade"),
         ("1 0 a x\n", "line 1: 'x' is not a finite number"),
         ("1 0 a nan\n", "number of entry 1 is missing"),
-        ("1 0 a 1\n1 0 a 2\n", "document 'a' of query 1 is there twice"),
+        ("1 0 a 1\n1 0 a 2\n", "document 'a' of query 1 occurs twice"),
         ("", "holds no line of data"),
     ],
 )
@@ -65,7 +65,7 @@ def test_runs_that_are_not_written(tmp_path, given, message):
 
 
 def test_names_with_blanks_do_not_fit_into_trec_files(tmp_path):
-    with pytest.raises(ValueError, match="cannot stand in a TREC file"):
+    with pytest.raises(ValueError, match="cannot be written to a TREC file"):
         write_run(tmp_path / "r", [1.0], qid=[1], docid=["a b"])
     with pytest.raises(ValueError, match="whole grades"):
         write_qrels(tmp_path / "r", [0.5], qid=[1], docid=["a"])

@@ -420,11 +420,11 @@ GOOD = {"y": [0, 1, 2], "scores": [1.0, 2.0, 3.0]}
         ({"max_grade": "a"}, r"max_grade='a' must be a finite number"),
         (
             {"foo": 1},
-            r"unknown option foo=1: known are metrics, preset, .* gains, ties, .*map_over",
+            r"unknown option foo=1: use one of metrics, preset, .* gains, ties, .*map_over",
         ),
         ({"tie": "worst"}, r"unknown option tie='worst'"),
         ({"max_grade": 1}, r"max_grade=1 is below a grade of y, 2"),
-        ({"preset": "ranx"}, r"unknown preset 'ranx': known are lightgbm, sklearn, trec"),
+        ({"preset": "ranx"}, r"unknown preset 'ranx': use one of lightgbm, sklearn, trec"),
         ({"relevant": 9}, r"map is undefined: .* relevant item"),
         ({"y": [1, 1, 1], "metrics": "pair_error"}, r"pair_error is undefined: .* pair"),
         ({"qid": [1, 2, 3], "metrics": "auc"}, r"auc is undefined: .* check qid"),
@@ -507,8 +507,8 @@ def test_judgments_bring_grades_queries_and_weights():
     [
         (Judgments([0, 1, 2], pairs=[[0, 1]]), {"metrics": "mrr"}, r"mrr reads grades.*1 listed"),
         (Judgments(qid=[1, 1, 1]), {}, r"without grades: .*Judgments\(grade\)"),
-        (Judgments([0, 1, 2]), {"qid": [1, 1, 1]}, r"qid is given beside a Judgments"),
-        (Judgments([0, 1, 2]), {"sample_weight": [1, 1, 1]}, r"sample_weight is given beside"),
+        (Judgments([0, 1, 2]), {"qid": [1, 1, 1]}, r"qid is given with a Judgments"),
+        (Judgments([0, 1, 2]), {"sample_weight": [1, 1, 1]}, r"sample_weight is given with"),
         (Judgments([0, math.nan, 2]), {}, r"y\[1\] is nan; drop the row"),
         (Judgments([0, 1, 2], weight=[0, 0, 0]), {}, r"more than 0 to some row"),
     ],
@@ -594,7 +594,7 @@ def test_interval_refuses_what_it_cannot_do():
     result = evaluate([0, 1], [1, 2], metrics="auc")
     with pytest.raises(ValueError, match="auc has 1 effective queries: give two or more"):
         result.interval("auc")
-    with pytest.raises(ValueError, match="ndcg was not evaluated; evaluated are auc"):
+    with pytest.raises(ValueError, match="ndcg was not evaluated; the metrics are auc"):
         result.interval("ndcg")
     y, scores, qid = [0, 1, 1, 0], [1, 2, 1, 2], [0, 0, 1, 1]
     with pytest.raises(ValueError, match="level=95; give a number strictly between 0 and 1"):

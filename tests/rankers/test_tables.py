@@ -108,5 +108,5 @@ def test_means_over_models_have_standard_errors():
 
 def test_only_functions_of_one_or_two_features_become_tables():
     table = Table.build(np.arange(10.0)[:, None])
-    with pytest.raises(ValueError, match="no term"):
+    with pytest.raises(ValueError, match="nor a term"):
         tabulate([(Stump(0, 2.0), 1.0)], table, Workers(1))

@@ -63,7 +63,7 @@ def test_a_sample_gives_the_same_cut_off_again():
         ([1], [0, 1], {}, "points has 1 values for 2 rows"),
         ([1, np.inf], [0, 1], {}, r"points\[1\] is inf"),
         ([1, 2], [0, 1], {"cost_of_bad": -1}, "cost_of_bad=-1 is out of range"),
-        ([1, 2], [0, 1], {"good": 7}, r"good=7 is no label of y; its labels are \[0, 1\]"),
+        ([1, 2], [0, 1], {"good": 7}, r"good=7 is not a label of y; its labels are \[0, 1\]"),
         ([1, 2], [0, 1], {"resamples": 0}, "resamples=0"),
     ],
 )

@@ -140,7 +140,7 @@ class AdaBoostRanker(BaseRanker):
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
         if not isinstance(self.constant, bool | np.bool_):
-            raise ValueError(f"constant={self.constant!r} is no truth value; use True or False")
+            raise ValueError(f"constant={self.constant!r} is not a boolean; use True or False")
 
     def _boost(self, task: Task) -> Result:
         if task.classes is None:

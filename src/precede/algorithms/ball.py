@@ -92,7 +92,7 @@ class ConvexRisk(BaseRanker):
         are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
         leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
     n_estimators : int
-        Most rounds; a warning says if the tolerance was not reached.
+        Maximum number of rounds; a warning says if the tolerance was not reached.
     radii : increasing list of floats, optional
         The path for ``radius="cv"``; each solution starts from the one before.
     cv : int

@@ -213,7 +213,7 @@ class BaggedTrees(TreeLearner):
         super().check_parameters()
         whole_number("bags", self.bags, least=1)
         if self.bags > 1 and self.warm_start:
-            raise ValueError(f"bags={self.bags} cannot go on from a model; set warm_start=False")
+            raise ValueError(f"bags={self.bags} cannot continue from a model; set warm_start=False")
 
 
 class BoostedRanker(BaggedTrees, BaseRanker):
@@ -238,7 +238,7 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         Whether every item weighs the same (a query as much as it has items), or every query,
         or every pair.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. Pair losses with a
         linear price only. `history_["risk"]` is that of each round's weights.
     rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
@@ -289,11 +289,11 @@ min_split_gain
         Groups of features, by number or name, that may occur together on a path of a tree; those
         in no group form one more group.
     bags : int
-        Fit so many models side by side, each to a bootstrap sample of the queries (rows of a single
+        Fit this many models, each to a bootstrap sample of the queries (rows of a single
         list), and average them. They are stored as one ensemble, in every round one tree of
         each; time, memory and size of the model grow with their number.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
-        As for `RankBoost`. A warm start goes on with the draws of one longer fit, where
+        As for `RankBoost`. A warm start makes the same draws as one longer fit if
         `random_state` is an integer.
     random_state : int or RandomState, optional
         For `subsample` and `max_features` below 1, for `bags`, and for what "auto" holds out (which

@@ -63,7 +63,7 @@ class TermSummary:
 
 
 class GlassBoxRanker(TreeLearner, BaseRanker):
-    """A sum of functions of one and of two features, for any risk of the scores.
+    """A sum of functions of one or two features, for any risk of the scores.
 
     The model is ``f(x) = c + sum_j f_j(x_j) + sum_jk f_jk(x_j, x_k)``: one table for each
     feature, and one for each pair of features that interact. It is fitted in stages: boosted
@@ -81,7 +81,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
         held-out rows choose the best number.
     learning_rate : float in (0, 1]
-        By what every step is multiplied.
+        Every step is multiplied by it.
     selection : {"auto", "greedy", "cyclic"}
         Whether a round takes the feature that lowers the risk most, or features take turns. "auto"
         tries both where there are rounds enough for turns (`n_estimators` is at least
@@ -98,15 +98,15 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         they decide together. The model itself is then fitted to all rows. 0 means no trial: all
         pairs are kept, all rounds taken.
     max_terms : int, optional
-        Keep only so many terms, the most important ones, and fit again; what that costs is in
+        Keep only this many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
     bags : int
         0, or a number of bootstrap samples (of queries, or of rows). The tables are then means
         over models of the samples, and have standard errors. Each sample has as many rounds, up to
         those of the model, as are best for the rows that are not in it, unless
-        `validation_fraction` is 0. Takes so many more fits.
+        `validation_fraction` is 0. Each takes another fit.
     pair_bins : int
-        Most bins of a feature in pair terms, beside that of missing values.
+        Maximum number of bins of a feature in pair terms, apart from missing values.
     num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
         Trees and cells; see `BoostedRanker`.
     categorical_features : list of column numbers or names, optional
@@ -523,7 +523,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             for b, size in zip(cell, old.shape, strict=False)
         )
         if not good:
-            raise ValueError(f"bin={bin!r} is no cell of {self._name(old.features)}, which has "
+            raise ValueError(f"bin={bin!r} is not a cell of {self._name(old.features)}, which has "
                              f"{PAIR.join(map(str, old.shape))} bins")  # fmt: skip
         if not np.isfinite(value):
             raise ValueError(f"value={value!r} is not finite")
@@ -587,13 +587,13 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.dropped_pairs_ = [(int(a), int(b)) for a, b in dropped]
         cost, edits = saved.get("sparsity_cost"), saved.get("edits")
         if cost is not None and not isinstance(cost, dict):
-            raise ValueError("the sparsity cost of the model is no object")
+            raise ValueError("the sparsity cost of the model is not an object")
         if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
             raise ValueError("the edits of the model are not a list of objects")
         self.sparsity_cost_, self.edits_ = cost, edits
         self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")  # older files have none
         if not isinstance(self.cyclic_, bool):
-            raise ValueError(f"'cyclic' of the model is {self.cyclic_!r}, no truth value")
+            raise ValueError(f"'cyclic' of the model is {self.cyclic_!r}, not a boolean")
 
 
 def _rows_of(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:

@@ -57,7 +57,7 @@ class MultilabelBoost(BaseRanker):
     of item and label: a stump of the item that votes 1 or -1, times a vote for each label. MH
     minimises ``sum over items and labels of exp(-y f(x, l))``, y = 1 for labels the item has and
     -1 for others. MR minimises ``exp(-(f(x, l) - f(x, m)))`` over pairs of a label l that the
-    item has and a label m that it has not.
+    item has and a label m that it does not have.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class MultilabelBoost(BaseRanker):
     Notes
     -----
     `predict` gives a matrix of scores, one row for each item and one column for each label;
-    `rank` the rank of each label of an item, 1 standing first; `score` the share of pairs of
+    `rank` the rank of each label of an item, 1 being the first; `score` the share of pairs of
     present and absent labels in order; `classify` a 0/1 matrix.
 
     A round costs O(items · labels) for each feature: the votes of all labels are best label by
@@ -151,14 +151,14 @@ class MultilabelBoost(BaseRanker):
         X : array or data frame of shape (items, features); NaN means missing
         y : 0/1 matrix, data frame or sparse matrix of shape (items, labels)
             One column is taken for the class of every item, each class being a label.
-        sample_weight : array with a number for each item; 2 is the item twice, 0 its absence
+        sample_weight : array with a number for each item; 2 counts it twice, 0 leaves it out
         """
         going_on = self.warm_start and hasattr(self, "ensemble_")
         X = self._validated(X, reset=not going_on, to_fit=True)
         matrix, labels = label_matrix(y, X.shape[0])
         self.check_parameters()
         if going_on and not np.array_equal(labels, np.asarray(self.labels_)):
-            raise ValueError("Y has other labels than the fit to go on with; set warm_start=False")
+            raise ValueError("Y has other labels than the fit before; set warm_start=False")
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
         assert weight is not None
         judgments = self._rows(matrix, weight)
@@ -214,7 +214,7 @@ class MultilabelBoost(BaseRanker):
         if self.balance not in ("items", "pairs"):
             raise ValueError(f"balance={self.balance!r} is unknown; use 'items' or 'pairs'")
         if not isinstance(self.across, bool | np.bool_):
-            raise ValueError(f"across={self.across!r} is no truth value; use True or False")
+            raise ValueError(f"across={self.across!r} is not a boolean; use True or False")
 
     def _keep(self, result: Result, task: Task) -> None:
         super()._keep(result, task)

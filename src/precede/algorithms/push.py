@@ -109,7 +109,7 @@ class PriceSearch:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the model file has no readable search of prices: {error}") from error
         if not isinstance(metric, str):
-            raise ValueError("the metric of the search of prices is no name")
+            raise ValueError("the metric of the search of prices is not a name")
         if by_fold.ndim != 2 or by_fold.shape[1] != len(prices):
             raise ValueError(f"by_fold has shape {by_fold.shape} for {len(prices)} prices")
         return cls(metric, prices, by_fold, best)
@@ -148,7 +148,7 @@ class PushRanker(BaseRanker):
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
         there are only listed pairs.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
     monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
 early_stopping_rounds,
@@ -177,7 +177,7 @@ early_stopping_rounds,
     (A and B are the sums of ``exp(-f)`` over positives and ``exp(p f)`` over negatives, split
     by the stump), or a search on these sums by level. The logistic loss costs some 15 n more,
     hinges O(n log n), "exp" and other prices two sweeps. p = 1 with the exponential loss is
-    ``RankBoost(select="slope", step="exact")`` to the last digit.
+    ``RankBoost(select="slope", step="exact")`` to the last bit.
 
     Theorem 2 of the paper asks for ``(4/ε)^(2(p-1))`` times as many negatives as p = 1 does
     (`precede.bounds.negatives_needed`), which no sample has for a large p, and in its

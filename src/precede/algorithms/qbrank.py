@@ -32,7 +32,7 @@ class QBRank(BaggedTrees, BaseRanker):
     Parameters
     ----------
     weight : float in [0, 1]
-        w: 1 listens to the pairs alone, 0 to the labels alone.
+        w: 1 uses the pairs alone, 0 the labels alone.
     margin : "gap" or number
         By how much a winner should lead: the difference of the grades, for listed pairs their
         `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
@@ -57,7 +57,7 @@ class QBRank(BaggedTrees, BaseRanker):
         Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. `history_["risk"]` is that of each round's weights.
     rankers : "trees", Family or regressor
         The black box; see `BoostedRanker`.

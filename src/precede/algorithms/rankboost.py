@@ -42,12 +42,12 @@ class RankBoost(BaseRanker):
         lowers it most.
     step : {"exact", "bound"}
         ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
-        ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more careful.
+        ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more conservative.
     rankers : {"stumps", "features", "columns"} or Family
         Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
         they are. Families are joined by ``|``.
     nonnegative : bool
-        Take only steps forward, along rankers of a positive edge, as Rudin & Schapire do; the
+        Only take forward steps, along rankers with a positive edge, as Rudin & Schapire do; the
         set of rankers is then not closed under complements unless it contains them. With stumps
         or features the score never falls when a feature grows. Such steps may stop short of the
         least risk, even of the least over non-negative weights (Connamacher et al., lemma 3).
@@ -62,27 +62,27 @@ class RankBoost(BaseRanker):
         Every step is multiplied by it. The algorithms of the papers take full steps,
         ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.
     balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the papers),or every query, or every item: a query then
+        Whether every pair weighs the same (the papers), or every query, or every item: a query then
         weighs as much as it has items.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, made anew from the scores of every round; see
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. With
         ``select="slope"`` only. `history_["risk"]` is that of each round's weights.
     max_bins : int from 2 to 255
-        Most bins a feature is cut into; a feature with fewer distinct values is kept exact.
+        Maximum number of bins of a feature; one with fewer distinct values is kept exact.
     max_features : float in (0, 1]
         Share of the features that may be used in a round, drawn again each time.
     early_stopping_rounds : int, optional
-        Stop when the first metric of the first `eval_set` has not improved for so many
+        Stop when the first metric of the first `eval_set` has not improved for this many
         rounds, and keep the best.
     eval_metric : str, function or list of them, optional
         Such as "ndcg@10"; a function takes (y, scores, qid) and returns (name, value,
         greater_is_better). The default is the share of pairs in order.
     callbacks : list of functions, optional
-        Each is shown a `Progress` after every round; one that returns True ends the fit.
+        Each is called with a `Progress` after every round; one that returns True ends the fit.
     warm_start : bool
-        Go on from the last fit, with a larger `n_estimators`, to the same model that one
-        longer fit gives.
+        Continue from the last fit, with a larger `n_estimators`; gives the same model as one
+        longer fit.
     random_state : int or RandomState, optional
         For `max_features` below 1; everything else is deterministic.
     n_jobs : int, optional
@@ -99,8 +99,8 @@ class RankBoost(BaseRanker):
     -----
     A round costs O(n) for the gradient and O(n) for each feature that is searched; the search skips
     features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every
-    feature. Memory is one byte a cell and some 60 bytes a row. The order of the rows, the
-    number of threads and the names of the queries leave no trace in the model.
+    feature. Memory is one byte a cell and about 150 bytes a row. The order of the rows, the
+    number of threads and the names of the queries do not affect the model.
 
     References
     ----------

@@ -75,10 +75,10 @@ class RankBoostPlus(BaseRanker):
     learning_rate : float in (0, 1]
         Every step is multiplied by it; the paper takes full steps (1).
     balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the paper),or every query, or every item: a query then
+        Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
     max_bins : int from 2 to 255
-        Most bins a feature is cut into.
+        Maximum number of bins of a feature.
     memory_limit : "auto", number of bytes, None, or "estimate"
         A fit keeps a weight for every pair, 8 bytes each. If it needs more than the limit
         ("auto": three quarters of the free memory; None: no limit), it says so before it
@@ -92,7 +92,7 @@ class RankBoostPlus(BaseRanker):
         Where the weights of pairs are; the model is the same to the bit. "cuda" needs an NVIDIA GPU
         and the extra ``precede[cuda13]`` or ``precede[cuda12]``, grades and
         ``search="efficient"``. Weights beyond `memory_limit`, there of the memory of the GPU, are
-        not refused but made anew in every round, which takes O(pairs · rounds).
+        not refused but recomputed in every round, which takes O(pairs · rounds).
     random_state : int or RandomState, optional
         For the masks of the estimate; everything else is deterministic.
 
@@ -101,8 +101,8 @@ class RankBoostPlus(BaseRanker):
     history_ : History
         ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
         model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
-        error (NaN with a learning rate, an estimate, or a step along a combination: the
-        theorem does not speak of them), ``["rankers"]`` the number of different rankers.
+        error (NaN with a learning rate, an estimate, or a step along a combination, which
+        the theorem does not cover), ``["rankers"]`` the number of different rankers.
     memory_ : int
         Bytes that the fit was predicted to need.
 
@@ -203,7 +203,7 @@ class RankBoostPlus(BaseRanker):
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
-                "of the model to go on with; raise it or set warm_start=False"
+                "of the model to continue from; raise it or set warm_start=False"
             )
         return self.ensemble_, self.history_[: self.n_estimators_]
 
@@ -433,8 +433,8 @@ class _Descent(Method):
             number = self._candidates.number(ranker)
             if number < 0:
                 raise ValueError(
-                    f"the model to go on with has {ranker}, which these data do not offer; go on "
-                    "with the same data, or set warm_start=False"
+                    f"the model to continue from has {ranker}, which these data do not offer; "
+                    "continue with the same data, or set warm_start=False"
                 )
             if number not in self._index:
                 self._enter(number, self._rest(number))
@@ -446,8 +446,8 @@ class _Descent(Method):
         was = history[-1]["log_risk"] if len(history) else 0.0
         if was != now:
             raise ValueError(
-                f"the rounds to go on with were learnt from other data: E2 is {np.exp(now):.6g} "
-                f"here and was {np.exp(was):.6g}; go on with the same data, or fit again"
+                f"the rounds to continue from were learnt from other data: E2 is {np.exp(now):.6g} "
+                f"here and was {np.exp(was):.6g}; continue with the same data, or fit again"
             )
 
     # -- rounds ----------------------------------------------------------------------------

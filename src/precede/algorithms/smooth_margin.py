@@ -65,12 +65,12 @@ class SmoothMargin(BaseRanker):
         Use only non-negative weights, as the paper does: the best margin, and the interval
         around it, are then those of the rankers without their complements.
     n_estimators : int
-        Most rounds.
+        Maximum number of rounds.
     tolerance : float
-        Stop when the certified interval is so narrow.
+        Stop when the certified interval is this narrow.
     max_bins, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. Metrics of an `eval_set` are recorded; the interval says when to
-        stop. The progress bar shows the interval. A warm start goes on from the weights and
+        stop. The progress bar shows the interval. A warm start continues from the weights and
         the interval of the last fit.
 
     Attributes

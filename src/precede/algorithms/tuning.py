@@ -3,7 +3,7 @@
 Candidates drawn from a space are fitted with one fold held out; the better third is fitted with
 more folds, and the better third of these with all of them. The number of rounds of a candidate is
 that at which the metric, averaged over the folds, is best, so rounds need not be searched. Every
-fit is written to a log, from which a search that was interrupted goes on.
+fit is written to a log, from which an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class _Study:
             head, *records = [json.loads(line) for line in lines if line.strip()]
             found = {(_key(each["parameters"]), each["fold"]): each for each in records}
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{self._log} is no log of a search: {error}") from error
+            raise ValueError(f"{self._log} is not the log of a search: {error}") from error
         if head != json.loads(json.dumps(self._head)):
             raise ValueError(
                 f"{self._log} is the log of a search with other data, parameters, metric, folds or "

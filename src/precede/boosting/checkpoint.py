@@ -28,17 +28,17 @@ MAY_DIFFER = {
 class Checkpoint:
     """Where and how often `fit` writes the rounds done so far: ``fit(..., checkpoint=...)``.
 
-    A fit that finds its checkpoint goes on from there, to the model that a fit without
-    interruption gives, bit for bit. The file is JSON and is replaced atomically; writing costs
+    A fit that finds its checkpoint resumes from there and gives the same model as an
+    uninterrupted fit, bit for bit. The file is JSON and is replaced atomically; writing costs
     O(rounds).
 
     Parameters
     ----------
     path : the file
     every : int, optional
-        Write after so many rounds.
+        Write after this many rounds.
     seconds : float
-        Write when so many seconds have passed since the last time (at the end of a round).
+        Write when this many seconds have passed since the last time (at the end of a round).
         The last round is always written, also when the fit is interrupted by Ctrl-C.
 
     Examples

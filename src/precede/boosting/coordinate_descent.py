@@ -60,7 +60,7 @@ class Plan:
 class CoordinateDescent(Method):
     """Every round one ranker is chosen by the pull and added with a step along it.
 
-    `ensemble` and `history` are rounds of an earlier fit to go on from.
+    `ensemble` and `history` are rounds of an earlier fit to continue from.
     """
 
     def __init__(
@@ -261,7 +261,7 @@ def _check_nonnegative(ensemble: Ensemble | None) -> None:
     least = min(_parts(ensemble)[1], default=0.0)
     if least < 0:
         raise ValueError(
-            f"nonnegative=True, but the model to go on with has a weight of {least:g}; set "
+            f"nonnegative=True, but the model to continue from has a weight of {least:g}; set "
             "warm_start=False or nonnegative=False"
         )
 

@@ -173,7 +173,7 @@ class Monitor:
         self.scores *= factor
 
     def restart(self, model: Scoring) -> None:
-        """Begin at the scores of a model."""
+        """Start from the scores of a model."""
         self.scores = model.on(self.table)
 
     def look(self) -> dict[str, float]:
@@ -186,7 +186,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is shown after a round. A callback that returns True stops the loop."""
+    """What a callback is given after a round. A callback that returns True stops the loop."""
 
     round: int
     history: History

@@ -26,7 +26,7 @@ INTERRUPTED = "interrupted"
 
 @dataclass
 class Result:
-    """What the loop leaves: the model, the story, the last state and why it ended.
+    """What the loop returns: the model, the history, the last state and why it ended.
 
     `scores` are those that the first `n_scored` rankers of the model give to the training rows,
     where the method knows them.
@@ -69,7 +69,7 @@ def drive(
 ) -> Result:
     """Do round after round until a rule, a callback or the method itself says stop.
 
-    `history` is that of the rounds that the method goes on from. Ctrl-C ends the loop with a
+    `history` is that of the rounds that the method continues from. Ctrl-C ends the loop with a
     warning and keeps the whole rounds done so far; with ``interruptible=False`` it is raised.
     """
     record = History(history or ())

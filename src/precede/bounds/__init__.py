@@ -1,4 +1,4 @@
-"""Bounds with every term shown, and what it would take to make them speak. Nothing lists a pair."""
+"""Bounds with every term shown, and the sample size from which they would not be vacuous."""
 
 from typing import TYPE_CHECKING
 

@@ -70,7 +70,7 @@ def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
     console.print(grid)
     console.print(
         "RankBoost chooses by largest decrease, the others by steepest slope; RB-C takes more\n"
-        'careful steps; "positives on top" stand above every negative.'
+        'careful steps; "positives on top" rank above every negative.'
     )
     return _save(models["RB-D, rate 0.1"], X_test, Path(folder), console)
 

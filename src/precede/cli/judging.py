@@ -108,7 +108,7 @@ def compared(
     """One row for each metric: both values, the paired difference, its interval and p value."""
     target, qid = (_judgments(task), None) if task.y is None else (task.y, task.qid)
     if task.weight is not None and task.y is not None:
-        say("note: weights play no part in comparisons")
+        say("note: weights are ignored in comparisons")
     first, second = task.scores
     rows: list[dict[str, Any]] = []
     for name in metrics:

@@ -110,7 +110,7 @@ def convert(data: Data, output: str, style: str | None, *, query_file: bool) -> 
     if query_file:
         beside[".query"] = write_groups
     if beside and output == STANDARD:
-        raise ValueError(f"{', '.join(beside)} need files beside the data; name a file")
+        raise ValueError(f"{', '.join(beside)} need files next to the data; name a file")
     kept = replace(data, pairs=None, pair_weight=None)
     write(output, replace(kept, weight=None) if chosen == "letor" else kept, format=chosen)
     stem = output.removesuffix(".gz")

@@ -149,9 +149,9 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     found = np.array([known.get(key, np.nan) for key in keys], np.float64)
     missing = np.isnan(found)
     if missing.all():
-        raise ValueError(f"{source} has no document of the data; look at the identifiers")
+        raise ValueError(f"{source} has none of the documents in the data; check the identifiers")
     if missing.any():
-        say(f"note: {source} lacks {missing.sum()} documents; they stand below all others")
+        say(f"note: {source} lacks {missing.sum()} documents; they rank below all others")
         found[missing] = run.score.min() - 1.0
     return found
 

@@ -303,7 +303,7 @@ class Conversation:
                 future = _Lost(error)
         raise RuntimeError(
             f"machine {rank} was lost {MOST_REPLACEMENTS} times in a row, or its rows could not "
-            f"be had again; the last time: {last!r}"
+            f"be recovered; the last time: {last!r}"
         )
 
     def _close(self) -> None:

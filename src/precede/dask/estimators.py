@@ -188,11 +188,11 @@ class _OnDask(BaseRanker):
                 self.feature_names_in_ = np.array(names, object)
         elif count != self.n_features_in_:
             raise ValueError(
-                f"the model to go on with has {self.n_features_in_} features, and X has {count}"
+                f"the model to continue from has {self.n_features_in_} features, and X has {count}"
             )
         elif names is not None and known is not None and names != list(known):
             raise ValueError(
-                "the columns of X are not those of the model to go on with, in their order: "
+                "the columns of X are not those of the model to continue from, in their order: "
                 f"{', '.join(known[:5])}, ..."
             )
 
@@ -463,8 +463,8 @@ class PairObjective:
     """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
 
     Gives LightGBM the negative pull and the curvature of `PairRisk(loss, price)` at its scores,
-    query by query: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group must
-    stand together, as LightGBM wants them.
+    query by query: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group
+    must be consecutive, as LightGBM requires.
 
     Parameters
     ----------

@@ -144,7 +144,7 @@ class Arrangement:
         may be larger than asked. Sums over blocks add up to the sums over all.
         """
         if rows < 1:
-            raise ValueError(f"rows={rows} is no size of a block; use 1 or more")
+            raise ValueError(f"rows={rows} is not a block size; use 1 or more")
         part = self.components()
         order = np.argsort(part, kind="stable")
         ends = np.cumsum(np.bincount(part))

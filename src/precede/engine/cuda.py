@@ -276,7 +276,7 @@ class Device:
 
 
 _NO_GPU = (
-    "device='cuda': CuPy finds no GPU ({}); look whether nvidia-smi shows one and whether the "
+    "device='cuda': CuPy finds no GPU ({}); check whether nvidia-smi shows one and whether the "
     "extra (cuda12 or cuda13) fits its driver, or use device='cpu'"
 )
 

@@ -72,7 +72,7 @@ ELSEWHERE = {
     "init_score": "this estimator has no offset",
     "feature_name": "give X as a data frame, whose columns have names",
     "groups": "queries are given as qid, or by their sizes as group",
-    "init_model": "set warm_start=True and fit again to go on with a model",
+    "init_model": "set warm_start=True and fit again to continue from a model",
     "verbose": _PARAMETER,
 }
 
@@ -165,7 +165,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     has_queries_ : bool
         Whether the model was fitted on several queries, so that `score` warns without any.
     data_columns_ : dict
-        Columns that held label, qid, docid and weight, where ``precede fit`` was told their names.
+        Columns that held label, qid, docid and weight, if ``precede fit`` was given their names.
 
     Examples
     --------
@@ -261,16 +261,16 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         group : sizes of the queries, in the order of the rows (for users of LightGBM)
         pairs : array of shape (m, 2) of rows (winner, loser)
         pair_weight : array of m numbers
-        sample_weight : array of n numbers; 2 is the row twice, 0 its absence
+        sample_weight : array of n numbers; 2 counts the row twice, 0 leaves it out
         init_score : array of n numbers, the scores that boosting starts from (an offset), such as
             those of another model. `predict` does not include them: add them to its scores
         eval_set : (X, y) or list of (X, y), evaluated after every round
         eval_qid, eval_group : query identifiers or sizes, one array for each evaluation set;
-            needed if the training rows have queries and the evaluation sets are no `Judgments`
+            needed if the training rows have queries and the evaluation sets are not `Judgments`
         eval_sample_weight, eval_init_score : weights and offsets, one array for each evaluation
             set; offsets are needed if the training rows have them
-        checkpoint : path or Checkpoint; rounds are written there while the fit goes on, and a
-            fit that finds them there goes on from them, to an equal model
+        checkpoint : path or Checkpoint; rounds are written there during the fit, and a fit
+            that finds them resumes from them and gives an equal model
         """
         given = X, y
         going_on = self.warm_start and hasattr(self, "ensemble_")
@@ -341,8 +341,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         elif self.categories_:
             name = next(iter(self.categories_))
             raise ValueError(
-                f"the model to go on with looks up the categories of {name!r} in data frames in "
-                "memory; go on with such a frame, or set warm_start=False"
+                f"the model to continue from looks up the categories of {name!r} in data frames in "
+                "memory; continue with such a frame, or set warm_start=False"
             )
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
@@ -459,7 +459,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
-        """Rounds of an earlier fit to go on from."""
+        """Rounds of an earlier fit to continue from."""
         if checkpoint is not None:
             fields = checkpoint.begin(type(self).__name__, plain(parameters_of(self)))
             if fields is None:
@@ -469,7 +469,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             if len(ensemble) != len(history) or ensemble.n_features != self.n_features_in_:
                 raise ValueError(
                     f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
-                    f"features and {len(history)} rounds, which is no checkpoint of this fit"
+                    f"features and {len(history)} rounds, so it is not a checkpoint of this fit"
                 )
             _check_rounds(history, self.resumes_from, checkpoint)
             return ensemble.first(self.n_estimators), history[: self.n_estimators]
@@ -477,13 +477,13 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             return None, History()
         if self.n_averaged_ > 1 or self._averaged > 1:
             raise ValueError(
-                f"bags={max(self.n_averaged_, self._averaged)}: averages of several models cannot "
-                "be gone on with; set warm_start=False"
+                f"bags={max(self.n_averaged_, self._averaged)}: an average of several models "
+                "cannot be continued; set warm_start=False"
             )
         if self.n_estimators < len(self.ensemble_):
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {len(self.ensemble_)} rounds "
-                "of the model to go on with; raise it or set warm_start=False"
+                "of the model to continue from; raise it or set warm_start=False"
             )
         return self.ensemble_, self.history_[: len(self.ensemble_)]
 
@@ -543,12 +543,12 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         given = [name for name, value in target.items() if value is not None]
         if given:
             raise ValueError(
-                f"{', '.join(given)} given beside a DiskTable, which holds the target already; "
+                f"{', '.join(given)} given with a DiskTable, which holds the target already; "
                 "leave them out, or write them into the table"
             )
         if not reset and table.n_features != self.n_features_in_:
             raise ValueError(
-                f"{table} goes on from a model of {self.n_features_in_} features; fit again"
+                f"{table} cannot continue a model of {self.n_features_in_} features; fit again"
             )
         self._forget_categories(reset=reset)
         self.n_features_in_ = table.n_features
@@ -559,8 +559,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         judgments = table.judgments
         if self.judgments_to_learn(judgments) is not judgments:
             raise ValueError(
-                f"{self!r} sees the target otherwise than it is written in the table; write the "
-                "table as it should be learnt (for one list without qid)"
+                f"{self!r} does not learn the target as it is in the table; write the table as it "
+                "should be learnt (for a single list, without qid)"
             )
         return judgments, table.classes
 
@@ -576,7 +576,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
         if chosen and self.warm_start:
             raise ValueError(
-                f"warm_start=True goes on with a model, and {chosen[0]}={AUTO!r} would choose "
+                f"warm_start=True continues a model, and {chosen[0]}={AUTO!r} would choose "
                 f"another; give {chosen[0]} as a number"
             )
         if self.early_stopping_rounds is not None:
@@ -595,9 +595,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             library = type(callback).__module__.split(".")[0]
             if library in ("catboost", "lightgbm", "xgboost"):
                 raise ValueError(
-                    f"callbacks holds {type(callback).__name__} of {library}, which is no callback "
-                    "for this library: use early_stopping_rounds to stop early, verbose=1 to see "
-                    "progress, evals_result_ for what was recorded, or a function of a Progress"
+                    f"callbacks holds {type(callback).__name__} of {library}, which is not a "
+                    "callback for precede: use early_stopping_rounds to stop, verbose=1 for a "
+                    "progress bar, evals_result_ for the record, or a function of a Progress"
                 )
 
     def rankers_to_search(self) -> Family:

@@ -85,8 +85,8 @@ class FittedRanker(Inputs):
     def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
         """Return one score per row; within a query a higher score ranks first.
 
-        `num_iteration` uses only the first so many rounds. The default is all rounds of the model,
-        which after early stopping are those up to the best.
+        With `num_iteration` only that many rounds are used, from the first on. The default is all
+        rounds of the model, which after early stopping are those up to the best.
 
         An array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack) is scored
         there by trees, to the same bits, and the scores are a CuPy array. Nothing is copied.

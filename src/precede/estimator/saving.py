@@ -148,7 +148,7 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     left_out = fields.get("parameters_left_out")
     if left_out:
         warnings.warn(
-            f"{path} could not hold {', '.join(left_out)}; scores are unaffected, but "
+            f"{path} could not store {', '.join(left_out)}; scores are unaffected, but "
             "set them before fitting again",
             stacklevel=2,
         )
@@ -256,7 +256,7 @@ def _released(value: Any) -> Any:
 
 def _spelled_key(key: Any) -> Any:
     if not isinstance(key, str | int | float):
-        raise TypeError(f"{key!r} is no column")
+        raise TypeError(f"{key!r} is not a column")
     return key
 
 

@@ -44,8 +44,8 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
                 constants.append(weight * tree.value[0])
         elif ranker.as_stump() is None:
             raise ValueError(
-                f"the model holds a ranker of kind {ranker.name!r} that is no table of one or two "
-                "features; use GlassBoxRanker, or RankBoost with rankers='stumps'"
+                f"the model holds a ranker of kind {ranker.name!r} that is not a table of one or "
+                "two features; use GlassBoxRanker, or RankBoost with rankers='stumps'"
             )
     return [_joined(found[key]) for key in sorted(found)], math.fsum(constants)
 

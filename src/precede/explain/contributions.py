@@ -1,7 +1,7 @@
 """Why a row has its score, and why one row ranks above another, feature by feature.
 
 A model of stumps, features and columns is a sum of one function of each feature: its *shape
-functions* say all there is to say. A glass-box model has functions of two features beside them.
+functions* say all there is to say. A glass-box model also has functions of two features.
 Trees look at several features at once; their share in the score is divided among these by
 Shapley's values (`precede.shapley`).
 """
@@ -86,7 +86,7 @@ class ShapeFunction:
 
     @property
     def range(self) -> float:
-        """Largest minus least step; infinite where a slope goes on for ever."""
+        """Largest minus least step; infinite if the first or last piece has a slope."""
         if self.slopes[0] != 0 or self.slopes[-1] != 0:
             return math.inf
         ends = np.concatenate([self.values, self(self.breakpoints)])

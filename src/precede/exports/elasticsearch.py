@@ -41,8 +41,8 @@ def _queries(features: Any, names: tuple[str, ...], what: str) -> dict[str, Any]
     unknown = [name for name in features if name not in names]
     if unknown:
         raise ValueError(
-            f"features= has an entry for {unknown[0]!r}, which is no feature of the model; it has "
-            f"{', '.join(names)}"
+            f"features= has an entry for {unknown[0]!r}, which is not a feature of the model; it "
+            f"has {', '.join(names)}"
         )
     return {name: features[name] for name in names}
 

@@ -311,7 +311,7 @@ double {name}(const double *x)
 def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
     """Source of ``double name(const double *x)`` in C99."""
     if not name.isidentifier() or not name.isascii():
-        raise ValueError(f"name={name!r} is no name of a function in C")
+        raise ValueError(f"name={name!r} is not a valid function name in C")
     plan = Plan.of(model)
     start = np.concatenate([[0], np.cumsum([len(t) for _, t, _, _ in plan.steps])]).astype(int)
     lines = list(map(line_of, plan.others))

@@ -105,7 +105,7 @@ def identifier(name: str) -> str:
     "an ""x"" too"
     """
     if not isinstance(name, str) or not name or "\x00" in name:
-        raise ValueError(f"{name!r} is no name of a table or column")
+        raise ValueError(f"{name!r} is not a valid name of a table or column")
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -126,7 +126,7 @@ def export(
         For ``solr`` and ``solr-features``: the feature store.
     table, key : str or list of str
         For ``sql``: the table that holds the features ("features"; a list is a name in parts, such
-        as schema and table), and the columns to return beside the score (by default the features).
+        as schema and table), and the columns to return with the score (by default the features).
     materialized : bool
         For ``sql``: write ``AS MATERIALIZED``, which SQLite, PostgreSQL and DuckDB know; SQLite
         computes large models several times faster with it.

@@ -111,7 +111,7 @@ def read_blocks(
     size : bytes of text of a block; 16 MiB of LETOR, 1 MiB and more of CSV and TSV, of which no
         line may be longer; parquet files are read in blocks of 4 million cells
     format, roles, header, groups, weights, n_jobs : as for `precede.files.read`
-    pairs : refused, also where they stand beside the file: they join rows of any blocks
+    pairs : refused, also if there is a file of pairs: they may join rows of any blocks
 
     Notes
     -----
@@ -233,7 +233,7 @@ def _with_sides(
         rows += len(block)
         for name, known in known_rows.items():
             if known < rows:
-                raise ValueError(f"{path} has more rows than the file of its {name} tells of")
+                raise ValueError(f"{path} has more rows than the file of its {name} covers")
         parts: dict[str, Any] = {name: column(here) for name, column in columns.items()}
         yield replace(block, **parts)
     for name, known in known_rows.items():

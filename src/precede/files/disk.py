@@ -123,10 +123,10 @@ def write_table(
 
     Parameters
     ----------
-    path : folder to write; it appears when it is whole, and replaces a table of that name
+    path : folder to write; it appears when it is complete, and replaces a table of that name
     blocks : iterable of (X, y), (X, y, qid) or (X, y, qid, sample_weight)
         X is an array, data frame or sparse matrix of some rows; a query may be spread over
-        several blocks. Each block is read once and forgotten.
+        several blocks. Each block is read once and then released.
     max_bins : as of the estimators that will be fitted
     pairs, pair_weight : as for `fit`; row numbers count from the first row of the first block
     feature_names : names of the columns, where the blocks are not data frames
@@ -137,10 +137,10 @@ def write_table(
 
     Notes
     -----
-    The raw values go to a temporary file beside the table (eight or four bytes a cell); then
+    The raw values go to a temporary file next to the table (eight or four bytes a cell); then
     each column is read back, cut and encoded: O(n log n) time for each, exactly the cuts of
-    a fit in memory. Memory: one block, and some 220 bytes a row with one thread (each thread
-    more adds about 40 bytes a row).
+    a fit in memory. Memory: one block, and about 200 bytes a row with one thread (each further
+    thread adds about 40 bytes a row).
 
     Examples
     --------
@@ -543,7 +543,7 @@ class DiskTable:
     ----------
     n_rows, n_features : of the data that were written
     n_arranged : rows that take part in a comparison; the others are not in the table
-    max_bins : most bins a feature was cut into; a fit must ask for the same
+    max_bins : maximum number of bins of a feature; a fit must ask for the same
     feature_names : list of str, or None
     classes : the two classes, if the target was two classes in one list
     categorical_features : numbers of the columns that were written as categories
@@ -587,7 +587,7 @@ class DiskTable:
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
         for name in ("total", "balanced_total", "items_total", "pair_count"):
             if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
-                raise ValueError(f"{self.path}: {name}={fields[name]!r} is no positive number")
+                raise ValueError(f"{self.path}: {name}={fields[name]!r} is not a positive number")
         self._open_names(fields["names"], fields["classes"])
         self._members = {CODES: self._member(CODES, "|u1", 2)}
         kinds = KINDS | (NAMED_KINDS if fields["format"] == NAMED_FORMAT else {})

@@ -391,7 +391,7 @@ def identifiers(texts: list[str]) -> Array:
 
 
 def format_of_name(path: Name) -> str | None:
-    """The format that the name of a file tells, if any.
+    """The format given by the suffix of a file, if any.
 
     >>> format_of_name("train.csv.gz"), format_of_name("train.txt")
     ('csv', None)
@@ -402,7 +402,7 @@ def format_of_name(path: Name) -> str | None:
 
 
 def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
-    """The format that was said, or that the name tells, or the first bytes."""
+    """The given format, or the one detected from the name or the first bytes."""
     if format is not None and format not in FORMATS:
         raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
     known = format or format_of_name(path)
@@ -433,7 +433,7 @@ def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Da
 
 @dataclass(frozen=True)
 class Layout:
-    r"""How the columns of a delimited file are told apart: format, roles, header or none.
+    r"""How to read a delimited file: format, roles of the columns, header or none.
 
     >>> stream = io.BufferedReader(io.BytesIO(b"label,price\n1,2.5\n"))
     >>> next(Layout("csv", Roles(), header=True).named(stream, "-").parts(stream)).X
@@ -656,7 +656,7 @@ def _with_labels(data: Data, names: tuple[str, ...], path: str) -> Data:
     labels = data.with_features(names).X
     others = [name for name in data.feature_names if name not in names]
     if not others:
-        raise ValueError(f"{path} has no column of features beside the labels")
+        raise ValueError(f"{path} has no column of features apart from the labels")
     return replace(data.with_features(others), labels=labels, label_names=names)
 
 
@@ -707,9 +707,9 @@ def write(path: Name, data: Data, *, format: str | None = None) -> None:
     Parameters
     ----------
     path : name of the file, compressed if it ends in ``.gz``; ``-`` is standard output
-    data : what to write; pairs, and weights beside LETOR, need files of their own
+    data : what to write; pairs, and for LETOR weights, need files of their own
         (`write_pairs`, `write_weights`)
-    format : "letor", "csv", "tsv" or "parquet"; None goes by the name, LETOR if it tells none
+    format : "letor", "csv", "tsv" or "parquet"; None goes by the suffix, LETOR if that is not known
 
     Notes
     -----
@@ -730,14 +730,14 @@ def write(path: Name, data: Data, *, format: str | None = None) -> None:
 
 
 def write_groups(path: Name, data: Data) -> None:
-    """Write the sizes of the queries, one on a line; their rows must stand together."""
+    """Write the sizes of the queries, one on a line; their rows must be consecutive."""
     if data.qid is None:
         sizes = [len(data)]
     else:
         number = number_queries(data.qid)[0]
         starts = np.flatnonzero(np.diff(number, prepend=-1))
         if np.unique(number[starts]).size < starts.size:
-            raise ValueError("the rows of a query do not stand together; sort the data by query")
+            raise ValueError("the rows of a query are not consecutive; sort the data by query")
         sizes = np.diff(starts, append=number.size).tolist()
     with writing(path) as file:
         file.write("".join(f"{size}\n" for size in sizes).encode())
@@ -776,7 +776,7 @@ def _letor_lines(data: Data) -> Iterator[str]:
         raise ValueError("a LETOR file needs grades, and the data have none; write CSV instead")
     if data.weight is not None or data.pairs is not None:
         raise ValueError(
-            "a LETOR file has no place for weights or pairs; write them beside it with "
+            "a LETOR file cannot hold weights or pairs; write them separately with "
             "write_weights and write_pairs, and the rest without them"
         )
     qid = _whole_numbers(data.qid)

@@ -164,7 +164,7 @@ def _refuse_twice(qid: Array, docid: list[str], path: Name) -> None:
     seen: set[tuple[Any, str]] = set()
     for key in zip(qid.tolist(), docid, strict=True):
         if key in seen:
-            raise ValueError(f"{path}: document {key[1]!r} of query {key[0]!r} is there twice")
+            raise ValueError(f"{path}: document {key[1]!r} of query {key[0]!r} occurs twice")
         seen.add(key)
 
 
@@ -178,7 +178,7 @@ def _names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
         documents = [str(each) for each in check_labels(docid, "docid", n).tolist()]
     for name in (*queries, *documents):
         if not name or len(name.split()) != 1 or name != name.strip():
-            raise ValueError(f"{name!r} cannot stand in a TREC file, whose words hold no blanks")
+            raise ValueError(f"{name!r} cannot be written to a TREC file: it has blanks")
     return queries, documents
 
 

@@ -1,7 +1,7 @@
 """Ranking metrics: per query first, mean second, every convention stated.
 
 A `Metric` is a value that prints and parses as itself, a `Policy` holds the conventions, an
-`Evaluation` carries both beside the numbers. The formulas are in ``docs/metrics.md``.
+`Evaluation` carries both with the numbers. The formulas are in ``docs/metrics.md``.
 """
 
 from typing import TYPE_CHECKING

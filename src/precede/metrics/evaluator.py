@@ -1,6 +1,6 @@
 """Ranking metrics: per query first, mean second, every convention stated.
 
-An `Evaluation` carries the metrics and the `Policy` beside the numbers. The formulas are in
+An `Evaluation` carries the metrics and the `Policy` with the numbers. The formulas are in
 ``docs/metrics.md``.
 """
 
@@ -129,7 +129,7 @@ class Evaluation:
         """
         key = str(metric(name))
         if key not in self.per_query:
-            raise ValueError(f"{key} was not evaluated; evaluated are {', '.join(self.mean)}")
+            raise ValueError(f"{key} was not evaluated; the metrics are {', '.join(self.mean)}")
         mean, used = self.mean[key], ~np.isnan(self.per_query[key]) & (self.weights > 0)
         values, weights = self.per_query[key][used], self.weights[used]
         squares = np.square(weights / weights.max())
@@ -349,7 +349,7 @@ class Evaluator:
         function = each.definition.function
         assert function is not None
         if self.policy.ties == "average":
-            raise ValueError(f"{each} is no mean over the orders of ties: pass ties='worst'")
+            raise ValueError(f"{each} has no mean over the orders of ties: pass ties='worst'")
         values, column = values.copy(), self.metrics.index(each)
         for query in np.flatnonzero(self._scale[:, column] > 0):
             rows = slice(self._starts[query], self._starts[query + 1])
@@ -451,7 +451,7 @@ class Evaluator:
 def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Evaluation:
     """Evaluate a ranking: each metric per query first, then the mean over queries.
 
-    A larger score stands higher; `y`, `qid` and the options are those of `Evaluator`.
+    A larger score ranks higher; `y`, `qid` and the options are those of `Evaluator`.
     >>> evaluate([0, 1, 0], [5, 5, 5], metrics=["auc", "recall@1"], ties="average").mean
     {'auc': 0.5, 'recall@1': 0.3333333333333333}
     """

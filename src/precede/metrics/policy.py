@@ -21,7 +21,7 @@ NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 
 @dataclass(frozen=True)
 class Policy:
-    """The conventions a number depends on, kept beside the number.
+    """The conventions a number depends on, kept with the number.
 
     gains : "exp", "linear" or array
         Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, or ``gains[g]`` for whole g ≥ 0.
@@ -78,11 +78,11 @@ PRESETS = {
 def resolve(preset: str | None, options: dict[str, Any], largest: float) -> Policy:
     """Return the policy asked for, with the maximum grade filled in."""
     if preset is not None and preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}: known are {', '.join(PRESETS)}")
+        raise ValueError(f"unknown preset {preset!r}: use one of {', '.join(PRESETS)}")
     known = [each.name for each in fields(Policy)]
     for name in options.keys() - known:
         every = ", ".join(["metrics", "preset", "sample_weight", *known])
-        raise ValueError(f"unknown option {name}={options[name]!r}: known are {every}")
+        raise ValueError(f"unknown option {name}={options[name]!r}: use one of {every}")
     policy = replace(PRESETS[preset] if preset else Policy(), **options)
     if policy.max_grade is not None and policy.max_grade < largest:
         raise ValueError(f"max_grade={policy.max_grade:g} is below a grade of y, {largest:g}")

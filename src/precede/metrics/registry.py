@@ -282,10 +282,10 @@ class Metric:
             known = sorted(REGISTRY)
             close = " or ".join(difflib.get_close_matches(str(self.name), known, n=3, cutoff=0.5))
             hint = f"did you mean {close}? " if close else ""
-            raise ValueError(f"unknown metric {self.name!r}: {hint}known are {', '.join(known)}")
+            raise ValueError(f"unknown metric {self.name!r}: {hint}use one of {', '.join(known)}")
         if self.k is not None and not isinstance(self.k, (int, float, np.number)):
             raise ValueError(
-                f"k={self.k!r} of {self.name} is no number: give 10 for {self.name}@10"
+                f"k={self.k!r} of {self.name} is not a number: give 10 for {self.name}@10"
             )
         if self.k is not None and math.isfinite(self.k):
             object.__setattr__(self, "k", _shortest(self.k))

@@ -114,5 +114,5 @@ def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Sc
     if not callable(metric):
         raise ValueError(f"metric={metric!r}: give a name such as 'ndcg@10', or a function")
     if options:
-        raise ValueError(f"{', '.join(options)} given beside a function; options are for names")
+        raise ValueError(f"{', '.join(options)} given with a function; options are for names")
     return Scorer(metric, {})

@@ -747,7 +747,7 @@ def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
 
 
 def new_axes(height: float = 4.0) -> Axes:
-    """Axes of a figure of their own, where the caller gave none."""
+    """Axes of a new figure, if the caller gave none."""
     return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
 
 

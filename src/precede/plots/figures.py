@@ -203,7 +203,7 @@ def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Flo
 
 
 def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
-    """Draw a shape function as a line, the data as bars along the foot, missing as a cross.
+    """Draw a shape function as a line, the data as bars below it, missing values as a cross.
 
     Where there are standard errors, a band reaches one of them to either side.
 
@@ -313,7 +313,7 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
 
     Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
     absolute contribution to the scores of its rows, against its own rows as background (at
-    most a hundred of them, evenly spaced); this also counts how often a feature speaks.
+    most a hundred of them, evenly spaced); this also accounts for how often a feature matters.
 
     >>> from precede import RankBoost
     >>> model = RankBoost(n_estimators=3).fit([[0.0, 0], [1, 1], [2, 5]], [0, 1, 1])
@@ -570,7 +570,7 @@ def _wilson(share: Floats, count: Array) -> tuple[Floats, Floats]:
 
 
 def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
-    """Draw the share of positives over the predicted probability; honest is the diagonal."""
+    """Draw the share of positives over the predicted probability; ideal is the diagonal."""
     layers: list[Layer] = [
         Line([0, 1], [0, 1], series=-1),
         Band(info.predicted, info.low, info.high),

@@ -1,4 +1,4 @@
-"""Trees that score rows on a GPU, to the bits of the CPU."""
+"""Trees that score rows on a GPU, with the same bits as on the CPU."""
 
 from __future__ import annotations
 

@@ -67,18 +67,18 @@ class Trees(Family):
         Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
         averaged, so that all rows weigh the same (see `precede.risks.base.BoundRisk.terms`).
     num_leaves : int
-        Most leaves of a tree; the leaf with the best split is split first.
+        Maximum number of leaves of a tree; the leaf with the best split is split first.
     max_depth : int
-        Most splits on a path from the root to a leaf; -1 for any number.
+        Maximum number of splits on a path from the root to a leaf; -1 for no limit.
     min_child_samples : int
-        Least number of rows in a leaf.
+        Minimum number of rows in a leaf.
     min_child_weight : float
-        Least sum of weights in a leaf, in units of the mean weight of a row.
+        Minimum sum of weights in a leaf, in units of the mean weight of a row.
     reg_lambda, reg_alpha : float
         Penalties on the square and on the absolute value of a leaf, in units of the mean weight
         and of the mean absolute pull of a row. An item of weight 2 counts as two rows.
     min_split_gain : float
-        Least decrease of the quadratic model that a split must bring, as a share of the total
+        Minimum decrease of the quadratic model that a split must bring, as a share of the total
         absolute pull of all winners (1 is more than any split can bring).
     subsample : float in (0, 1]
         Share of the rows (or queries) redrawn for each tree, each with this probability.

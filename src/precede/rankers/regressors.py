@@ -96,7 +96,7 @@ class Fitted(Ranker):
 class Regressors(Family):
     """A regressor of scikit-learn's kind as black box: it must accept `sample_weight`.
 
-    The regressor is cloned and fitted anew on all rows in every round, which costs whatever
+    A clone of the regressor is fitted on all rows in every round, which costs whatever
     it costs; a `DecisionTreeRegressor` becomes a `Tree`, anything else a `Fitted`, which
     cannot be saved as JSON. scikit-learn's trees read features as float32: values that
     differ by less are one.
@@ -116,7 +116,7 @@ class Regressors(Family):
 
     def __init__(self, regressor: Any, *, hessian: str = "newton", targets: str = "sum"):
         if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
-            raise ValueError(f"{regressor!r} is no regressor: it lacks fit or predict")
+            raise ValueError(f"{regressor!r} is not a regressor: it lacks fit or predict")
         self.regressor = regressor
         self.hessian = hessian
         self.targets = targets

@@ -72,7 +72,7 @@ def tabulate(rankers: Iterable[tuple[Ranker, float]], table: Table, workers: Wor
         elif ranker.is_constant:
             constant += weight
         else:
-            raise ValueError(f"{ranker} is no function of one feature, and no term")
+            raise ValueError(f"{ranker} is neither a function of one feature nor a term")
     made = {key: _sum_of_trees(parts, table) for key, parts in trees.items()}
     for key, found in terms.items():
         made[key] = _sum_of_terms([(made[key], 1.0), *found] if key in made else found)

@@ -107,7 +107,7 @@ class Term(Ranker):
         if not all(map(math.isfinite, [*self.values, *self.errors])):
             raise ValueError("a term has a value that is not finite")
         if not all(0 <= count <= MOST_ROWS for count in self.counts):
-            raise ValueError("a cell of a term holds a number of rows that cannot be")
+            raise ValueError("a cell of a term holds an impossible number of rows")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -142,7 +142,7 @@ class Tree(Ranker):
         if not all(map(math.isfinite, self.gain)):
             raise ValueError("a split of a tree has a gain that is not finite")
         if not all(0 <= count <= MOST_ROWS for count in self.count):
-            raise ValueError("a leaf of a tree holds a number of rows that cannot be")
+            raise ValueError("a leaf of a tree holds an impossible number of rows")
         if not all(0 <= feature <= MOST_FEATURES for feature in self.split_feature):
             raise ValueError("a tree names a feature that is negative or too large")
         for each in self.categories:
@@ -307,7 +307,7 @@ def _one_number(value: Any, kind: type, name: str, what: str) -> Any:
         return float(value)
     good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
     if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
-        raise ValueError(f"{name} of a {what} holds {shown(value)}, which is no number of its kind")
+        raise ValueError(f"{name} of a {what} holds {shown(value)}, a wrong kind of value")
     try:
         return kind(value)
     except OverflowError as error:

@@ -30,7 +30,7 @@ __all__ = ["Report"]
 
 
 class Report:
-    """How good models are on some rows, which is better, where they err and why: for who decides.
+    """How good models are on some rows, which is better, where they err and why.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ class Report:
     order : names of the models and of the scores in the order to show them, optional
         The first is what the report is about. Without, the models come first.
     train : the rows of the fit, ``(X, y)`` or ``(X, y, qid)``, optional
-        Shown next to the others; rows or queries found in both are told.
+        Shown next to the others; rows or queries found in both are reported.
     slices : columns by name or number, or a dictionary of one value for each row; optional
         Parts of the data to look at. Without, the columns that the model uses most. Queries are
-        also sliced by their length. The worst are told, adjusted for their number.
+        also sliced by their length. The worst are reported, adjusted for their number.
     item, good, query : words for a row, for the class that should rank first and for a query;
         ``item="borrower", good="repaid"``
     qid : array of query identifiers, optional

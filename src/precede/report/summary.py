@@ -1,4 +1,4 @@
-"""The first screen: a few sentences for who decides, one chart, and the warnings that matter."""
+"""The first screen: a few sentences for a decision, one chart, and the warnings that matter."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Words:
         """The words given; without, documents where there are queries, and rows elsewhere."""
         for name, value in (("item", item), ("good", good), ("query", query)):
             if value is not None and not (isinstance(value, str) and value.strip()):
-                raise ValueError(f"{name}={value!r} is no word; give one, such as 'borrower'")
+                raise ValueError(f"{name}={value!r} is not a word; give one, such as 'borrower'")
         return cls(item or ("row" if one_list else "document"), query or "query", good)
 
     @property

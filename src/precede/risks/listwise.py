@@ -184,7 +184,7 @@ class BoundListRisk(BoundRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: a list is no set of pairs."""
-        raise ValueError(f"loss={self.kind!r} knows no masses; use rankers='trees'")
+        raise ValueError(f"loss={self.kind!r} has no masses; use rankers='trees'")
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -121,4 +121,4 @@ class MixtureRisk(BoundLossRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: labels have no order."""
-        raise ValueError("QBRank knows no masses; use rankers='trees'")
+        raise ValueError("QBRank has no masses; use rankers='trees'")

@@ -94,7 +94,7 @@ class BoundScoreRisk(BoundRisk):
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: a risk written by hand says nothing about pairs."""
-        raise ValueError(f"{type(self.risk).__name__} knows no masses; use rankers='trees'")
+        raise ValueError(f"{type(self.risk).__name__} has no masses; use rankers='trees'")
 
 
 def arranged_judgments(arrangement: Arrangement) -> Judgments:

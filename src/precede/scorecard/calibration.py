@@ -55,7 +55,7 @@ def is_good(y: Any, good: Any = None) -> Flags:
         )
     good = classes[1] if good is None else good
     if good not in classes:
-        raise ValueError(f"good={good!r} is no label of y; its labels are {classes.tolist()}")
+        raise ValueError(f"good={good!r} is not a label of y; its labels are {classes.tolist()}")
     return labels == good
 
 

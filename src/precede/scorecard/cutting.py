@@ -24,7 +24,7 @@ class CutOffs:
     """What every cut-off costs, and the cheapest.
 
     Rows with at least `cut` points are accepted. Costs are means over all rows. Intervals are
-    percentiles of bootstrap samples, in each of which the cheapest cut-off is chosen anew for
+    percentiles of bootstrap samples, in each of which the cheapest cut-off is chosen again for
     `cut_interval`.
 
     Attributes

@@ -68,7 +68,7 @@ def population_stability(
     Parameters
     ----------
     reference, current : scores, an array of features, or data frames with the same columns
-    bins : number of bins of a numeric variable, beside that of missing values
+    bins : number of bins of a numeric variable, apart from missing values
     level : of `by_chance`
 
     Examples

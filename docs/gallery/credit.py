@@ -33,8 +33,8 @@ print(f"{y.mean():.1%} default")
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 
 # %% [markdown]
-# Constraints go by name: -1 lets the risk only fall with the feature, 1 only rise. Missing
-# values need no preparation.
+# Constraints are given by name: with -1 the risk may only fall as the feature grows, with 1 only
+# rise. Missing values need no preparation.
 
 # %%
 rules = {"income": -1, "debt_ratio": 1, "late_payments": 1, "years_employed": -1}
@@ -62,8 +62,8 @@ for name, each in {"RankBoost": model, "PushRanker": push}.items():
 compare(y_test, model.predict(X_test), push.predict(X_test), metric="precision@100", random_state=0)
 
 # %% [markdown]
-# The interval says how sure that is; with so few defaults a difference has to be large to be
-# seen. A letter to an applicant needs reasons: what raises the risk above that of the usual
+# The interval says how certain that is; with so few defaults only a large difference can be
+# detected. A letter to an applicant needs reasons: what raises the risk above that of the usual
 # applicant?
 
 # %%

@@ -18,8 +18,7 @@ y, qid = sample.y, sample.qid
 train, valid, test = qid < 120, (qid >= 120) & (qid < 160), qid >= 160
 
 # %% [markdown]
-# LightGBM wants the sizes of queries that lie one after the other, and early stopping as a
-# callback:
+# LightGBM needs the sizes of consecutive queries, and early stopping as a callback:
 
 # %%
 sizes = np.bincount(qid)
@@ -42,9 +41,9 @@ after.fit(X[train], y[train], qid=qid[train], eval_set=(X[valid], y[valid]), eva
 after.best_iteration_
 
 # %% [markdown]
-# LightGBM's `lambdarank` weights a pair by what exchanging it would do to NDCG. That is
+# LightGBM's `lambdarank` weights a pair by the change in NDCG if it were exchanged. That is
 # `rank_weight="ndcg"` here, and `loss="xendcg"` is the counterpart of `rank_xendcg`. Which of
-# them is best differs from data to data:
+# them is best depends on the data:
 
 # %%
 models = {"LightGBM": before, "logistic pairs": after}
@@ -67,8 +66,7 @@ pd.DataFrame({
 compare(y[test], before.predict(X[test]), after.predict(X[test]), qid[test], metric="ndcg@10")
 
 # %% [markdown]
-# An existing model can be the start instead of being replaced: its scores are the offset, and
-# precede adds what is missing.
+# An existing model need not be replaced: its scores can be the offset that precede starts from.
 
 # %%
 start = before.predict(X)
@@ -79,8 +77,8 @@ combined = start[test] + more.predict(X[test])
 evaluate(y[test], combined, qid[test], metrics="ndcg@10")
 
 # %% [markdown]
-# For a server that loads XGBoost models, export to that format; ONNX, C, Python, RankLib and
-# Solr are there too.
+# For a server that loads XGBoost models, export to that format; ONNX, C, Python, RankLib, Solr
+# and others are supported too.
 
 # %%
 export(after, "ranker.py")

@@ -47,8 +47,7 @@ print(model.explain_pair(X_test, int(scores.argmax()), int(scores.argmin())))
 # %%
 _ = PartialDependenceDisplay.from_estimator(model, X_train, ["mean concave points", "mean texture"])
 # %% [markdown]
-# A report puts all of it on one page, with what looks wrong about the data, to be read or
-# shared. Its first lines:
+# A report puts all of this on one page, with warnings, to be read or shared. Its first lines:
 
 # %%
 report = Report(model, X_test, y_test)

@@ -45,7 +45,7 @@ model = BoostedRanker(n_estimators=150, rank_weight="ndcg@5")
 model.fit(X[train], y[train], qid=customer[train])
 _ = model.plot_importance(X[~train])
 # %% [markdown]
-# For customers the model has never seen, next to recommending what is popular:
+# For customers the model has never seen, compared with recommending what is popular:
 
 # %%
 metrics = ("ndcg@5", "precision@5", "mrr")

@@ -21,7 +21,16 @@ from precede import (
 )
 from precede.boosting import selection
 from precede.boosting.resampling import TooFewError
-from precede.boosting.selection import Held, Selection, choose
+from precede.boosting.selection import (
+    Curve,
+    Growing,
+    Held,
+    Selection,
+    Size,
+    choose,
+    held_out_curve,
+    is_looked_at,
+)
 from precede.datasets import search_results, two_normals
 
 data = search_results(40, features=5, informative=3, per_query=12, random_state=1)
@@ -79,7 +88,8 @@ def test_the_choice_is_that_of_the_twin(drawn):
     weight = np.array(
         drawn.draw(st.lists(st.integers(1, 3), min_size=units, max_size=units)), float
     )
-    sizes = choose((2, 4, 8), curves, weight, whole=False)
+    seen = [Curve([3 * t + 3 for t in range(len(curve))], curve, weight) for curve in curves]
+    sizes = choose((2, 4, 8), seen, whole=False)
     chosen = [number for number, size in enumerate(sizes) if size.chosen]
     expected, rounds = naive_choice([curve.tolist() for curve in curves], weight.tolist())
     means = [size.value for size in sizes]
@@ -88,7 +98,108 @@ def test_the_choice_is_that_of_the_twin(drawn):
         top = np.average(curves[expected], axis=1, weights=weight)
         if np.sum(np.isclose(top, top.max())) == 1:
             assert sizes[expected].rounds <= sizes[expected].best_rounds
-            assert abs(sizes[expected].rounds - rounds) == 0
+            assert sizes[expected].rounds == 3 * rounds
+            assert sizes[expected].best_rounds == 3 * int(np.argmax(top)) + 3
+
+
+@pytest.mark.parametrize("units", [3, 7, 50])
+def test_a_difference_of_a_single_unit_is_one_standard_error(units):
+    """Its mean and its standard error are the same number: rounding must not decide."""
+    random, weight = np.random.default_rng(0), np.ones(units)
+    for _ in range(50):
+        less = random.integers(0, 1000, units) / 1000
+        best = less + np.where(np.arange(units) == 0, random.integers(1, 1000) / 1000, 0.0)
+        curve = Curve([1, 2], np.array([less, best]), weight)
+        assert choose((None,), [curve], whole=False)[0].rounds == 1
+        small, large = (Curve([1], row[None], weight) for row in (less, best))
+        assert choose((2, 4), [small, large], whole=False)[0].chosen
+
+
+def naive_end(curve, rounds, rival, rival_rounds, most):
+    """Rounds after which a size is left, by the words of the documentation."""
+    means = [float(np.mean(row)) for row in curve]
+    others = [float(np.mean(row)) for row in rival]
+    top = others.index(max(others))
+    for now, done in enumerate(rounds):
+        best = means.index(max(means[: now + 1]))
+        if done - rounds[best] >= max(8, done // 3):
+            return done
+        if done < 32 or done < rival_rounds[top]:
+            continue
+        here, half, quarter = (
+            max(means[: sum(each <= done // part for each in rounds)]) for part in (1, 2, 4)
+        )
+        factor = min((here - half) / (half - quarter), 1.0) if half > quarter else 1.0
+        doublings = math.ceil(math.log2(most / done))
+        reached = here + math.fsum((here - half) * factor ** (t + 1) for t in range(doublings))
+        _, error = naive_error(rival[top], curve[best], [1.0] * len(rival[top]))
+        if others[top] - reached > 2 * error + 1e-9:
+            return done
+    return rounds[-1]
+
+
+@given(st.data())
+def test_a_size_is_left_where_the_twin_leaves_it(drawn):
+    """Curves that rise, some of them too slowly, with a little noise in every unit."""
+    random = np.random.default_rng(drawn.draw(st.integers(0, 1000)))
+    rate, height = drawn.draw(st.sampled_from([5, 30, 200])), random.uniform(0.5, 1.5)
+    rounds = list(range(1, 91))
+    rise = 1 - np.exp(-np.array(rounds) / rate)
+    curve = height * rise[:, None] + random.normal(0, 0.02, (90, 7))
+    rival = random.uniform(0.8, 1.2) + random.normal(0, 0.02, (30, 7))
+    growing = Growing(np.ones(7), 300, Curve(rounds[:30], rival, np.ones(7)))
+    for done, row in zip(rounds, curve, strict=True):
+        growing.add(done, row)
+        if growing.is_over():
+            break
+    assert done == naive_end(curve, rounds, rival.tolist(), rounds[:30], 300)
+
+
+class Rising:
+    """Stands for a method, its monitor and what is held out: the value is a function of rounds."""
+
+    def __init__(self, value, ends=10**9):
+        self.rounds, self._value, self._ends = 0, value, ends
+        self.looks, self.weight, self.scores = [], np.ones(3), None
+
+    def advance(self):
+        self.rounds += 1
+        return None if self.rounds >= self._ends else self
+
+    last = False
+
+    def values(self, scores):
+        self.looks.append(self.rounds)
+        return self._value(self.rounds) + np.array([0.0, 0.01, 0.02])
+
+
+def grown(most, *stubs, **options):
+    return held_out_curve([(each, each, each) for each in stubs], most, **options)
+
+
+def test_later_rounds_are_looked_at_in_steps_of_two_percent():
+    stub = Rising(lambda done: done)
+    curve = grown(700, stub, until_worse=True)
+    assert curve.rounds == stub.looks
+    assert curve.rounds[:100] == [*range(1, 101)]
+    assert curve.rounds[-1] == 700
+    assert all(is_looked_at(done) for done in curve.rounds)
+    steps = np.diff(curve.rounds)
+    assert (steps <= np.maximum(1, np.array(curve.rounds[:-1]) / 50 + 1)).all()
+    assert len(curve.rounds) < 220
+    given_rounds = Rising(lambda done: done)
+    assert grown(700, given_rounds, until_worse=False).rounds == given_rounds.looks == [700]
+    short = Rising(lambda done: done, ends=4)
+    assert grown(700, short, until_worse=False).rounds == [4]
+
+
+def test_a_size_that_cannot_catch_up_is_given_up():
+    """With equal gains in all doublings, by what it would have gained after the last of them."""
+    rival = grown(25, Rising(lambda done: 2.0 + min(done, 5)), until_worse=True)
+    slow = grown(2000, Rising(lambda done: 0.6 * math.log2(done)), until_worse=True, rival=rival)
+    assert slow.rounds[-1] == 32  # 3.0 there, 6 doublings to go, and the rival has 7
+    late = grown(2000, Rising(lambda done: 0.9 * math.log2(done)), until_worse=True, rival=rival)
+    assert late.rounds[-1] == 2000
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -155,6 +266,21 @@ def test_row_order_names_and_threads_leave_no_trace(one_list):
     second = BoostedRanker(**options, n_jobs=2).fit(data.X[rows], data.y[rows], qid=renamed)
     assert first.selection_ == second.selection_
     assert first.ensemble_.to_dict() == second.ensemble_.to_dict()
+
+
+@pytest.mark.parametrize("metric", [None, "ndcg@5"])
+def test_no_order_of_queries_changes_a_bit_of_the_table(metric):
+    """Means over queries are sums of integers, whatever the queries are called."""
+    many = search_results(60, features=3, informative=3, per_query=6, random_state=1)
+    weight = np.random.default_rng(0).choice([0.3, 1.0, 2.7], many.y.size)
+    found = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        rows, names = random.permutation(many.y.size), random.permutation(1000)
+        model = BoostedRanker(n_estimators="auto", num_leaves=2, eval_metric=metric)
+        model.fit(many.X[rows], many.y[rows], qid=names[many.qid[rows]], sample_weight=weight[rows])
+        found.append(model.selection_)
+    assert found == found[:1] * 4
 
 
 def test_the_seed_chooses_the_queries():
@@ -232,6 +358,11 @@ def test_much_data_is_held_out_once(monkeypatch):
     monkeypatch.setattr(selection, "ENOUGH_QUERIES", 7)
     model = RankBoost(n_estimators="auto").fit(data.X, data.y, qid=data.qid)
     assert 6 <= model.selection_.n_held_out <= 8
+
+
+def test_one_round_is_no_plural():
+    sizes = (Size(2, 7, 0.7, -0.1, 0.2, 7, True), Size(4, 1, 0.8, 0.0, 0.0, 1, False))
+    assert "best with 4 leaves and 1 round;" in Selection("map", 9, "queries", sizes).summary()
 
 
 def test_progress_and_choice_are_shown(capsys):

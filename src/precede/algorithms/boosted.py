@@ -267,6 +267,8 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
         one standard error of the best; then all rows are fitted with it. `selection_` has the
         table. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
+        Larger trees are tried first, and smaller ones given up when they are not going to catch
+        up; docs/trees.md has the rule.
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         The shape of a tree; see `Trees`.

@@ -4,14 +4,21 @@
 boosted on four fifths of the queries while the metric is monitored on the last fifth. With few
 queries each fifth is held out once, and the curves are averaged. The smallest size, and then the
 fewest rounds, within one standard error of the best are taken; differences are paired by query.
+
+Small trees take the most rounds and so the most time. The largest are boosted first, and a smaller
+size is given up once it cannot catch up with them: what a doubling of its rounds gains is taken to
+change by the same factor as before, but not to grow, and after all doublings that are left it would
+still be more than two standard errors behind.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +30,7 @@ from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
 from precede.engine.arrays import Flags, Floats
+from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
 from precede.judgments import Judgments
 
@@ -40,6 +48,8 @@ ENOUGH_QUERIES, ENOUGH_ROWS = 1000, 5000
 # Rounds end after this many, or when the last third, and at least so many, brought nothing.
 MOST_ROUNDS = 2000
 PATIENCE = 50
+# After so many rounds the metric is looked at after every 2 % more of them.
+STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,8 @@ class Selection:
                 return facts
             why = f"best after {best.best_rounds} rounds"
         else:
-            why = f"best with {best.num_leaves} leaves and {best.best_rounds} rounds"
+            rounds = f"{best.best_rounds} round{'s' * (best.best_rounds != 1)}"
+            why = f"best with {best.num_leaves} leaves and {rounds}"
         return f"{facts}\n{why}; the smaller model is within one standard error"
 
     def _rows(self) -> list[list[str]]:
@@ -252,38 +263,136 @@ def parts_of(sample: Sample) -> list[Part]:
     return sample.parts(count, most)
 
 
+@dataclass(frozen=True)
+class Curve:
+    """Values of the units held out, a row for each time they were looked at.
+
+    `rounds` are the numbers of rounds that had been done, `weight` are the weights of the units.
+    """
+
+    rounds: Sequence[int]
+    values: Floats
+    weight: Floats
+
+    @cached_property
+    def best(self) -> tuple[int, float]:
+        """The row with the best mean, the first of equals, and that mean."""
+        means = [weighted_mean(row, self.weight) for row in self.values]
+        row = int(np.argmax(means))
+        return row, means[row]
+
+
+class Growing:
+    """The curve of one size while it grows, and when it ends.
+
+    `most` is the number of rounds at which all sizes end, `rival` the best of the larger sizes.
+    """
+
+    def __init__(self, weight: Floats, most: int, rival: Curve | None = None):
+        self._weight, self._most, self._rival = weight, most, rival
+        self._rounds: list[int] = []
+        self._values: list[Floats] = []
+        self._highest: list[float] = []  # best mean so far, at every look
+        self._best = 0  # where it was first seen
+
+    def add(self, done: int, values: Floats) -> None:
+        """Look after `done` rounds."""
+        mean = weighted_mean(values, self._weight)
+        if not self._highest or mean > self._highest[-1]:
+            self._best = len(self._highest)
+        self._highest.append(max([mean, *self._highest[-1:]]))
+        self._rounds.append(done)
+        self._values.append(values)
+
+    def is_over(self) -> bool:
+        """Whether nothing better is to be expected, or nothing that could be chosen."""
+        done = self._rounds[-1]
+        if done - self._rounds[self._best] >= max(PATIENCE, done // 3):
+            return True
+        return self._rival is not None and self._is_hopeless(done, self._rival)
+
+    def _is_hopeless(self, done: int, rival: Curve) -> bool:
+        """Whether the rival would stay out of reach if gains went on as in the last doublings."""
+        best = rival.best[0]
+        if done < max(4 * PATIENCE, rival.rounds[best]):
+            return False
+        last, before = self._gain(done), self._gain(done // 2)
+        factor = min(last / before, 1.0) if before > 0 else 1.0
+        reach = 0.0
+        while done < self._most:
+            last *= factor
+            reach, done = reach + last, 2 * done
+        behind, error = paired_error(rival.values[best], self._values[self._best], self._weight)
+        return not is_within(behind - reach, 2.0 * error)
+
+    def _gain(self, done: int) -> float:
+        """By how much the best mean rose in the later half of so many rounds."""
+        first, last = (bisect_right(self._rounds, each) - 1 for each in (done // 2, done))
+        return self._highest[last] - self._highest[first]
+
+    def curve(self) -> Curve:
+        """What was seen."""
+        return Curve(self._rounds, np.array(self._values), self._weight)
+
+
+def is_looked_at(done: int) -> bool:
+    """Whether the metric is computed after this many rounds.
+
+    >>> [done for done in range(140, 160) if is_looked_at(done)]
+    [140, 142, 144, 146, 148, 150, 153, 156, 159]
+    """
+    return done % max(1, done // STEPS) == 0
+
+
 def held_out_curve(
-    methods: Sequence[tuple[Method, Monitor, Held]], most: int, *, until_worse: bool
-) -> tuple[Floats, Floats, Flags]:
-    """Boost all parts in step; gives values of the units by round, their weights, and which count.
+    methods: Sequence[tuple[Method, Monitor, Held]],
+    most: int,
+    *,
+    until_worse: bool,
+    rival: Curve | None = None,
+) -> Curve:
+    """Boost all parts in step and monitor the units that are held out.
 
     Every method has its monitor among its monitors. Ends after `most` rounds, or if `until_worse`
-    once the mean over the units has not improved for a while.
+    once nothing better than before, or than the `rival`, is to be expected. Otherwise the last
+    round alone is looked at.
     """
     weight = np.concatenate([held.weight for _, _, held in methods])
-    curve: list[Floats] = []
-    going, best, best_round = {*range(len(methods))}, -np.inf, 0
+    going, done = {*range(len(methods))}, 0
     counts: Flags = np.zeros(0, bool)
-    while going and len(curve) < most:
+    growing: Growing | None = None
+    while going and done < most:
         for number in sorted(going):
-            done = methods[number][0].advance()
-            if done is None or done.last:
+            made = methods[number][0].advance()
+            if made is None or made.last:
                 going.discard(number)
+        done += 1
+        last = done == most or not going
+        if not (last or (until_worse and is_looked_at(done))):
+            continue
         column = np.concatenate([held.values(at.scores) for _, at, held in methods])
-        if not curve:
+        if growing is None:
             counts = ~np.isnan(column) & (weight > 0)
             if not counts.any():
                 raise TooFewError(
                     "no metric can be computed on the rows that 'auto' holds out; give "
                     "n_estimators and num_leaves as numbers"
                 )
-        curve.append(column)
-        mean = float(np.average(column[counts], weights=weight[counts]))
-        if mean > best:
-            best, best_round = mean, len(curve)
-        if until_worse and len(curve) - best_round >= max(PATIENCE, len(curve) // 3):
+            growing = Growing(weight[counts], most, rival)
+        growing.add(done, column[counts])
+        if until_worse and growing.is_over():
             break
-    return np.array(curve)[:, counts], weight[counts], counts
+    assert growing is not None
+    return growing.curve()
+
+
+def weighted_mean(values: Floats, weight: Floats) -> float:
+    """Mean that does not depend on the order of the units.
+
+    >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
+    2.0
+    """
+    return exact_sum(weight * values) / exact_sum(weight)
 
 
 def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float, float]:
@@ -293,45 +402,52 @@ def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float,
     (2.0, 1.0)
     """
     apart = values - others
-    mean = float(np.average(apart, weights=weight))
+    mean = weighted_mean(apart, weight)
     if apart.size < 2:
         return mean, 0.0
-    influence = weight * (apart - mean) / weight.mean()
-    return mean, float(influence.std(ddof=1) / np.sqrt(apart.size))
+    squares = exact_sum((weight * (apart - mean)) ** 2) / (apart.size - 1)
+    return mean, float(np.sqrt(squares * apart.size)) / exact_sum(weight)
 
 
-def fewest_rounds(curve: Floats, weight: Floats) -> tuple[int, int]:
-    """Rounds at which the mean is best, and the fewest from which on it is within an error of it.
+def is_within(behind: float, error: float) -> bool:
+    """Whether a difference is at most one standard error.
 
-    `curve` has a row for each round and a column for each unit.
+    Where a single unit differs both are the same number, and rounding must not decide.
+
+    >>> is_within(0.1 + 0.2, 0.3)
+    True
     """
-    best = int(np.argmax(np.average(curve, axis=1, weights=weight)))
-    fewest = best
+    return behind <= error * (1.0 + 1e-9)
+
+
+def fewest_rounds(curve: Curve) -> tuple[int, int]:
+    """Rows at which the mean is best, and the first from which on it is within an error of it."""
+    best = fewest = curve.best[0]
     while fewest > 0:
-        behind, error = paired_error(curve[best], curve[fewest - 1], weight)
-        if behind > error:
+        behind, error = paired_error(curve.values[best], curve.values[fewest - 1], curve.weight)
+        if not is_within(behind, error):
             break
         fewest -= 1
-    return best + 1, fewest + 1
+    return best, fewest
 
 
-def choose(
-    ladder: Sequence[int | None], curves: Sequence[Floats], weight: Floats, *, whole: bool
-) -> list[Size]:
+def choose(ladder: Sequence[int | None], curves: Sequence[Curve], *, whole: bool) -> list[Size]:
     """Choose the smallest size, then the fewest rounds, within one standard error of the best.
 
     `ladder` rises. With ``whole=True`` the number of rounds is given and the last ones compared.
     """
-    found = [(len(curve),) * 2 if whole else fewest_rounds(curve, weight) for curve in curves]
-    at_best = [curve[best - 1] for curve, (best, _) in zip(curves, found, strict=True)]
-    means = [float(np.average(values, weights=weight)) for values in at_best]
+    weight = curves[0].weight
+    found = [(len(curve.rounds) - 1,) * 2 if whole else fewest_rounds(curve) for curve in curves]
+    at_best = [curve.values[best] for curve, (best, _) in zip(curves, found, strict=True)]
+    means = [weighted_mean(values, weight) for values in at_best]
     best = int(np.argmax(means))
     paired = [paired_error(values, at_best[best], weight) for values in at_best]
-    chosen = next(number for number, (mean, error) in enumerate(paired) if -mean <= error)
-    return [
-        Size(leaves, *each[:1], means[number], *paired[number], each[1], number == chosen)
-        for number, (leaves, each) in enumerate(zip(ladder, found, strict=True))
-    ]
+    chosen = next(number for number, (mean, error) in enumerate(paired) if is_within(-mean, error))
+    sizes = []
+    for number, (leaves, curve, rows) in enumerate(zip(ladder, curves, found, strict=True)):
+        at, fewest = (int(curve.rounds[row]) for row in rows)
+        sizes.append(Size(leaves, at, means[number], *paired[number], fewest, number == chosen))
+    return sizes
 
 
 def asked(estimator: BaseRanker) -> list[str]:
@@ -348,9 +464,10 @@ def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
     helds = [Held(estimator.eval_metric, p.judgments, p.keys, pieces) for p in parts]
     ladder: Sequence[int | None] = LADDER if "num_leaves" in wanted else (None,)
     most = MOST_ROUNDS if "n_estimators" in wanted else estimator.n_estimators
-    curves = []
+    curves: list[Curve] = []  # of the largest size first
+    rival: Curve | None = None
     with ProgressBar("auto", rounds=len(ladder), verbose=estimator.verbose) as bar:
-        for leaves in ladder:
+        for leaves in reversed(ladder):
             methods = []
             for part, held in zip(parts, helds, strict=True):
                 at = Monitor("held", part.table, {}, part.init_score)
@@ -360,16 +477,17 @@ def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
                 methods.append((method, at, held))
             with warnings.catch_warnings():  # of steps that are tried only
                 warnings.simplefilter("ignore")
-                curve, weight, _ = held_out_curve(
-                    methods, most, until_worse="n_estimators" in wanted
+                curve = held_out_curve(
+                    methods, most, until_worse="n_estimators" in wanted, rival=rival
                 )
             curves.append(curve)
+            rival = max(curves, key=lambda curve: curve.best[1])
             bar.advance()
-    sizes = choose(ladder, curves, weight, whole="n_estimators" not in wanted)
+    sizes = choose(ladder, curves[::-1], whole="n_estimators" not in wanted)
     sign = 1.0 if helds[0].greater_is_better else -1.0
     unit = "queries" if helds[0].by_query else "parts"
     shown = tuple(replace(size, value=sign * size.value) for size in sizes)
-    return Selection(helds[0].metric, weight.size, unit, shown)
+    return Selection(helds[0].metric, curves[0].weight.size, unit, shown)
 
 
 def _parts(estimator: BaseRanker, task: Task, seed: int) -> list[Part]:

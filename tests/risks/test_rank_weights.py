@@ -385,6 +385,13 @@ def test_estimators_refuse_what_has_no_weights_by_rank():
             ranker.fit(X, y)
 
 
+def test_a_fit_without_any_weight_says_so():
+    """Grades below 1 are all irrelevant to precision."""
+    X, y = [[0.0], [1.0], [2.0]], [0.0, 0.25, 0.5]
+    with pytest.warns(UserWarning, match="rank_weight='precision@2' gives any pair a weight"):
+        RankBoost(rank_weight="precision@2").fit(X, y)
+
+
 @pytest.mark.parametrize("rule", ["precision@2", "gap"])
 def test_without_any_weight_there_are_no_masses(rule):
     grade = [0.0, 0.0] if rule == "gap" else [1.0, 0.0]  # both are among the first two

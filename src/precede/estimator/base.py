@@ -422,10 +422,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             for checkpoint in saved:
                 checkpoint.finish()
         if self._warns_of_no_rounds and not len(result.ensemble) and result.reason != INTERRUPTED:
+            weighing = getattr(self, "rank_weight", None)
+            more = "" if weighing is None else (
+                f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
+                "differ between grades ('precision@k' asks which are at least 1)"
+            )  # fmt: skip
             task.training.workers.warn(
                 f"the model has no rounds and scores every row alike ({result.reason}): look "
                 "whether the features are constant, or constant within every query, and with trees "
-                "whether min_child_samples leaves them a split"
+                f"whether min_child_samples leaves them a split{more}"
             )
         return result
 

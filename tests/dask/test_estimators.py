@@ -32,6 +32,7 @@ from precede import (
     PushRanker,
     QBRank,
     RankBoost,
+    RankWeight,
     ScoreRisk,
     SmoothMargin,
     Stump,
@@ -106,6 +107,32 @@ def test_weights_by_rank(clients, workers, balance, kind, local, more):
     X, y, qid, weight = chunked(37, X, y, qid, weight)
     cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
     same(cluster, here)
+
+
+LISTS = [
+    *({"loss": loss} for loss in ("softmax", "xendcg", "query_rmse", "query_cross_entropy")),
+    {"rank_weight": "ndcg@3"},
+    {"rank_weight": RankWeight("linear", blend=0.5), "loss": "exponential"},
+    {"rank_weight": "grade_gap", "loss": "squared_hinge", "hessian": "bound"},
+    {"rank_weight": "precision@2", "loss": "hinge", "line_search": True},
+]
+
+
+@pytest.mark.parametrize("options", LISTS, ids=str)
+def test_trees_for_losses_of_lists_and_weights_by_rank(clients, options):
+    """With real-valued grades and weights, some of them 0."""
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    y = y + np.random.default_rng(1).integers(0, 10, y.size) / 10
+    if options.get("loss") == "query_cross_entropy":  # takes chances only
+        y = y / 5
+    weight = weights(y.size)
+    settings = {"n_estimators": 4, "num_leaves": 5, "min_child_samples": 3, **options}
+    local = BoostedRanker(**settings).fit(X, y, qid=qid, sample_weight=weight)
+    assert len(local.ensemble_) == 4
+    cluster = DaskBoostedRanker(**settings)
+    X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
+    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[2])
+    same(cluster, local)
 
 
 def test_weights_by_rank_of_one_list(clients):

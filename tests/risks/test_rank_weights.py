@@ -339,6 +339,32 @@ def test_fits_have_the_same_bits_for_any_threads_order_checkpoint_and_disk(name,
     np.testing.assert_array_equal(ranker(n_estimators=8).fit(table).predict(sample.X), expected)
 
 
+@pytest.mark.usefixtures("tiny_thresholds")
+@pytest.mark.parametrize("one_list", [False, True])
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "hinge", "squared_hinge"])
+def test_weights_and_real_grades_have_the_same_bits_for_any_threads_order_and_disk(
+    loss, one_list, tmp_path
+):
+    sample = search_results(12, features=4, informative=3, per_query=25, random_state=0)
+    random = np.random.default_rng(2)
+    y = sample.y + random.integers(0, 30, sample.y.size) / 10
+    weight = random.choice([0.0, 0.3, 1.0, 2.7], y.size)
+    qid = None if one_list else sample.qid
+    rows = random.permutation(y.size)
+    for rule in ("ndcg", RankWeight("linear", k=5, blend=0.3), "grade_gap"):
+        options = {"loss": loss, "rank_weight": rule, "num_leaves": 4, "n_estimators": 5}
+        model = BoostedRanker(**options, n_jobs=1).fit(sample.X, y, qid=qid, sample_weight=weight)
+        mixed = BoostedRanker(**options, n_jobs=2).fit(
+            sample.X[rows], y[rows], qid=None if one_list else qid[rows], sample_weight=weight[rows]
+        )
+        table = write_table(tmp_path / f"{str(rule)[:4]}", [(sample.X, y, qid, weight)])
+        read = BoostedRanker(**options).fit(table)
+        assert len(model.ensemble_) == 5
+        for other in (mixed, read):
+            assert other.ensemble_.to_dict() == model.ensemble_.to_dict()
+            np.testing.assert_array_equal(other.history_["log_risk"], model.history_["log_risk"])
+
+
 def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
     sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
     whole = RankBoost(rank_weight="ndcg", n_estimators=3)

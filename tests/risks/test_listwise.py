@@ -1,6 +1,7 @@
 """Losses of lists against plain formulas, pairs and differences."""
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -103,6 +104,59 @@ def test_values_and_derivatives(data, kind, balance):
         np.testing.assert_allclose(
             -curve / (2 * small), mass * curvature[place], rtol=1e-5, atol=1e-6 * (value + mass)
         )
+
+
+def long_value(kind, grades, scores, weights):
+    """The loss of one list in decimal numbers, the best shift found by Newton's method."""
+    total = sum(weights)
+    if kind in ("softmax", "xendcg"):
+        phi = [w * (g.exp() if kind == "softmax" else 2**g - Decimal("0.5"))
+               for g, w in zip(grades, weights, strict=True)]  # fmt: skip
+        mass = [w * s.exp() for s, w in zip(scores, weights, strict=True)]
+        return -sum(p / sum(phi) * (m / sum(mass)).ln() for p, m in zip(phi, mass, strict=True))
+    if kind == "query_rmse":
+        errors = [g - s for g, s in zip(grades, scores, strict=True)]
+        mean = sum(w * e for w, e in zip(weights, errors, strict=True)) / total
+        return sum(w * (e - mean) ** 2 for w, e in zip(weights, errors, strict=True)) / total
+    shift = Decimal(0)
+    for _ in range(60):
+        chance = [1 / (1 + (-s - shift).exp()) for s in scores]
+        over = sum(w * (c - g) for w, c, g in zip(weights, chance, grades, strict=True))
+        slope = sum(w * c * (1 - c) for w, c in zip(weights, chance, strict=True))
+        shift -= max(min(over / slope, Decimal(1)), Decimal(-1))
+    return sum(
+        w / total * ((1 + (s + shift).exp()).ln() - g * (s + shift))
+        for g, s, w in zip(grades, scores, weights, strict=True)
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", LISTWISE)
+def test_derivatives_to_the_last_digits(kind, seed):
+    """By differences of numbers of fifty digits."""
+    random = np.random.default_rng(seed)
+    grades = np.array([0.0, 0.25, 0.5, 0.75, 1.0]) * (1 if kind == "query_cross_entropy" else 4)
+    scores, weights = random.normal(size=5) * 2, random.choice([0.5, 1.0, 2.7], 5)
+    bound = ListRisk(kind).bind(Judgments(grades, weight=weights).arrange("queries"))
+    state = bound.state(scores[bound.arrangement.order])
+    mass, curvature = np.exp(state.log_mass), bound.curvature(state)
+    with localcontext() as context:
+        context.prec = 50
+        small = Decimal(10) ** -12
+        known = [[Decimal(float(x)) for x in each] for each in (grades, scores, weights)]
+        value = long_value(kind, *known)
+        assert np.exp(state.log_value) == pytest.approx(float(value), rel=1e-13)
+        for place, row in enumerate(bound.arrangement.order):
+            up, down = (
+                long_value(
+                    kind, known[0],
+                    [s + sign * small * (k == row) for k, s in enumerate(known[1])], known[2],
+                )
+                for sign in (1, -1)
+            )  # fmt: skip
+            slope, curve = (up - down) / (2 * small), (up - 2 * value + down) / small**2
+            assert -mass * state.pull[place] == pytest.approx(float(slope), rel=1e-11, abs=1e-14)
+            assert mass * curvature[place] == pytest.approx(float(curve), rel=1e-11)
 
 
 @pytest.mark.parametrize("kind", LISTWISE)

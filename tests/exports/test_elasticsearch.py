@@ -81,7 +81,7 @@ def test_the_extractors_are_the_queries_given():
     [
         (None, "give features=, a dict with .* for each feature of the model: title, age"),
         ({"title": {"match": {}}}, "features= has no entry for 'age'"),
-        ({"title": {"a": 1}, "age": {"a": 1}, "x": {}}, "'x', which is no feature of the model"),
+        ({"title": {"a": 1}, "age": {"a": 1}, "x": {}}, "'x', which is not a feature of the model"),
         ({"title": 3, "age": {"match": {}}}, "'title' is 3"),
     ],
 )

@@ -194,7 +194,7 @@ def test_names_and_tables_are_quoted():
         (["a", "score"], {}, "'score' twice, as databases read it; .* choose another"),
         (["a", "b"], {"key": "Score"}, "'Score' twice"),
         (["a", "precede_1"], {}, "begins with 'precede_'"),
-        (["a", ""], {}, "'' is no name"),
+        (["a", ""], {}, "'' is not a valid name"),
     ],
 )
 def test_names_that_a_database_would_mix_up_are_refused(names, options, message):

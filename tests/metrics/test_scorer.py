@@ -72,7 +72,7 @@ def test_scorers_take_judgments_metrics_and_functions():
         (lambda: make_scorer("ndgc"), "did you mean ndcg"),
         (lambda: make_scorer(3), "metric=3: give a name"),
         (lambda: make_scorer("map", relevent=2), "unknown option relevent"),
-        (lambda: make_scorer(spread, relevant=2), "relevant given beside a function"),
+        (lambda: make_scorer(spread, relevant=2), "relevant given with a function"),
     ):
         with pytest.raises(ValueError, match=told):
             wrong()

@@ -186,7 +186,7 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
     _, X, y, card = made
     numbers = X[["income", "age"]].fillna(0)
     trees = BoostedRanker(n_estimators=3, num_leaves=4).fit(numbers, y)
-    with pytest.raises(ValueError, match="no table of one or two features; use GlassBoxRanker"):
+    with pytest.raises(ValueError, match="not a table of one or two features; use GlassBoxRanker"):
         Scorecard.of(trees, numbers, y)
     lines = RankBoost(rankers="features", n_estimators=3).fit(numbers, y)
     with pytest.raises(ValueError, match="kind 'feature'"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -21,15 +21,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.cuda import Device
 from precede.engine.elementary import smaller
 from precede.engine.workers import Workers, is_small
 from precede.files.streams import is_plain, opened, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
-from precede.rankers.device_forest import DeviceForest
 from precede.rankers.stumps import Stump
 from precede.rankers.terms import Term, TermTables
 from precede.rankers.trees import MOST_FEATURES, Forest, Tree
+
+if TYPE_CHECKING:
+    from precede.engine.cuda import Device
+    from precede.rankers.device_forest import DeviceForest
 
 __all__ = [
     "FORMAT",
@@ -145,6 +147,8 @@ class Ensemble:
     def predict_on_device(self, X: Any, device: Device) -> Any:
         """Score the rows of an array on a device, where the scores stay; trees only."""
         self.check_width(X)
+        from precede.rankers.device_forest import DeviceForest  # noqa: PLC0415  (only on a GPU)
+
         if self._on_device is None:
             self._on_device = DeviceForest(device, self.rankers, self.weights)
         return self._on_device.scores(X)

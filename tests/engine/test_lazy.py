@@ -1,10 +1,15 @@
 """Names of a package that are imported when they are first used."""
 
+import ast
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import precede
 from precede.engine.lazy import lazily
 
 
@@ -23,7 +28,7 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
 
 
 @pytest.mark.parametrize(
-    "package", ["boosting", "bounds", "dask", "explain", "files", "metrics", "rankers"]
+    "package", ["boosting", "bounds", "dask", "explain", "files", "metrics", "rankers", "risks"]
 )
 def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
     code = f"""
@@ -35,12 +40,40 @@ print("numba" in sys.modules)
     assert done.stdout.splitlines() == ["[]", "False"]
 
 
-def test_an_estimator_is_imported_without_what_its_fit_may_not_need():
-    code = """
-import sys, precede
-precede.RankBoost
-slow = "sklearn.model_selection", "precede.rankers.growers", "matplotlib", "jinja2", "typer"
-print([name for name in slow if name in sys.modules])
-"""
+# What an estimator may need, and most fits do not: other ways to sum over pairs, GPUs,
+# explanations, several models, files beside the table on disk, other packages.
+RARELY = (
+    r"precede\.(.*\.device_\w+|boosting\.(bagging|checkpoint|folds|resampling|selection)|metrics\..*"
+    r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*|rankers\.growers"
+    r"|risks\.(hinge|logistic|listwise|rank|short|smooth|sweeps|top)\w*)"
+    r"|sklearn\.model_selection|matplotlib|jinja2|typer"
+)
+
+
+@pytest.mark.parametrize("fit", ["", "(n_estimators=1).fit([[0.0], [1.0]], [0, 1])"])
+def test_an_estimator_is_imported_without_what_its_fit_may_not_need(fit):
+    code = f"import sys, precede; precede.RankBoost{fit}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    loaded = done.stdout.split()
+    assert "precede.algorithms.rankboost" in loaded
+    assert [name for name in loaded if re.fullmatch(RARELY, name)] == []
+
+
+LAZY = sorted(
+    path
+    for path in Path(precede.__file__).parent.glob("*/__init__.py")
+    if "lazily(" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("path", LAZY, ids=lambda path: path.parent.name)
+def test_names_for_checkers_are_those_that_are_loaded(path):
+    """In a package they are written twice: for type checkers, and for `lazily`."""
+    module = import_module(f"precede.{path.parent.name}")
+    blocks = ast.parse(path.read_text(encoding="utf-8")).body
+    (hints,) = [node for node in blocks if isinstance(node, ast.If)]
+    imports = [node for node in hints.body if isinstance(node, ast.ImportFrom)]
+    written = {alias.asname: node.module for node in imports for alias in node.names}
+    assert sorted(written) == module.__all__ == dir(module)
+    for name, home in written.items():
+        assert getattr(module, name) is getattr(import_module(home), name)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
-from precede.boosting.selection import LADDER, asked
+from precede.boosting.selection import LADDER
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import asked, whole_number
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers, columns_in_order
 from precede.losses import PairLoss, Price
@@ -22,8 +22,10 @@ from precede.rankers.base import Family
 from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
 from precede.rankers.regressors import learner
 from precede.risks.base import Risk
-from precede.risks.rank_weights import Weighting
 from precede.risks.score_risk import ScoreRisk, risk_of
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["BaggedTrees", "BoostedRanker", "TreeLearner"]
 
@@ -86,7 +88,7 @@ class TreeLearner:
 
     def _leaves(self) -> Any:
         """`num_leaves`; the most that may be chosen where it is "auto"."""
-        return LADDER[-1] if "num_leaves" in asked(self) else self.num_leaves  # type: ignore[arg-type]
+        return LADDER[-1] if "num_leaves" in asked(self) else self.num_leaves
 
     @property
     def _draws(self) -> bool:

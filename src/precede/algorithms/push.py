@@ -16,11 +16,10 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
-from precede.boosting.selection import asked
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sums, sum_of
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import asked, whole_number
 from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
@@ -29,10 +28,11 @@ from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
 from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import Weighting
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
 

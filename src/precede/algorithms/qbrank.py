@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -13,7 +13,9 @@ from precede.boosting.history import Progress, Stop
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture
-from precede.risks.rank_weights import Weighting
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["QBRank"]
 

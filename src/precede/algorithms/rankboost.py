@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
@@ -12,7 +12,9 @@ from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
 from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import Weighting
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["RankBoost"]
 

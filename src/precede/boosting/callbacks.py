@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from precede.boosting.history import Progress
 from precede.boosting.loop import Result
-from precede.boosting.selection import asked
+from precede.engine.parameters import asked
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, Task

@@ -32,14 +32,14 @@ from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
 from precede.engine.arrays import Flags, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
+from precede.engine.parameters import asked
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, Task
 
-__all__ = ["AUTO", "LADDER", "Selection", "Size", "asked", "select"]
+__all__ = ["LADDER", "Selection", "Size", "select"]
 
-AUTO = "auto"
 # Numbers of leaves that are tried.
 LADDER = (2, 4, 8, 16, 31)
 # A fifth is held out at a time, as often as it takes to hold out so many queries or rows in all.
@@ -448,12 +448,6 @@ def choose(ladder: Sequence[int | None], curves: Sequence[Curve], *, whole: bool
         at, fewest = (int(curve.rounds[row]) for row in rows)
         sizes.append(Size(leaves, at, means[number], *paired[number], fewest, number == chosen))
     return sizes
-
-
-def asked(estimator: BaseRanker) -> list[str]:
-    """Names of the parameters that are to be chosen."""
-    given = ((name, getattr(estimator, name)) for name in estimator.selectable)
-    return [name for name, value in given if isinstance(value, str) and value == AUTO]
 
 
 def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:

@@ -21,10 +21,10 @@ from precede.algorithms.tuning import tune as search_parameters
 from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED
 from precede.boosting.resampling import TooFewError
-from precede.boosting.selection import AUTO
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say, shown
 from precede.engine.arrays import Integers
+from precede.engine.parameters import AUTO
 from precede.estimator import BaseRanker
 from precede.files.blocks import table_of_file
 from precede.files.streams import STANDARD

@@ -34,11 +34,11 @@ from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress, Scoring
 from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.boosting.selection import asked
 from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
 from precede.dask.conversation import ClusterWorkers, Conversation, Station
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import DEVICES, device_of_machine
+from precede.engine.parameters import asked
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["check_choice", "in_range", "true_or_false", "upper_tail", "whole_number"]
+__all__ = [
+    "AUTO",
+    "asked",
+    "check_choice",
+    "in_range",
+    "true_or_false",
+    "upper_tail",
+    "whole_number",
+]
+
+AUTO = "auto"  # the value of a parameter that the fit is to choose
+
+
+class Selectable(Protocol):
+    """An estimator that says which of its parameters a fit may choose."""
+
+    selectable: tuple[str, ...]
+
+
+def asked(estimator: Selectable) -> list[str]:
+    """Names of the parameters that the fit is to choose.
+
+    >>> from precede import BoostedRanker
+    >>> asked(BoostedRanker(n_estimators="auto"))
+    ['n_estimators']
+    """
+    given = ((name, getattr(estimator, name)) for name in estimator.selectable)
+    return [name for name, value in given if isinstance(value, str) and value == AUTO]
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
-from precede.engine.device_table import DeviceTable
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 
@@ -53,6 +52,8 @@ class Training:
         order, weight = arrangement.order, arrangement.weight
         kind: type[Table] = Table
         if workers.device is not None:
+            from precede.engine.device_table import DeviceTable  # noqa: PLC0415  (only on a GPU)
+
             kind = DeviceTable if DeviceTable.takes(X, order, workers.device) else Table
         if workers.device is not None and kind is Table:
             X = workers.device.get(X)

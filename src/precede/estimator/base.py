@@ -20,22 +20,18 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, check_random_state
 
-from precede.boosting.bagging import Bagged
 from precede.boosting.callbacks import Listeners
-from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.boosting.progress import ProgressBar
-from precede.boosting.resampling import Sample
-from precede.boosting.selection import AUTO, asked, select
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import open_device
 from precede.engine.exact import exact_sum, greatest_of
-from precede.engine.parameters import in_range, whole_number
+from precede.engine.parameters import AUTO, asked, in_range, whole_number
 from precede.engine.portable import exp, log_of
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
@@ -58,6 +54,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from precede.boosting.checkpoint import Checkpoint
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
 # Arguments that the fit of other libraries has, and what to use here.
@@ -354,6 +352,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self.selection_ = None
         if not asked(self):
             return self._run(task)
+        from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
+
         self.selection_ = select(self, task, self._seed())
         if self.verbose > 0:
             print(self.selection_.summary(), file=sys.stderr)
@@ -394,6 +394,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def _bagged(self, task: Task, stop: Stop) -> Method:
         """As many fits side by side as there are bags, each on queries drawn for it."""
+        from precede.boosting.bagging import Bagged  # noqa: PLC0415  (not in every fit)
+        from precede.boosting.resampling import Sample  # noqa: PLC0415
+
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
         judgments = self.judgments_to_learn(task.judgments)
         sample = Sample(
@@ -461,6 +464,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
                 "lets a fit be resumed to an equal model"
             )
+        from precede.boosting.checkpoint import Checkpoint  # noqa: PLC0415  (not in every fit)
+
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:

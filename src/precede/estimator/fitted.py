@@ -11,24 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from precede import explain as explanations  # whose modules are loaded when used
 from precede.boosting.history import History
 from precede.boosting.monitors import pairs_in_order
-from precede.boosting.selection import Selection
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
 from precede.engine.frames import row_labels
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers
 from precede.estimator.inputs import Inputs
-from precede.explain.contributions import (
-    Explanation,
-    PairExplanation,
-    ShapeFunction,
-    explain,
-    explain_pair,
-    feature_index,
-    shape_function,
-)
 from precede.judgments import Judgments, warn_of_lost_queries
 from precede.model import Ensemble
 
@@ -39,6 +30,8 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from precede.boosting.selection import Selection
 
     def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
 else:
@@ -177,15 +170,14 @@ class FittedRanker(Inputs):
 
     # -- explaining ------------------------------------------------------------------------
 
-    def shape_function(self, feature: int | str) -> ShapeFunction:
+    def shape_function(self, feature: int | str) -> explanations.ShapeFunction:
         """What one feature, by number or name, adds to the score; for additive models."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        return shape_function(
-            self.ensemble_, feature_index(feature, names, self.n_features_in_), names
-        )
+        index = explanations.feature_index(feature, names, self.n_features_in_)
+        return explanations.shape_function(self.ensemble_, index, names)
 
-    def explain(self, X: Any, *, background: Any = None) -> Explanation:
+    def explain(self, X: Any, *, background: Any = None) -> explanations.Explanation:
         """Contributions of the features to each score, which they add up to exactly.
 
         With a `background` (rows to compare with, such as a hundred of the training set) they
@@ -197,9 +189,11 @@ class FittedRanker(Inputs):
             background = self._validated(background, reset=False)
         names = getattr(self, "feature_names_in_", None)
         with Workers(self.n_jobs) as workers:
-            return explain(self.ensemble_, X, names=names, background=background, workers=workers)
+            return explanations.explain(
+                self.ensemble_, X, names=names, background=background, workers=workers
+            )
 
-    def explain_pair(self, X: Any, i: int, k: int) -> PairExplanation:
+    def explain_pair(self, X: Any, i: int, k: int) -> explanations.PairExplanation:
         """Explain why row i of X ranks above row k, feature by feature.
 
         i and k are positions, as for ``X.iloc``; the rows of a pandas data frame with an index of
@@ -209,7 +203,7 @@ class FittedRanker(Inputs):
         labels = row_labels(X)
         X = self._validated(X, reset=False)
         names = getattr(self, "feature_names_in_", None)
-        return explain_pair(self.ensemble_, X, i, k, names, labels)
+        return explanations.explain_pair(self.ensemble_, X, i, k, names, labels)
 
     # -- plotting --------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from precede.boosting.history import History
-from precede.boosting.selection import Selection
 from precede.engine.frames import check_categories
 from precede.engine.parameters import whole_number
 from precede.engine.workers import count_jobs
@@ -32,7 +31,6 @@ from precede.losses import (
 from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
 from precede.rankers.base import family_name
 from precede.rankers.stumps import Stumps
-from precede.risks.rank_weights import RankWeight
 
 __all__ = ["SavedRanker", "evals_result", "history_of", "load", "parameters_of", "part_of"]
 
@@ -90,6 +88,8 @@ class SavedRanker(FittedRanker):
             self.categories_ = check_categories(fields["categories"], names)
         self.has_queries_ = fields.get("queries", False) is True
         if "selection" in fields:
+            from precede.boosting.selection import Selection  # noqa: PLC0415  (if "auto" chose)
+
             self.selection_ = Selection.from_dict(fields["selection"])
         if "data_columns" in fields:
             columns = part_of(fields, "data_columns", dict)
@@ -206,6 +206,7 @@ def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
 def _saved() -> dict[str, type]:
     """Classes of parameters that are saved by their arguments; loading makes nothing else."""
     from precede.rankers.growers import Trees  # noqa: PLC0415  (slow)
+    from precede.risks.rank_weights import RankWeight  # noqa: PLC0415  (ditto)
 
     classes = (
         RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
@@ -241,6 +242,7 @@ def _named(value: Any) -> Any:
 def _released(value: Any) -> Any:
     """A parameter of a model file, as `_named` wrote it.
 
+    >>> from precede import RankWeight
     >>> _released(_named(RankWeight(k=10, blend=0.5)))
     RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
     """

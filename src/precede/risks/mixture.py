@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from precede.engine.workers import Workers
 from precede.losses import SquaredHinge
 from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import Weighting
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["MixtureRisk", "QuadraticMixture"]
 

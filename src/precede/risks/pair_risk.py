@@ -7,34 +7,21 @@ the search for weak rankers needs the pull and nothing else.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from precede import risks  # how to sum; loaded when it is chosen
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
-from precede.risks.device_exponential import DeviceSeparableRisk
-from precede.risks.device_pairs import DeviceHingeRisk, DeviceLogisticRisk
-from precede.risks.device_ranked_exponential import (
-    DeviceRankedExponentialRisk,
-    DeviceTopExponentialRisk,
-)
-from precede.risks.device_ranks import DeviceRankedPairsRisk
-from precede.risks.exponential import SeparableRisk
-from precede.risks.hinge_sweeps import HingeRisk
-from precede.risks.logistic_cells import LogisticRisk
-from precede.risks.pair_sums import GeneralRisk
-from precede.risks.rank_weights import (
-    RankedExponentialRisk,
-    RankWeights,
-    Weighting,
-    rank_weight,
-)
-from precede.risks.ranked_pairs import RankedPairsRisk
-from precede.risks.top_exponential import TopExponentialRisk
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["PairRisk"]
 
@@ -103,31 +90,36 @@ class PairRisk(Risk):
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
         on_device = workers is not None and workers.device is not None
-        rule = rank_weight(self.rank_weight)
-        if rule is not None:
-            weights = RankWeights(
-                rule, judgments, balanced=self.balance != "pairs", workers=workers or Workers(1)
-            )
-            if separable and not loss.gap:
-                top, all_ranks = (
-                    (DeviceTopExponentialRisk, DeviceRankedExponentialRisk)
-                    if on_device
-                    else (TopExponentialRisk, RankedExponentialRisk)
-                )
-                kind = all_ranks if weights.top is None else top
-                return kind(judgments, loss, cost, weights)
-            ranked = DeviceRankedPairsRisk if on_device else RankedPairsRisk
-            return ranked(judgments, loss, cost, weights)
+        if self.rank_weight is not None:
+            return self._bind_ranked(judgments, workers or Workers(1))
         if separable and power_of_sum and not loss.gap:
-            exponential = DeviceSeparableRisk if on_device else SeparableRisk
+            exponential = risks.DeviceSeparableRisk if on_device else risks.SeparableRisk
             return exponential(judgments, loss, cost, workers)
         if loss.pair_kernel is None or cost.power != 1 or judgments.shared:
-            return GeneralRisk(judgments, loss, cost, workers)
+            return risks.GeneralRisk(judgments, loss, cost, workers)
         if loss.pair_kernel == "logistic":
-            logistic = DeviceLogisticRisk if on_device else LogisticRisk
+            logistic = risks.DeviceLogisticRisk if on_device else risks.LogisticRisk
             return logistic(judgments, loss, cost, workers)
-        hinge = DeviceHingeRisk if on_device else HingeRisk
+        hinge = risks.DeviceHingeRisk if on_device else risks.HingeRisk
         return hinge(judgments, loss, cost, workers)
+
+    def _bind_ranked(self, arrangement: Arrangement, workers: Workers) -> BoundLossRisk:
+        """Prepare the risk with weights of pairs that follow the ranking."""
+        loss, cost = pair_loss(self.loss), price(self.price)
+        rule = risks.rank_weight(self.rank_weight)
+        assert rule is not None
+        weights = risks.RankWeights(
+            rule, arrangement, balanced=self.balance != "pairs", workers=workers
+        )
+        on_device = workers.device is not None
+        if loss.form is None or loss.form.kind != "separable" or loss.gap:
+            pairs = risks.DeviceRankedPairsRisk if on_device else risks.RankedPairsRisk
+            return pairs(arrangement, loss, cost, weights)
+        if weights.top is None:
+            ranks = risks.DeviceRankedExponentialRisk if on_device else risks.RankedExponentialRisk
+            return ranks(arrangement, loss, cost, weights)
+        top = risks.DeviceTopExponentialRisk if on_device else risks.TopExponentialRisk
+        return top(arrangement, loss, cost, weights)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Sum the price of every loser: R; infinity beyond the range of floats."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from precede.engine.arrangement import Arrangement
@@ -15,7 +17,9 @@ from precede.losses import price as cost
 from precede.risks.base import BoundRisk, Masses, Risk, State
 from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
-from precede.risks.rank_weights import Weighting
+
+if TYPE_CHECKING:
+    from precede.risks.rank_weights import Weighting
 
 __all__ = ["BoundScoreRisk", "ScoreRisk", "arranged_judgments", "risk_of"]
 

@@ -28,7 +28,8 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
 
 
 @pytest.mark.parametrize(
-    "package", ["boosting", "bounds", "dask", "explain", "files", "metrics", "rankers", "risks"]
+    "package",
+    ["algorithms", "boosting", "bounds", "dask", "explain", "files", "metrics", "rankers", "risks"],
 )
 def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
     code = f"""
@@ -57,6 +58,22 @@ def test_an_estimator_is_imported_without_what_its_fit_may_not_need(fit):
     loaded = done.stdout.split()
     assert "precede.algorithms.rankboost" in loaded
     assert [name for name in loaded if re.fullmatch(RARELY, name)] == []
+
+
+def test_documented_paths_lead_somewhere_after_import_precede():
+    """In a fresh interpreter: what another test has imported is an attribute already."""
+    root = Path(precede.__file__).parents[2]
+    pages = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    text = "".join(page.read_text(encoding="utf-8") for page in pages)
+    paths = sorted(set(re.findall(r"\bprecede\.[a-z]\w*(?:\.[A-Za-z]\w*)+", text)), reverse=True)
+    assert {"precede.risks.listwise.ListRisk", "precede.algorithms.tuning"} <= {*paths}
+    code = f"""
+import precede
+from functools import reduce
+for path in {paths!r}:
+    reduce(getattr, path.split(".")[1:], precede)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 LAZY = sorted(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 __all__ = ["lazily"]
@@ -17,7 +18,8 @@ def lazily(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Give ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    `modules` maps the modules of the package to the names that they define, in one string.
+    `modules` maps the modules of the package to the names that they define, in one string. Every
+    module of the package is an attribute of it as well, imported when it is used.
 
     >>> get, names, _ = lazily("precede", {"judgments": "Judgments"})
     >>> get("Judgments").__name__, names()
@@ -26,8 +28,10 @@ def lazily(
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        if name in homes:
+            return getattr(import_module(f"{package}.{homes[name]}"), name)
+        if name[:1] != "_" and find_spec(f"{package}.{name}") is not None:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return get, lambda: sorted(homes), sorted(homes)

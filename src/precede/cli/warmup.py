@@ -25,7 +25,7 @@ class _Calls:
         self.X = generator.normal(size=(300, 4))
         self.y = (self.X[:, 0] + generator.normal(size=300) > 0).astype(int) + (self.X[:, 1] > 1)
         self.qid = np.repeat(np.arange(15), 20)
-        self.models: dict[str, Any] = {}
+        self.models: dict[str, precede.BaseRanker] = {}
 
     def fit(self, name: str, **parameters: Any) -> None:
         """Fit an algorithm to queries, to one list of two classes, and to single precision."""

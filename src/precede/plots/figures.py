@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import take_rows
-from precede.judgments import feature_names, grades_of
+from precede.judgments import feature_names, grades_of, to_numbers
 from precede.metrics import evaluate, metric
 from precede.model import plain
 from precede.plots.drawing import (
@@ -539,7 +539,7 @@ def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) 
     ([0.0, 1.0], 0.25)
     """
     classes, positive = np.unique(grades_of(y)[0], return_inverse=True)
-    p = np.asarray(probability, np.float64)
+    p = to_numbers(probability, "probability")
     p = p[:, -1] if p.ndim == 2 else p
     if classes.size != 2 or p.shape != positive.shape:
         raise ValueError(

@@ -505,6 +505,27 @@ def test_one_module_loops_over_rounds():
     assert found["look"] == {"boosting/loop.py", "dask/estimators.py"}
 
 
+def test_only_the_loop_and_methods_made_of_methods_do_a_round():
+    """``method.advance()`` stands in the loop, and in `advance` of what holds several methods."""
+    found = {
+        (str(path.relative_to(SOURCE)), function.name)
+        for path, tree in trees()
+        for function in functions(tree)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "advance"
+        and not node.args
+        and not node.keywords
+        and ast.unparse(node.func.value) != "bar"  # of progress
+    }
+    assert found == {
+        ("boosting/loop.py", "_rounds"),
+        ("boosting/bagging.py", "advance"),
+        ("boosting/selection.py", "advance"),
+    }
+
+
 def test_the_matrix_is_complete_and_has_no_circle():
     assert {name_of(path) for path in MODULES} - {"__init__"} == set(MAY_IMPORT)
     assert len(MAY_IMPORT) <= 24

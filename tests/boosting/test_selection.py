@@ -32,6 +32,8 @@ from precede.boosting.selection import (
     is_looked_at,
 )
 from precede.datasets import search_results, two_normals
+from precede.engine.workers import Workers
+from precede.model import Ensemble
 
 data = search_results(40, features=5, informative=3, per_query=12, random_state=1)
 small = {"n_estimators": "auto", "learning_rate": 0.3, "min_child_samples": 5}
@@ -161,6 +163,7 @@ class Rising:
     def __init__(self, value, ends=10**9):
         self.rounds, self._value, self._ends = 0, value, ends
         self.looks, self.weight, self.scores = [], np.ones(3), None
+        self.workers, self.state, self.ensemble = Workers(1), None, Ensemble([], [], 1)
 
     def advance(self):
         self.rounds += 1

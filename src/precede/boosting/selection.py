@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.boosting.history import History, Monitor, Rounds
-from precede.boosting.method import Method
+from precede.boosting.loop import drive
+from precede.boosting.method import Method, Round
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
@@ -344,46 +345,75 @@ def is_looked_at(done: int) -> bool:
     return done % max(1, done // STEPS) == 0
 
 
+class HeldOut(Method):
+    """The same fit on several parts of the rows, one round of each at a time.
+
+    `parts` are methods, each with the monitor among its own that has the scores of the rows held
+    out, and their metric. Ends after `most` rounds, or if `until_worse` once nothing better than
+    before, or than the `rival`, is to be expected. Otherwise the metric is computed after the last
+    round only.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Method, Monitor, Held]],
+        most: int,
+        *,
+        until_worse: bool,
+        rival: Curve | None = None,
+    ):
+        self._parts, self._most, self._until_worse, self._rival = parts, most, until_worse, rival
+        self.stop, self.workers = Rounds(most), parts[0][0].workers
+        self.state, self.ensemble = parts[0][0].state, parts[0][0].ensemble
+        self._going, self._done = {*range(len(parts))}, 0
+        self._weight = np.concatenate([held.weight for _, _, held in parts])
+        self._counts: Flags = np.zeros(0, bool)
+        self._growing: Growing | None = None
+
+    def advance(self) -> Round:
+        """Do a round of every part that has one left, and look at the rows held out."""
+        for number in sorted(self._going):
+            made = self._parts[number][0].advance()
+            if made is None or made.last:
+                self._going.discard(number)
+        self._done += 1
+        last = self._done == self._most or not self._going
+        if last or (self._until_worse and is_looked_at(self._done)):
+            over = self._look()
+            last = last or (self._until_worse and over)
+        return Round({}, last="nothing better is to be expected" if last else "")
+
+    def _look(self) -> bool:
+        """Compute the metric; gives whether nothing better is to be expected."""
+        column = np.concatenate([held.values(at.scores) for _, at, held in self._parts])
+        if self._growing is None:
+            self._counts = ~np.isnan(column) & (self._weight > 0)
+            if not self._counts.any():
+                raise TooFewError(
+                    "no metric can be computed on the rows that 'auto' holds out; give "
+                    "n_estimators and num_leaves as numbers"
+                )
+            self._growing = Growing(self._weight[self._counts], self._most, self._rival)
+        self._growing.add(self._done, column[self._counts])
+        return self._growing.is_over()
+
+    def curve(self) -> Curve:
+        """What was seen of the units held out."""
+        assert self._growing is not None
+        return self._growing.curve()
+
+
 def held_out_curve(
-    methods: Sequence[tuple[Method, Monitor, Held]],
+    parts: Sequence[tuple[Method, Monitor, Held]],
     most: int,
     *,
     until_worse: bool,
     rival: Curve | None = None,
 ) -> Curve:
-    """Boost all parts in step and monitor the units that are held out.
-
-    Every method has its monitor among its monitors. Ends after `most` rounds, or if `until_worse`
-    once nothing better than before, or than the `rival`, is to be expected. Otherwise the last
-    round alone is looked at.
-    """
-    weight = np.concatenate([held.weight for _, _, held in methods])
-    going, done = {*range(len(methods))}, 0
-    counts: Flags = np.zeros(0, bool)
-    growing: Growing | None = None
-    while going and done < most:
-        for number in sorted(going):
-            made = methods[number][0].advance()
-            if made is None or made.last:
-                going.discard(number)
-        done += 1
-        last = done == most or not going
-        if not (last or (until_worse and is_looked_at(done))):
-            continue
-        column = np.concatenate([held.values(at.scores) for _, at, held in methods])
-        if growing is None:
-            counts = ~np.isnan(column) & (weight > 0)
-            if not counts.any():
-                raise TooFewError(
-                    "no metric can be computed on the rows that 'auto' holds out; give "
-                    "n_estimators and num_leaves as numbers"
-                )
-            growing = Growing(weight[counts], most, rival)
-        growing.add(done, column[counts])
-        if until_worse and growing.is_over():
-            break
-    assert growing is not None
-    return growing.curve()
+    """Boost all parts in step and monitor the units that are held out; see `HeldOut`."""
+    method = HeldOut(parts, most, until_worse=until_worse, rival=rival)
+    drive(method, interruptible=False)
+    return method.curve()
 
 
 def weighted_mean(values: Floats, weight: Floats) -> float:

@@ -13,6 +13,19 @@ def test_the_demo(tmp_path):
     assert "AUC" in talk
 
 
+def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
+    """No line is broken twice, and what is shown at the end are defaults."""
+    from precede.cli.demo import main
+
+    monkeypatch.setenv("COLUMNS", "80")
+    main(tmp_path / "demo", rounds=2)
+    lines = capsys.readouterr().out.splitlines()
+    end = next(at for at, line in enumerate(lines) if "RankBoost chooses" in line)
+    told = lines[end : lines.index("", end)]
+    assert all(len(line) > 60 for line in told[:-1]), told
+    assert "learning_rate=0.1" not in lines[-2]
+
+
 def test_the_demo_tells_and_saves(tmp_path, capsys):
     from precede import load
     from precede.cli.demo import main

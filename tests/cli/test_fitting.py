@@ -35,6 +35,13 @@ def test_validation_and_early_stopping(folder):
     assert precede.load(folder / "c.json").n_estimators_ == told["rounds"]
 
 
+def test_rounds_are_counted_in_english(folder, tmp_path):
+    words = ["fit", folder / "train.txt", "-o", tmp_path / "m.json"]
+    assert "RankBoost: 1 round in " in run(*words, "-s", "n_estimators=1")[1]
+    told = run(*words, "-s", "n_estimators=3")[1]
+    assert re.search(r"RankBoost: 3 rounds in \d+\.\d s$", told, re.M), told
+
+
 def test_without_early_stopping_all_rounds_are_saved_and_it_is_said(folder, tmp_path):
     words = ["fit", folder / "train.csv", "--valid", folder / "vali.txt", "-m", "ndcg@10",
              "-s", "n_estimators=40", "-o", tmp_path / "m.json"]  # fmt: skip

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 import precede
 from cli.session import make, objects, rows, run
 from precede.cli.judging import narrow
@@ -40,7 +42,9 @@ def test_ratings_need_a_least_relevant_grade(folder, tmp_path):
     scores = precede.load(folder / "a.json").predict(data.frame())
     wanted = evaluate(data.y, scores, data.qid, metrics="map", relevant=4).mean["map"]
     name, files = "map(relevant=4)", (folder / "a.json", tmp_path / "stars.csv")
-    assert "cannot tell rankings apart" in run("evaluate", *files)[1]
+    told = run("evaluate", *files)[1]
+    assert "cannot tell rankings apart" in told
+    assert "or by --relevant 5\n" in told
     _, told = run("evaluate", *files, "-m", name, "--at-least", f"{name}=0.01")
     assert "cannot tell" not in told
     (row,) = objects(run("evaluate", *files, "-m", name, "--json")[0])
@@ -52,6 +56,28 @@ def test_ratings_need_a_least_relevant_grade(folder, tmp_path):
     assert page["quality"]["metrics"][0]["value"] == wanted
     fit = ("fit", files[1], "-o", tmp_path / "m.json", "-s", "n_estimators=2")
     run(*fit, "--valid", files[1], "-m", name)
+    assert list(precede.load(tmp_path / "m.json").evals_result_["valid_0"]) == [name]
+    _check_relevant_for_all(folder, tmp_path, files, wanted)
+
+
+def _check_relevant_for_all(folder, tmp_path, files, wanted):
+    """--relevant holds for every metric that names no grade itself."""
+    name = "map(relevant=4)"
+    out, told = run("evaluate", *files, "--relevant", "4")
+    assert "cannot tell" not in told
+    assert "relevant=4 " in told  # the conventions below the table
+    value = {row["metric"]: row["value"] for row in rows(out)}
+    assert float(value[name]) == pytest.approx(wanted, rel=1e-5)
+    assert {"auc(relevant=4)", "ndcg@10"} <= value.keys()
+    run("evaluate", *files, "--relevant", "4", "--at-least", "map=1.5", code=5)
+    paired = (files[0], folder / "b.json", files[1], "--relevant", "4", "-m", "map", "--json")
+    assert objects(run("compare", *paired)[0])[0]["a"] == wanted
+    _, told = run("report", *files, "--relevant", "4", "-o", tmp_path / "r.json")
+    assert "cannot tell" not in told
+    page = json.loads((tmp_path / "r.json").read_text())
+    assert {row["metric"]: row["value"] for row in page["quality"]["metrics"]}[name] == wanted
+    fit = ("fit", files[1], "-o", tmp_path / "m.json", "-s", "n_estimators=2")
+    run(*fit, "--valid", files[1], "-m", "map", "--relevant", "4")
     assert list(precede.load(tmp_path / "m.json").evals_result_["valid_0"]) == [name]
 
 

@@ -116,3 +116,55 @@ def test_tables_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
         assert "0.7432" in out
         assert "0.7134" in out
         assert "[-0.0078, +0.0673]" in out or "-0.007793" in out
+
+
+@pytest.mark.parametrize("count", [2, 5, 40])
+def test_no_cell_of_a_wide_table_is_cut(monkeypatch, capsys, count):
+    """Tables that are too wide go on below, with the first column again."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    rows = [{"qid": f"query {1000 + at}", **{f"metric{name}@10": (at + name) / 997
+             for name in range(9)}} for at in range(count)]  # fmt: skip
+    talk.write_rows(rows, as_json=False)
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, out.splitlines())) <= 80
+    told = out.split()
+    for row in rows:
+        for name, value in row.items():
+            assert name in told
+            assert all(word in told for word in talk.shown(value).split())
+
+
+def test_metrics_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
+    from precede.cli.commands import metrics
+    from precede.metrics import REGISTRY
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    metrics(as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 3 * len(REGISTRY)
+    assert "ndcg: discounted gain, as a share of the best order's" in lines
+
+
+def test_notes_name_options_and_not_arguments(folder, tmp_path):
+    lines = (folder / "test.csv").read_text().splitlines()
+    at = lines[0].split(",").index("qid")
+    cut = [",".join(cell for c, cell in enumerate(line.split(",")) if c != at) for line in lines]
+    (tmp_path / "one.csv").write_text("\n".join(cut) + "\n")
+    told = run("evaluate", folder / "a.json", tmp_path / "one.csv")[1]
+    assert "the model was fitted with queries and is scored without" in told
+    assert "--qid" in told
+    assert "Judgments" not in told
+
+
+def test_a_missing_folder_is_told_before_the_fit(folder, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("the data were read first")
+
+    monkeypatch.setattr(Reading, "read", fail)
+    train, missing = folder / "train.txt", tmp_path / "no" / "m.json"
+    for words in (["fit", train], ["tune", train], ["report", folder / "a.json", train]):
+        output = missing.with_suffix(".html") if words[0] == "report" else missing
+        told = run(*words, "-o", output, code=3)[1]
+        assert "does not exist; create it first" in told

@@ -248,3 +248,24 @@ def test_notebooks_show_the_page_in_a_frame():
     shown = report._repr_html_()
     assert shown.startswith("<iframe srcdoc=")
     assert html.unescape(re.search('srcdoc="(.*?)"', shown, re.S)[1]) == report.to_html()
+
+
+def test_a_least_relevant_grade_for_all_metrics():
+    sample = precede.datasets.search_results(30, features=4, informative=3, random_state=0)
+    y = sample.y + 1
+    model = RankBoost(n_estimators=5).fit(sample.X, y, qid=sample.qid)
+    scores = model.predict(sample.X)
+    with pytest.warns(UserWarning, match="cannot tell rankings apart.*relevant=5 in evaluate and"):
+        Report(model, sample.X, y, qid=sample.qid)
+    report = Report(model, sample.X, y, qid=sample.qid, relevant=4, train=(sample.X, y, sample.qid))
+    wanted = evaluate(y, scores, sample.qid, metrics=["map", "mrr"], relevant=4).mean
+    for facts in (report.facts["quality"], report.facts["training"]["models"][0]):
+        found = {row["metric"]: row["value"] for row in facts["metrics"]}
+        assert found["map(relevant=4)"] == wanted["map"]
+        assert found["mrr(relevant=4)"] == wanted["mrr"]
+    assert "map(relevant=4)" in report.facts["queries"]["columns"]
+    assert "MAP (grade 4 or more)" in report.to_markdown()
+    named = Report(model, sample.X, y, qid=sample.qid, relevant=4, metrics="map")
+    assert [row["metric"] for row in named.facts["quality"]["metrics"]] == ["map(relevant=4)"]
+    with pytest.raises(ValueError, match="relevant=nan"):
+        Report(model, sample.X, y, qid=sample.qid, relevant=float("nan"))

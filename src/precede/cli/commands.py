@@ -20,6 +20,7 @@ from precede.cli.options import (
     ModelFile,
     Output,
     Reading,
+    Relevant,
     Seed,
     Settings,
     Source,
@@ -155,6 +156,8 @@ def algorithms(*, as_json: AsJson = False) -> None:
 @guarded
 def metrics(*, as_json: AsJson = False) -> None:
     """List the metrics, how to write them and whether larger or smaller is better."""
+    from textwrap import fill  # noqa: PLC0415
+
     from precede.metrics import REGISTRY  # noqa: PLC0415
 
     rows = [
@@ -162,7 +165,14 @@ def metrics(*, as_json: AsJson = False) -> None:
          "better": "greater" if each.greater_is_better else "less", "default": each.default or ""}
         for each in REGISTRY.values()
     ]  # fmt: skip
-    write_rows(rows, as_json=as_json)
+    if as_json or not sys.stdout.isatty():
+        write_rows(rows, as_json=as_json)
+        return
+    for row in rows:
+        default = f"; default {row['default']}" if row["default"] else ""
+        print(fill(f"{row['metric']}: {row['what']}", 80))
+        print(fill(f"written {row['written']}; {row['better']} is better{default}", 80,
+                   initial_indent="  ", subsequent_indent="    "))  # fmt: skip
 
 
 @app.command()
@@ -179,6 +189,7 @@ def fit(
         typer.Option("--valid", metavar="DATA", help="Evaluated after every round; repeatable."),
     ] = None,
     metric: Metrics = None,
+    relevant: Relevant = None,
     early_stopping: EarlyStopping = None,
     out_of_core: Annotated[
         bool,
@@ -200,11 +211,14 @@ def fit(
     precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
     """
     from precede.cli import fitting  # noqa: PLC0415
+    from precede.files.streams import require_folder  # noqa: PLC0415
+    from precede.metrics.registry import with_relevant  # noqa: PLC0415
 
-    parameters = fitting.settings(settings)
-    parameters |= {} if jobs is None else {"n_jobs": jobs}
-    parameters |= {"eval_metric": list(metric)} if metric else {}
-    parameters |= {} if early_stopping is None else {"early_stopping_rounds": early_stopping}
+    require_folder(output)
+    names = with_relevant(metric, relevant) if metric else None
+    parameters = fitting.settings(
+        settings, n_jobs=jobs, eval_metric=names, early_stopping_rounds=early_stopping
+    )
     model = fitting.made(algorithm, parameters)
     chosen = [] if valid or out_of_core else fitting.choose_sizes(model, parameters)
     if not valid:
@@ -218,17 +232,13 @@ def fit(
         say(f"{data}: {train!r}")
         seconds = fitting.fit_chosen(model, train, sets, chosen)
         written = fitting.saved(model, output)
-    facts: dict[str, Any] = {"algorithm": type(model).__name__, "rounds": model.n_estimators_}
-    facts |= {"best_score": model.best_score_, "best_iteration": model.best_iteration_}
-    facts |= {"stopped": model.stop_reason_, "seconds": round(seconds, 3), "model": written}
-    say(f"{facts['algorithm']}: {facts['rounds']} rounds in {seconds:.1f} s ({facts['stopped']})")
+    say(f"{type(model).__name__}: {fitting.ended(model, seconds)}")
     if model.selection_ is not None:
         say(model.selection_.summary())
-        facts["selection"] = model.selection_.to_dict()
     if model.best_score_ is not None:
         say(fitting.best_round(model))
     if as_json and output != "-":
-        write_json(facts)
+        write_json(fitting.facts(model, seconds, written))
     if written != output:  # interrupted
         kept = "there is no round to keep" if written is None else f"its rounds are in {written}"
         raise KeyboardInterrupt(f"interrupted: {kept}, and {output} is not written")
@@ -270,6 +280,7 @@ def evaluate(
     data: DataFile,
     *,
     metric: Metrics = None,
+    relevant: Relevant = None,
     level: Level = 0.95,
     preset: Annotated[
         str | None,
@@ -285,11 +296,13 @@ def evaluate(
 ) -> None:
     """Evaluate a model, scores or a run on DATA (or qrels), with confidence intervals."""
     from precede.cli import judging, sources  # noqa: PLC0415
+    from precede.metrics.registry import with_relevant  # noqa: PLC0415
 
-    wanted = judging.requirements(at_least)
+    wanted = judging.requirements(at_least, relevant)
     task = sources.read_task([source], data, reading)
-    asked = [*metric, *(name for name in wanted if name not in metric)] if metric else None
-    rows, result = judging.evaluated(task, asked, level=level, preset=preset)
+    named = with_relevant(metric or (), relevant)
+    asked = [*named, *(name for name in wanted if name not in named)] if metric else None
+    rows, result = judging.evaluated(task, asked, level=level, preset=preset, relevant=relevant)
     if by_query:
         if result is None:
             raise ValueError("the data are a single list; there is no query to show")
@@ -314,6 +327,7 @@ def compare(
     data: DataFile,
     *,
     metric: Metrics = None,
+    relevant: Relevant = None,
     level: Level = 0.95,
     method: Annotated[
         str, typer.Option("--method", help="asymptotic or randomization.")
@@ -326,10 +340,12 @@ def compare(
     from precede.cli import judging, sources  # noqa: PLC0415
     from precede.inference import PLURALS  # noqa: PLC0415
     from precede.metrics import default_metrics, list_metrics  # noqa: PLC0415
+    from precede.metrics.registry import with_relevant  # noqa: PLC0415
 
     task = sources.read_task([a, b], data, reading)
     graded_queries = task.qid is not None and task.y is not None
     metrics = metric or (default_metrics("compare") if graded_queries else list_metrics(3))
+    metrics = with_relevant(metrics, relevant)
     rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
     drawn = judging.narrow(rows, level)
     write_rows(rows, as_json=as_json, title=f"{a} (a) and {b} (b)", drawn=drawn)
@@ -425,6 +441,7 @@ def report(
     ] = None,
     query: Annotated[str | None, typer.Option("--query", help="Word for a query.")] = None,
     metric: Metrics = None,
+    relevant: Relevant = None,
     level: Level = 0.95,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     date: Annotated[
@@ -440,14 +457,16 @@ def report(
     precede report new.json old.json test.txt --train train.txt -o report.pdf
     """
     from precede.cli import reporting  # noqa: PLC0415
+    from precede.files.streams import require_folder  # noqa: PLC0415
 
     *sources, data = files
     if not sources:
         raise ValueError(f"report needs a model and data, and got {data!r} alone; name both")
     chosen = reporting.style_of(output, "json" if as_json and output == "-" else style)
+    require_folder(output)
     made = reporting.make(
         sources, data, train, reading, slices=slices, item=item, good=good, query=query,
-        metrics=metric, level=level, title=title, date=date,
+        metrics=metric, relevant=relevant, level=level, title=title, date=date,
     )  # fmt: skip
     reporting.write(made, output, chosen)
     if output != "-":
@@ -583,7 +602,9 @@ def tune(
     precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
     """
     from precede.cli import fitting  # noqa: PLC0415
+    from precede.files.streams import STANDARD, require_folder  # noqa: PLC0415
 
+    require_folder(output or STANDARD)
     fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
     base = fitting.made(algorithm, fixed)
     values = None if grid is None else fitting.values_to_try(base, grid)

@@ -37,7 +37,10 @@ __all__ = [
     "algorithms",
     "best_round",
     "choose_sizes",
+    "counted",
     "default_metric",
+    "ended",
+    "facts",
     "fit",
     "fit_chosen",
     "fit_from_disk",
@@ -102,8 +105,10 @@ def written(parameters: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def settings(words: Sequence[str] | None) -> dict[str, Any]:
+def settings(words: Sequence[str] | None, **options: Any) -> dict[str, Any]:
     """Parameters from ``name=value``; a value that is no Python literal is text.
+
+    `options` are those that have an option of their own, None where it was not given.
 
     >>> settings(["n_estimators=500", "step=bound", "warm_start=false", "price=None"])
     {'n_estimators': 500, 'step': 'bound', 'warm_start': False, 'price': None}
@@ -114,7 +119,7 @@ def settings(words: Sequence[str] | None) -> dict[str, Any]:
         if not sign or not name.strip():
             raise ValueError(f"{word!r} is not NAME=VALUE, such as n_estimators=500")
         found[name.strip()] = _literal(value.strip())
-    return found
+    return found | {name: value for name, value in options.items() if value is not None}
 
 
 def _literal(text: str) -> Any:
@@ -208,12 +213,37 @@ def fit_chosen(
         return fit(model, data, valid)
 
 
+def ended(model: BaseRanker, seconds: float) -> str:
+    """Say how many rounds the model has, how long they took and why there are no more."""
+    rounds, reason = counted(model.n_estimators_), model.stop_reason_
+    why = "" if reason == f"{model.n_estimators} rounds" else f" ({reason})"
+    return f"{rounds} in {seconds:.1f} s{why}"
+
+
+def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, Any]:
+    """What --json prints of a fit."""
+    known = {"algorithm": type(model).__name__, "rounds": model.n_estimators_,
+            "best_score": model.best_score_, "best_iteration": model.best_iteration_,
+            "stopped": model.stop_reason_, "seconds": round(seconds, 3),
+            "model": written}  # fmt: skip
+    return known if model.selection_ is None else {**known, "selection": model.selection_.to_dict()}
+
+
+def counted(rounds: int) -> str:
+    """A number of rounds in words.
+
+    >>> counted(1), counted(20)
+    ('1 round', '20 rounds')
+    """
+    return "1 round" if rounds == 1 else f"{rounds} rounds"
+
+
 def best_round(model: BaseRanker) -> str:
     """Say which round was best on validation data, and how many are saved."""
     best, rounds = model.best_iteration_, model.n_estimators_
-    message = f"best on validation: {model.best_score_:.4f} after {best} rounds"
+    message = f"best on validation: {model.best_score_:.4f} after {counted(best)}"
     if best == rounds:
-        return f"{message}, all of which are in the model"
+        return f"{message}, {'which is' if best == 1 else 'all of which are'} in the model"
     hint = "; use --early-stopping ROUNDS to keep the best only"
     known = "early_stopping_rounds" in model.get_params(deep=False)
     return f"{message}, but all {rounds} are in the model{hint if known else ''}"

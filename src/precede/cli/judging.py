@@ -14,23 +14,31 @@ from precede.cli.talk import say
 from precede.engine.parameters import upper_tail
 from precede.judgments import Judgments
 from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, list_metrics, metric
+from precede.metrics.registry import with_relevant
 
 __all__ = ["by_query", "compared", "evaluated", "narrow", "requirements", "unmet"]
 
 
 def evaluated(
-    task: Task, metrics: Sequence[str] | None, *, level: float, preset: str | None
+    task: Task,
+    metrics: Sequence[str] | None,
+    *,
+    level: float,
+    preset: str | None,
+    relevant: float | None = None,
 ) -> tuple[list[dict[str, Any]], Evaluation | None]:
     """One row for each metric: value, interval, and how many queries it rests on."""
     if task.y is None:
         return [_listed_pairs(task, level)], None
     if task.qid is None:
         return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
-    wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight))
+    wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight, relevant))
     wanted = wanted or [*list_metrics(3)]  # which then say what is wrong
+    policy = {} if relevant is None else {"relevant": relevant}
     result = evaluate(
-        task.y, task.scores[0], task.qid, metrics=wanted, sample_weight=task.weight, preset=preset
-    )
+        task.y, task.scores[0], task.qid, metrics=wanted, sample_weight=task.weight, preset=preset,
+        **policy,
+    )  # fmt: skip
     rows = []
     for name, mean in result.mean.items():
         low, high = _ends(result.interval, name, level)
@@ -145,8 +153,8 @@ def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
     return found
 
 
-def requirements(words: Sequence[str] | None) -> dict[str, float]:
-    """Values that metrics must reach, from ``ndcg@10=0.4``.
+def requirements(words: Sequence[str] | None, relevant: float | None = None) -> dict[str, float]:
+    """Values that metrics must reach, from ``ndcg@10=0.4``; `relevant` as in `with_relevant`.
 
     >>> requirements(["ndcg@10=0.4"])
     {'ndcg@10': 0.4}
@@ -155,7 +163,7 @@ def requirements(words: Sequence[str] | None) -> dict[str, float]:
     for word in words or ():
         name, sign, value = word.rpartition("=")
         try:
-            found[str(metric(name))] = float(value)
+            found[with_relevant([metric(name)], relevant)[0]] = float(value)
         except ValueError as error:
             raise ValueError(f"{word!r} is not METRIC=VALUE, such as ndcg@10=0.4") from error
         if not sign:

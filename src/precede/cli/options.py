@@ -24,6 +24,7 @@ __all__ = [
     "ModelFile",
     "Output",
     "Reading",
+    "Relevant",
     "Seed",
     "Settings",
     "Source",
@@ -56,6 +57,12 @@ Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 Metrics = Annotated[
     list[str] | None,
     typer.Option("--metric", "-m", help="For example ndcg@10, auc, 'map(relevant=4)'; repeatable."),
+]
+Relevant = Annotated[
+    float | None,
+    typer.Option(
+        "--relevant", metavar="GRADE", help="Least relevant grade, for metrics that do not say it."
+    ),
 ]
 EarlyStopping = Annotated[
     int | None,

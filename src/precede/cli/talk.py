@@ -10,9 +10,13 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
@@ -26,6 +30,9 @@ NO_PACKAGE = 4
 NOT_REACHED = 5
 INTERRUPTED = 130
 _BROKEN_PIPE = 141
+
+_LONG = 30  # characters of a cell of a table that may be folded
+_FEW = 4  # rows of a table that may be turned
 
 _talk = {"quiet": False}
 
@@ -91,6 +98,12 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 # What messages for Python say, and what it is on the command line.
 _OPTIONS = {
+    "pass qid, or y=Judgments(y, qid), which cross-validation slices as well": "name the column "
+    "of the queries with --qid",
+    "keep_index=True (--keep-index)": "--keep-index",
+    "', or by relevant=": "', or by --relevant ",
+    " in evaluate and Report": "",
+    "(header=False, --no-header)": "(--no-header)",
     "pass eval_set=(X, y)": "give --valid DATA",
     "an eval_set to monitor": "validation data to monitor",
     "(label=...)": "(--label NAME)",
@@ -103,10 +116,14 @@ _OPTIONS = {
 
 
 def _fail(message: str, code: int) -> None:
+    print(f"precede: {_with_options(message)}", file=sys.stderr)
+    raise typer.Exit(code) from None
+
+
+def _with_options(message: str) -> str:
     for python, option in _OPTIONS.items():
         message = message.replace(python, option)
-    print(f"precede: {message}", file=sys.stderr)
-    raise typer.Exit(code) from None
+    return message
 
 
 def _what_failed(error: OSError) -> str:
@@ -118,7 +135,7 @@ def _what_failed(error: OSError) -> str:
 @contextmanager
 def _warnings_as_talk() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"note: {message}")
+        say(f"note: {_with_options(str(message))}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -162,30 +179,64 @@ def write_rows(
 
 
 def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
-    from rich.box import SIMPLE  # noqa: PLC0415  (only for those who look at it)
-    from rich.console import Console  # noqa: PLC0415
-    from rich.measure import Measurement  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    """Draw a table; one that is too wide is turned, or cut between columns, never inside a cell."""
+    from rich.console import Console  # noqa: PLC0415  (only for those who look at it)
 
     console = Console()
-    look: dict[str, Any] = {"title": title or None, "title_justify": "left", "box": SIMPLE}
-    table = Table(pad_edge=False, **look)
+    texts = any(len(shown(value)) > _LONG for row in rows for value in row.values())
+    if texts or _width(_table(rows, title), console) <= console.width:
+        console.print(_table(rows, title))
+        return
+    turned = _turned(rows, title)
+    if len(rows) <= _FEW and _width(turned, console) <= console.width:
+        console.print(turned)
+        return
+    first, *others = rows[0]
+    while others:
+        shown_now = [first, others.pop(0)]
+        while others:
+            wider = [{name: row[name] for name in [*shown_now, others[0]]} for row in rows]
+            if _width(_table(wider, title), console) > console.width:
+                break
+            shown_now.append(others.pop(0))
+        console.print(_table([{name: row[name] for name in shown_now} for row in rows], title))
+        title = ""
+
+
+def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
+    from rich.box import SIMPLE  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(pad_edge=False, title=title or None, title_justify="left", box=SIMPLE)
     for name in rows[0] if rows else ():
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
-        whole = all(len(shown(row[name])) <= 30 for row in rows)
+        whole = all(len(shown(row[name])) <= _LONG for row in rows)
         side: Any = "right" if numbers else "left"
         table.add_column(str(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*map(shown, row.values()))
+    return table
+
+
+def _turned(rows: Sequence[dict[str, Any]], title: str) -> Table:
+    """The same, turned by a right angle."""
+    from rich.box import SIMPLE  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(
+        pad_edge=False, title=title or None, title_justify="left", box=SIMPLE, show_header=False
+    )
+    for name in rows[0]:
+        table.add_row(str(name), *(shown(row[name]) for row in rows))
+    return table
+
+
+def _width(table: Table, console: Console) -> int:
+    """How wide a table is where nothing limits it."""
+    from rich.measure import Measurement  # noqa: PLC0415
+
     boundless = console.options.update(max_width=10_000)
-    wide = Measurement.get(console, boundless, table).maximum > console.width
-    texts = any(len(shown(value)) > 30 for row in rows for value in row.values())
-    if wide and not texts and len(rows) <= 4:  # the same, turned by a right angle
-        turned = Table(pad_edge=False, show_header=False, **look)
-        for name in rows[0]:
-            turned.add_row(str(name), *(shown(row[name]) for row in rows))
-        table = turned
-    console.print(table)
+    return Measurement.get(console, boundless, table).maximum
 
 
 def shown(value: Any, digits: int = 4) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-__all__ = ["STANDARD", "is_plain", "opened", "size_of", "writing"]
+__all__ = ["STANDARD", "is_plain", "opened", "require_folder", "size_of", "writing"]
 
 STANDARD = "-"  # the name of standard input and standard output
 _GZIP = b"\x1f\x8b"
@@ -82,6 +82,16 @@ def is_plain(path: str | os.PathLike[str]) -> bool:
     return str(path) != STANDARD and Path(path).is_file()
 
 
+def require_folder(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written because its folder is missing.
+
+    >>> require_folder("model.json")
+    """
+    folder = Path(path).resolve().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{path}: the folder {folder} does not exist; create it first")
+
+
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
@@ -103,9 +113,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
+    require_folder(path)
     target = Path(path).resolve()  # a link stays a link
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path}: the folder {target.parent} does not exist")
     if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
         with open(target, "wb") as device:
             yield device

@@ -54,6 +54,7 @@ from precede.metrics.registry import (
     default_metrics,
     listed_metrics,
     metric,
+    with_relevant,
 )
 
 __all__ = [
@@ -433,8 +434,8 @@ class Evaluator:
                     f"every item is relevant in {100 * share:.0f} % of the queries with different "
                     f"grades, so that {', '.join(names)} cannot tell rankings apart; the grades go "
                     f"from {self._grades.min():g} to {highest}: say from which one on an item is "
-                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})' or "
-                    f"relevant={highest}",
+                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})', or by "
+                    f"relevant={highest} in evaluate and Report",
                     once=True,
                 )
 
@@ -458,8 +459,12 @@ def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Eval
     return Evaluator(y, qid, **options).evaluate(scores)
 
 
-def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
+def defined_metrics(
+    y: Any, qid: Any, weight: Any = None, relevant: float | None = None
+) -> list[str]:
     """Return the default metrics, without those that these grades leave undefined.
+
+    `relevant` is the least relevant grade, for the metrics that ask.
 
     >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
     True
@@ -474,7 +479,7 @@ def defined_metrics(y: Any, qid: Any, weight: Any = None) -> list[str]:
             return False
         return True
 
-    names = list(default_metrics())
+    names = with_relevant(default_metrics(), relevant)
     return names if is_defined(names) else [name for name in names if is_defined(name)]
 
 

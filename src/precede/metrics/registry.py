@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "listed_metrics",
     "metric",
     "register_metric",
+    "with_relevant",
 ]
 
 # What `Ranked` computes: codes before AUC read positions, the others compare items.
@@ -352,6 +353,25 @@ def metric(text: str | Metric) -> Metric:
         if not inside.startswith("relevant=") or not inside.endswith(")") or math.isnan(least):
             raise ValueError(f"{text!r} is not well formed: write it like map@10(relevant=4)")
     return Metric(name, number, percent=cutoff.endswith("%"), relevant=least)
+
+
+def with_relevant(names: Iterable[str | Metric], grade: float | None) -> list[str]:
+    """Return metrics as they are written, with the least relevant grade where they name none.
+
+    Metrics that do not ask which grades are relevant stay as they are, and all do without a grade.
+
+    >>> with_relevant(["map", "mrr(relevant=5)", "ndcg@10"], 4)
+    ['map(relevant=4)', 'mrr(relevant=5)', 'ndcg@10']
+    """
+    if grade is None:
+        return [str(name) for name in names]
+    parsed = [metric(name) for name in names]
+    return [
+        str(replace(each, relevant=grade))
+        if each.relevant is None and each.definition.reads_relevance
+        else str(each)
+        for each in parsed
+    ]
 
 
 def _shortest(number: int | float) -> int | float:

@@ -22,6 +22,7 @@ from precede.metrics import (
     list_metrics,
     metric,
 )
+from precede.metrics.registry import with_relevant
 from precede.report.subject import Subject, plain_value
 
 __all__ = ["IN_ORDER", "Measured", "ends_of", "is_better_high", "measured", "quality_facts",
@@ -93,7 +94,8 @@ def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) ->
     weight, qid = subject.judgments.weight, subject.judgments.qid
     target = (subject.grade[rows], qid[rows])  # type: ignore[index]
     weights = None if weight is None else weight[rows]
-    wanted = list(metrics or (n for n in defined_metrics(*target, weights) if n != "auc"))
+    usual = defined_metrics(*target, weights, subject.relevant)
+    wanted = list(metrics or (name for name in usual if metric(name).name != "auc"))
     if not wanted:
         return None
     found = _evaluated(target, scores[rows], wanted, weights)
@@ -237,7 +239,8 @@ def query_facts(
     first = found[0]
     if first is None:
         return None
-    usual = [IN_ORDER if name == "pair_error" else name for name in default_metrics("by_query")]
+    known = with_relevant(default_metrics("by_query"), subject.relevant)
+    usual = [IN_ORDER if name == "pair_error" else name for name in known]
     columns = list(first.names) if named else [name for name in usual if name in first.names]
     columns = columns or list(first.names)[:4]
     main = columns[0]

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.parameters import upper_tail, whole_number
 from precede.estimator import BaseRanker
+from precede.metrics.registry import check_grade, with_relevant
 from precede.model import write_file
 from precede.report import markdown, printing, wording
 from precede.report.facts import collect
@@ -54,6 +55,8 @@ class Report:
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0
     metrics : names of metrics, the one that says which query is worst first; optional
+    relevant : the least relevant grade, for metrics that ask and do not say it themselves, as
+        ``"map(relevant=4)"`` does; optional
     level : of the intervals
     max_queries : rows of the table of queries, of which the worst are kept; each can be opened
     max_wrong : queries shown with the documents that went wrong
@@ -104,6 +107,7 @@ class Report:
         sample_weight: ArrayLike | None = None,
         docid: ArrayLike | None = None,
         metrics: Sequence[str] | str | None = None,
+        relevant: float | None = None,
         level: float = 0.95,
         max_queries: int = 1000,
         max_wrong: int = 10,
@@ -112,17 +116,21 @@ class Report:
         date: str | None = None,
     ):
         upper_tail(level)  # refuses what is no level
+        if relevant is not None:
+            check_grade("relevant", relevant)
         limits = {"max_queries": max_queries, "max_wrong": max_wrong, "max_features": max_features}
         for name, value in limits.items():
             whole_number(name, value, least=1)
         subject = Subject.of(
             named_models(model), scores, X, y, documents=docid, order=order, qid=qid,
-            pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight,
+            pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight, relevant=relevant,
         )  # fmt: skip
         words = Words.of(item, good, query, one_list=subject.is_one_list)
+        named = [metrics] if isinstance(metrics, str) else metrics
         self.facts: dict[str, Any] = collect(
-            subject, words, train=training_subject(train, model), slices=slices, level=level,
-            metrics=[metrics] if isinstance(metrics, str) else metrics, limits=limits,
+            subject, words, train=training_subject(train, model, relevant), slices=slices,
+            metrics=with_relevant(named, relevant) if named and relevant is not None else named,
+            level=level, limits=limits,
         )  # fmt: skip
         names = wording.listed([each.name for each in subject.candidates])
         about = f"{names} on {words.count_items(subject.scores.size)}"

@@ -46,7 +46,8 @@ class Subject:
 
     The first candidate is what the report is about; the others are compared with it. `X` are the
     features as the first model reads them, None where there are none. `classes` are the two
-    classes, if the rows are a single list of two.
+    classes, if the rows are a single list of two. `relevant` is the least relevant grade, for
+    metrics that ask.
     """
 
     candidates: tuple[Candidate, ...]
@@ -55,6 +56,7 @@ class Subject:
     classes: Array | None
     names: tuple[str, ...]
     documents: tuple[str, ...] | None
+    relevant: float | None = None
 
     @classmethod
     def of(
@@ -66,6 +68,7 @@ class Subject:
         *,
         documents: Any = None,
         order: Sequence[str] | None = None,
+        relevant: float | None = None,
         **target: Any,
     ) -> Self:
         """Check everything once."""
@@ -95,7 +98,7 @@ class Subject:
         named = feature_names(known[0] if known else _columns(X), width)
         documents = row_labels(X) if documents is None else documents
         return cls(tuple(candidates), features, judgments, classes, tuple(named),
-                   _documents(documents, rows))  # fmt: skip
+                   _documents(documents, rows), relevant)  # fmt: skip
 
     @property
     def first(self) -> Candidate:

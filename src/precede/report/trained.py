@@ -13,7 +13,7 @@ from precede.report.subject import Subject, dense, named_models
 __all__ = ["training_facts", "training_subject"]
 
 
-def training_subject(train: Any, models: Any) -> Subject | None:
+def training_subject(train: Any, models: Any, relevant: float | None = None) -> Subject | None:
     """Read ``train``: (X, y), (X, y, qid), or (X, Judgments)."""
     if train is None:
         return None
@@ -23,7 +23,7 @@ def training_subject(train: Any, models: Any) -> Subject | None:
     if not named:
         raise ValueError("train needs a model to score the training rows; leave train out")
     X, y, *qid = train
-    return Subject.of(named, None, X, y, qid=qid[0] if qid else None)
+    return Subject.of(named, None, X, y, qid=qid[0] if qid else None, relevant=relevant)
 
 
 def training_facts(

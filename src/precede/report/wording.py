@@ -194,7 +194,12 @@ def metric_name(name: str) -> str:
 
     >>> metric_name("ndcg@10"), metric_name("auc"), metric_name("pair_error")
     ('NDCG@10', 'AUC', 'pairs out of order')
+    >>> metric_name("map(relevant=4)")
+    'MAP (grade 4 or more)'
     """
+    name, bracket, inside = name.partition("(relevant=")
+    if bracket:
+        return f"{metric_name(name)} (grade {inside.removesuffix(')')} or more)"
     base, at, rest = name.partition("@")
     if base == "precision_at_percent":
         return f"pairs in order, of the {rest} % furthest apart"

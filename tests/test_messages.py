@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from precede import (
+    BoostedRanker,
     Judgments,
     MultilabelBoost,
     RankBoost,
@@ -90,10 +91,26 @@ WRONG = {
     "blocks": (lambda: write_table("table", 3), "blocks=3: give an iterable"),
     "feature names": (lambda: write(X, Y, feature_names=3), "feature_names=3: give one name"),
     "one feature name": (lambda: write(X, Y, feature_names="abc"), "feature_names='abc': give one"),
+    # names of other libraries, and typing errors
+    "eta": (lambda: RankBoost(eta=0.1), "has no parameter 'eta'; it is called learning_rate here"),
+    "objective": (lambda: BoostedRanker(objective="x"), "it is called loss here"),
+    "rsm": (lambda: BoostedRanker(rsm=0.5), "it is called max_features here"),
+    "misspelt": (lambda: RankBoost(n_estimator=3), "did you mean n_estimators"),
+    "unknown": (lambda: RankBoost(zzz=3), "has no parameter 'zzz'; it has .*learning_rate"),
+    "group_id": (lambda: fit(group_id=QID), "fit has no argument group_id; queries are given as"),
+    "lambdarank": (
+        lambda: BoostedRanker(loss="lambdarank").fit(X, Y),
+        "loss='lambdarank' is unknown.*'logistic'.*'xendcg'.*rank_weight='ndcg' is LambdaRank",
+    ),
+    # nothing, and what is not finite
+    "evaluate nothing": (lambda: evaluate(None, X[:, 0]), r"y is None; give grades, or Judgments"),
+    "compare nothing": (lambda: compare(None, X[:, 0], X[:, 1]), "y is None; give grades"),
+    "nan": (lambda: fit(y=np.where(Y, np.nan, 0)), r"contains NaN.*y\[1\] is nan; remove those"),
+    "auc": (lambda: evaluate(Y + 1, X[:, 0], metrics="auc"), r"check qid and relevant=$"),
 }
 
 
 @pytest.mark.parametrize(("call", "told"), WRONG.values(), ids=WRONG)
 def test_the_message_names_what_is_wrong(call, told):
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises((TypeError, ValueError), match=told):
         call()

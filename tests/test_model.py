@@ -501,3 +501,13 @@ def test_objects_that_a_model_file_makes_up_are_refused(tmp_path, value):
     (tmp_path / "model.json").write_text(json.dumps(fields), encoding="utf-8")
     with pytest.raises(ValueError, match="not a usable model"):
         load(tmp_path / "model.json")
+
+
+def test_a_file_that_is_cut_short_is_called_so(tmp_path):
+    whole, part = tmp_path / "whole.json", tmp_path / "part.json"
+    RankBoost(n_estimators=2).fit([[0.0], [1.0], [2.0]], [0, 1, 0]).save(whole)
+    text = whole.read_text()
+    for size in (len(text) // 2, len(text) - 3):
+        part.write_text(text[:size])
+        with pytest.raises(ValueError, match=r"part.json is not .*: it is cut short"):
+            load(part)

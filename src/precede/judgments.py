@@ -686,7 +686,11 @@ def grades_of(y: Any) -> tuple[Floats, Array]:
     if kinds.size:
         raise ValueError(f"y must be numbers, but {_no_order(kinds)}")
     grade = to_numbers(y, "y")
-    assert_all_finite(grade, input_name="y")
+    try:
+        assert_all_finite(grade, input_name="y")
+    except ValueError as error:
+        at = int(np.flatnonzero(~np.isfinite(grade))[0])
+        raise ValueError(f"{error} y[{at}] is {grade[at]}; remove those rows") from error
     return grade, y
 
 
@@ -846,6 +850,8 @@ def read_target(
 
     Listed pairs and ties are refused unless `listed`; then missing grades are all 0.
     """
+    if y is None:
+        raise ValueError("y is None; give grades, or Judgments(pairs=..., n=...) of listed pairs")
     if not isinstance(y, Judgments):
         return y, qid, weight
     for name, given in {"qid": qid, "sample_weight": weight}.items():

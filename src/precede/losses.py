@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "PAIR_LOSSES",
     "Exp",
     "Exponential",
     "Hinge",
@@ -544,6 +545,7 @@ class Exp(Price):
 # -- by name ---------------------------------------------------------------------------------
 
 _LOSSES = {loss.name: loss for loss in (Exponential, Logistic, Hinge, SquaredHinge)}
+PAIR_LOSSES = tuple(_LOSSES)
 _PRICES = {"linear": Linear, "exp": Exp}
 
 

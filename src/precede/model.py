@@ -397,10 +397,14 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read JSON and check the format; a file that is not a model is a ValueError."""
+    text = b""
     try:
-        fields = json.loads(_text_of_model(path), object_pairs_hook=_each_once)
+        text = _text_of_model(path)
+        fields = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not a precede model: {error}") from error
+        cut = bool(text) and not text.rstrip().endswith(b"}")
+        why = "it is cut short; save or copy it again" if cut else error
+        raise ValueError(f"{path} is not a precede model: {why}") from error
     if not isinstance(fields, dict) or "format" not in fields:
         raise ValueError(f"{path} is not a precede model: it has no 'format'")
     version = fields["format"]

@@ -381,3 +381,26 @@ def test_the_intercept_after_early_stopping_is_that_of_the_rounds_that_are_kept(
     assert 0 < stopped.n_estimators_ < len(stopped.history_)
     fewer = BoostedRanker(n_estimators=stopped.n_estimators_, learning_rate=0.5)
     assert stopped.intercept_ == fewer.fit(X[:100], y[:100]).intercept_
+
+
+@pytest.mark.parametrize("name", ["early_stopping", "log_evaluation"])
+def test_callbacks_of_lightgbm_are_explained_where_lightgbm_takes_them(name):
+    lightgbm = pytest.importorskip("lightgbm")
+    given = [getattr(lightgbm, name)(5)]
+    X, y = np.arange(8.0)[:, None], [0, 1] * 4
+    told = "of lightgbm, which is no callback.*early_stopping_rounds.*verbose=1"
+    with pytest.raises(ValueError, match=told):
+        RankBoost(n_estimators=1).fit(X, y, callbacks=given)
+    with pytest.raises(ValueError, match=told):
+        RankBoost(n_estimators=1, callbacks=given).fit(X, y)
+    with pytest.raises(TypeError, match="fit has no argument callbacks; it is a parameter of"):
+        RankBoost(n_estimators=1).fit(X, y, callbacks=[print])
+
+
+def test_a_constructor_that_takes_any_name_is_left_alone():
+    class Open(RankBoost):
+        def __init__(self, **named):
+            super().__init__(n_estimators=1)
+            self.named = named
+
+    assert Open(zzz=3).named == {"zzz": 3}

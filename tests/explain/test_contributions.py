@@ -431,3 +431,13 @@ def test_rows_of_a_data_frame_are_known_by_their_index():
     assert told.to_frame().loc["a", "row Ann"] == 3.0
     assert "row 0 ranks above row 1" in str(model.explain_pair(frame.reset_index(drop=True), 0, 1))
     assert "labels" not in model.explain_pair(frame.reset_index(drop=True), 0, 1).to_dict()
+
+
+def test_contributions_are_a_data_frame():
+    import pandas as pd
+
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0], "b": [3.0, 1.0, 2.0, 0.0]})
+    explained = RankBoost(n_estimators=3).fit(X, [0, 1, 0, 1]).explain(X)
+    frame = explained.to_frame()
+    assert list(frame.columns) == ["a", "b"]
+    assert np.array_equal(frame.to_numpy(), explained.contributions)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from precede.engine.arrays import Array, Floats
+from precede.engine.frames import pandas_frame
 from precede.engine.table import Table
 from precede.judgments import Judgments
 from precede.model import Ensemble, plain
@@ -67,6 +68,11 @@ class History(Sequence[dict[str, Any]]):
     def to_lines(self) -> str:
         """JSON lines, one for each round; NaN and infinities are text, as in saved models."""
         return "".join(json.dumps(plain(values), allow_nan=False) + "\n" for values in self._rounds)
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame: a row for each round, which is its index, from 1 on."""
+        index = list(range(1, len(self) + 1))
+        return pandas_frame(list(self._rounds), index=index).rename_axis("round")
 
     def __repr__(self) -> str:
         return f"History({len(self)} rounds of {self.columns})"

@@ -26,6 +26,7 @@ from precede.cli.talk import on_screen, say, shown
 from precede.engine.arrays import Integers
 from precede.engine.parameters import AUTO
 from precede.estimator import BaseRanker
+from precede.estimator.base import unknown_parameter
 from precede.files.blocks import table_of_file
 from precede.files.streams import STANDARD
 from precede.files.tables import Data
@@ -142,9 +143,7 @@ def made(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
     accepted = model.get_params(deep=False)
     for name in parameters:
         if name not in accepted:
-            raise ValueError(
-                f"{type(model).__name__} has no parameter {name!r}; it has {', '.join(accepted)}"
-            )
+            raise ValueError(unknown_parameter(type(model).__name__, name, accepted))
     return model.set_params(**parameters)
 
 
@@ -343,9 +342,7 @@ def values_to_try(base: BaseRanker, words: Sequence[str]) -> dict[str, list[Any]
     found: dict[str, list[Any]] = {}
     for name, value in settings(words).items():
         if name not in accepted:
-            raise ValueError(
-                f"{type(base).__name__} has no parameter {name!r}; it has {', '.join(accepted)}"
-            )
+            raise ValueError(unknown_parameter(type(base).__name__, name, accepted))
         listed = [_literal(each.strip()) for each in value.split(",")] if (
             isinstance(value, str)
         ) else list(value) if isinstance(value, tuple | list) else [value]  # fmt: skip

@@ -66,7 +66,7 @@ def pandas_frame(rows: Any, index: Any = None) -> Any:
 def refuse_text(
     X: Any,
     remedy: str = "encode them first, for example with scikit-learn's OrdinalEncoder or "
-    "OneHotEncoder",
+    "OneHotEncoder; BoostedRanker and GlassBoxRanker take categorical columns as they are",
 ) -> None:
     """Name the columns of a data frame that are not numbers, and what to do about it."""
     frame = frame_of(X)

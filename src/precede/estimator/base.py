@@ -7,9 +7,10 @@ should do. What a ranker does after the fit is in `FittedRanker`.
 from __future__ import annotations
 
 import copy
+import difflib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import signature
@@ -48,7 +49,7 @@ from precede.judgments import (
 from precede.model import Ensemble, plain
 from precede.rankers.base import Family, family
 
-__all__ = ["BaseRanker", "Task", "whole_or_not_at_all"]
+__all__ = ["BaseRanker", "Task", "unknown_parameter", "whole_or_not_at_all"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -69,9 +70,35 @@ ELSEWHERE = {
     "eval_sample_weight": "give eval_set=(X, Judgments(y, qid, weight=...))",
     "init_score": "this estimator has no offset",
     "feature_name": "give X as a data frame, whose columns have names",
+    "base_margin": "it is called init_score here",
+    "group_id": "queries are given as qid, or by their sizes as group",
     "groups": "queries are given as qid, or by their sizes as group",
     "init_model": "set warm_start=True and fit again to continue from a model",
+    "sample_weight_eval_set": "it is called eval_sample_weight here",
     "verbose": _PARAMETER,
+}
+# Parameters by the names they have in LightGBM, XGBoost and CatBoost.
+OTHER_NAMES = {
+    "n_estimators": "iterations n_iter num_boost_round num_iterations num_rounds num_trees",
+    "learning_rate": "eta shrinkage_rate",
+    "num_leaves": "max_leaf_nodes max_leaves",
+    "max_depth": "depth",
+    "min_child_samples": "min_data_in_leaf min_samples_leaf",
+    "min_split_gain": "gamma min_gain_to_split",
+    "reg_lambda": "l2_leaf_reg l2_regularization lambda_l2",
+    "reg_alpha": "lambda_l1",
+    "subsample": "bagging_fraction",
+    "max_features": "colsample_bytree feature_fraction rsm",
+    "max_features_by_split": "colsample_bynode feature_fraction_bynode",
+    "max_bins": "border_count max_bin",
+    "categorical_features": "cat_features categorical_feature",
+    "monotone_constraints": "monotonic_cst",
+    "loss": "loss_function objective",
+    "eval_metric": "metric",
+    "early_stopping_rounds": "early_stopping_round n_iter_no_change",
+    "random_state": "random_seed seed",
+    "n_jobs": "nthread num_threads thread_count",
+    "verbose": "verbosity",
 }
 
 
@@ -80,7 +107,9 @@ def whole_or_not_at_all(fit: Decorated) -> Decorated:
 
     @wraps(fit)
     def kept(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
-        for name in named.keys() & ELSEWHERE.keys() - signature(fit).parameters.keys():
+        for name in sorted(named.keys() & ELSEWHERE.keys() - signature(fit).parameters.keys()):
+            if name == "callbacks" and isinstance(named[name], list | tuple):
+                _refuse_other_callbacks(named[name])
             raise TypeError(f"fit has no argument {name}; {ELSEWHERE[name]}")
         before = {name: value for name, value in vars(self).items() if name.endswith("_")}
         try:
@@ -92,6 +121,39 @@ def whole_or_not_at_all(fit: Decorated) -> Decorated:
             raise
 
     return cast(Decorated, kept)
+
+
+def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
+    """Say that an estimator has no such parameter, and which one may be meant.
+
+    >>> unknown_parameter("RankBoost", "eta", ["learning_rate", "step"])
+    "RankBoost has no parameter 'eta'; it is called learning_rate here"
+    >>> unknown_parameter("RankBoost", "learningrate", ["learning_rate", "step"])
+    "RankBoost has no parameter 'learningrate'; did you mean learning_rate?"
+    >>> unknown_parameter("RankBoost", "x", ["learning_rate", "step"])
+    "RankBoost has no parameter 'x'; it has learning_rate, step"
+    """
+    known = list(known)
+    here = [own for own in known if name in OTHER_NAMES.get(own, "").split()]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    remedy = f"it has {', '.join(known)}"
+    if here:
+        remedy = f"it is called {here[0]} here"
+    elif close:
+        remedy = f"did you mean {close[0]}?"
+    return f"{estimator} has no parameter {name!r}; {remedy}"
+
+
+def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
+    """Refuse the callbacks of other libraries, and say what to use here."""
+    for callback in callbacks:
+        library = type(callback).__module__.split(".")[0]
+        if library in ("catboost", "lightgbm", "xgboost"):
+            raise ValueError(
+                f"callbacks holds {type(callback).__name__} of {library}, which is no callback "
+                "for this library: use early_stopping_rounds to stop early, verbose=1 to see "
+                "progress, evals_result_ for what was recorded, or a function of a Progress"
+            )
 
 
 @dataclass(frozen=True)
@@ -214,6 +276,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         _name_hooks(cls)
+        if "__init__" in vars(cls):
+            _explain_names(cls)
 
     def plan(self, stop: Stop) -> Plan:
         """Return what the loop should do: a risk, a family, a step rule and when to stop.
@@ -601,14 +665,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
         ):
             raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
-        for callback in callbacks or ():
-            library = type(callback).__module__.split(".")[0]
-            if library in ("catboost", "lightgbm", "xgboost"):
-                raise ValueError(
-                    f"callbacks holds {type(callback).__name__} of {library}, which is not a "
-                    "callback for precede: use early_stopping_rounds to stop, verbose=1 for a "
-                    "progress bar, evals_result_ for the record, or a function of a Progress"
-                )
+        _refuse_other_callbacks(callbacks or ())
 
     def rankers_to_search(self) -> Family:
         """Return the family of `rankers`, under `monotone_constraints` where they are given."""
@@ -735,6 +792,23 @@ def _name_hooks(cls: type) -> None:
             setattr(cls, hook, vars(cls)[former])
         else:
             setattr(cls, former, getattr(cls, hook))
+
+
+def _explain_names(cls: type) -> None:
+    """Make the constructor of a class say which parameter may be meant by an unknown name."""
+    made = vars(cls)["__init__"]
+    parameters = list(signature(made).parameters.values())[1:]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    known = [each.name for each in parameters]
+
+    @wraps(made)
+    def explained(self: Any, *arguments: Any, **named: Any) -> None:
+        for name in named.keys() - known:
+            raise TypeError(unknown_parameter(type(self).__name__, name, known))
+        made(self, *arguments, **named)
+
+    cls.__init__ = explained  # type: ignore[misc]
 
 
 _name_hooks(BaseRanker)

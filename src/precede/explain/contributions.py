@@ -265,6 +265,11 @@ class Explanation:
         """Plain lists and numbers."""
         return plain(dict(self.__dict__))
 
+    def to_frame(self) -> Any:
+        """Return the contributions as a pandas data frame with a column for each feature."""
+        columns = dict(zip(self.names, self.contributions.T, strict=True))
+        return pandas_frame(columns)
+
     def __str__(self) -> str:
         mean = self.importances()
         order = np.argsort(-mean, kind="stable")[:10]

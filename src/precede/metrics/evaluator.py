@@ -446,7 +446,8 @@ class Evaluator:
             if not np.any(usable & (self._weights > 0)):
                 what = "pair" if each.definition.needs == "pair" else "relevant item"
                 why = f"{each} is undefined: no query of positive weight holds a {what}"
-                raise ValueError(f"{why}; check qid and relevant=, or pass no_relevant='zero'")
+                filled = ", or pass no_relevant='zero'" if what == "relevant item" else ""
+                raise ValueError(f"{why}; check qid and relevant={filled}")
 
 
 def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Evaluation:

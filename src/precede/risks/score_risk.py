@@ -12,7 +12,7 @@ from precede.engine.exact import exact_sum
 from precede.engine.portable import exp_of, log_of
 from precede.engine.workers import Workers
 from precede.judgments import Judgments
-from precede.losses import PairLoss, Price
+from precede.losses import PAIR_LOSSES, PairLoss, Price
 from precede.losses import price as cost
 from precede.risks.base import BoundRisk, Masses, Risk, State
 from precede.risks.listwise import LISTWISE, ListRisk
@@ -129,6 +129,12 @@ def risk_of(
     PairRisk('logistic', 'linear', balance='pairs')
     """
     listwise = isinstance(loss, str) and loss in LISTWISE
+    if isinstance(loss, str) and not listwise and loss not in PAIR_LOSSES:
+        known = ", ".join(map(repr, (*PAIR_LOSSES, *LISTWISE)))
+        hint = "; rank_weight='ndcg' is LambdaRank" if "lambda" in loss or "ndcg" in loss else ""
+        raise ValueError(
+            f"loss={loss!r} is unknown; use one of {known}, a PairLoss or a ScoreRisk{hint}"
+        )
     if not listwise and not isinstance(loss, ScoreRisk):
         return PairRisk(loss, price, balance=balance, rank_weight=rank_weight)
     if rank_weight is not None:

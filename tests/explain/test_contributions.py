@@ -441,3 +441,23 @@ def test_contributions_are_a_data_frame():
     frame = explained.to_frame()
     assert list(frame.columns) == ["a", "b"]
     assert np.array_equal(frame.to_numpy(), explained.contributions)
+
+
+def test_categories_and_both_values_of_a_pair_are_read_as_texts():
+    cells = tuple(map(float, range(9)))
+    pair = Term((0, 1), ((0.0, 1.0), (1.5,)), (True, False), cells, (1,) * 9)
+    curve = Term((0,), ((0.0, 1.0),), (True,), (1.0, 2.0, 3.0), (1,) * 3)
+    model = Ensemble([pair, curve, Stump(1, 3.0)], [1.0] * 3, 2)
+    X = np.array([[0.0, 2.0], [1.0, np.nan], [np.nan, 4.0]])
+    names, known = ["colour", "size"], {"colour": ["red", "blue"]}
+    why = explain_pair(model, X, 0, 1, names, categories=known)
+    told = dict(zip(why.names, why.shown, strict=True))
+    assert told == {"colour x size": ("red, 2", "blue, nan"), "colour": ("red", "blue")}
+    why = explain_pair(model, X, 0, 2, names, categories=known)
+    frame = why.to_frame()
+    assert list(frame.loc["colour x size"])[:2] == ["red, 2", "nan, 4"]
+    assert list(frame.loc["size"])[:2] == [2.0, 4.0]
+    assert "red, 2" in str(why)
+    assert "<td>red, 2</td><td>nan, 4</td>" in why._repr_html_()
+    plain = explain_pair(model, X, 0, 2, names)
+    assert dict(zip(plain.names, plain.shown, strict=True))["colour x size"] == ("0, 2", "nan, 4")

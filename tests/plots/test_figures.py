@@ -326,6 +326,45 @@ def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
     assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]
 
 
+def test_curves_side_by_side_have_room_for_all_and_for_one_foot():
+    """The scale is that of all curves; the data below them take a sixth of it, however many."""
+    X = np.random.default_rng(0).uniform(0, 1, (400, 4))
+    model = RankBoost(n_estimators=1).fit(X, X[:, 0] > 0.5)
+    stumps = [Stump(0, 0.5), Stump(1, 0.5), Stump(2, 0.5), Stump(3, 0.5)]
+    model.ensemble_ = Ensemble(stumps, [1.0, 1.0, 3.0, 2.0], 4)
+    figure = model.plot_shapes(X, features=[0, 1, 2, 3])
+    lines = [line for ax in figure.axes for line in ax.lines if line.get_gid() == "shape"]
+    low, high = (f(f(line.get_ydata()) for line in lines) for f in (min, max))
+    for ax in figure.axes:
+        bottom, top = ax.get_ylim()
+        assert bottom < low < high < top
+        assert high - low > 0.7 * (top - bottom)
+        assert any(patch.get_height() > 0 for patch in ax.patches)
+    plt.close(figure)
+
+
+def test_categories_that_were_text_are_called_by_their_names():
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame({
+        "colour": pd.Categorical(generator.choice(["red", "blue", "it's"], 600)),
+        "size": generator.normal(size=600),
+    })  # fmt: skip
+    y = ((X.colour == "red") ^ (X["size"] > 0)).astype(int)
+    options = {"interactions": [(0, 1)], "n_estimators": 20, "pair_estimators": 20}
+    model = GlassBoxRanker(validation_fraction=0, **options).fit(X, y)
+    assert pair_info(model, ("colour", "size")).labels[0] == ["blue", "it's", "red"]
+    for given in (X, None):
+        info = shape_info(model, "colour", given)
+        assert info.ticks == [(0.0, "blue"), (1.0, "it's"), (2.0, "red")]
+        assert (info.x[0], info.x[-1]) == (-0.5, 2.5)
+    assert_array_equal(shape_info(model, "colour", X, bins=3).counts, np.unique(
+        X.colour, return_counts=True)[1])  # fmt: skip
+    figure = model.plot_shapes(X)
+    (ax,) = [each for each in figure.axes if each.get_xlabel() == "colour"]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["blue", "it's", "red"]
+    plt.close(figure)
+
+
 def test_the_mark_of_missing_values_is_inside_the_axes():
     """Also where they score far outside the line, over data that fix the limits."""
     model = RankBoost(n_estimators=1).fit([[0.0], [1.0]], [0, 1])

@@ -442,7 +442,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if isinstance(feature, str) and feature not in names:
             pair = feature in [term.name for term in self.terms_]
         if pair:
-            return pair_function(_terms(self.ensemble_)[self._index(feature)], names)
+            term = _terms(self.ensemble_)[self._index(feature)]
+            return pair_function(term, names, self.categories_)
         return super().shape_function(feature)
 
     def _name(self, features: tuple[int, ...]) -> str:

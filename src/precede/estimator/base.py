@@ -150,8 +150,8 @@ def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
         library = type(callback).__module__.split(".")[0]
         if library in ("catboost", "lightgbm", "xgboost"):
             raise ValueError(
-                f"callbacks holds {type(callback).__name__} of {library}, which is no callback "
-                "for this library: use early_stopping_rounds to stop early, verbose=1 to see "
+                f"callbacks holds {type(callback).__name__} of {library}, which is not a "
+                "callback for precede: use early_stopping_rounds to stop early, verbose=1 to see "
                 "progress, evals_result_ for what was recorded, or a function of a Progress"
             )
 

@@ -203,7 +203,7 @@ class FittedRanker(Inputs):
         labels = row_labels(X)
         X = self._validated(X, reset=False)
         names = getattr(self, "feature_names_in_", None)
-        return explanations.explain_pair(self.ensemble_, X, i, k, names, labels)
+        return explanations.explain_pair(self.ensemble_, X, i, k, names, labels, self.categories_)
 
     # -- plotting --------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ Shapley's values (`precede.shapley`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -502,6 +502,8 @@ class PairExplanation:
     rounding: float
     second_values: Floats | None = None
     labels: tuple[str, str] | None = None  # of the two rows, in the index of a data frame
+    # What is read for each name: numbers, or texts of categories and of both features of a pair.
+    shown: tuple[tuple[Any, Any], ...] = ()
 
     @property
     def difference(self) -> float:
@@ -530,9 +532,14 @@ class PairExplanation:
         )
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame: a row for each feature, the largest contribution first."""
+        """Return a pandas data frame: a row for each feature, the largest contribution first.
+
+        Categories that were text, and the two values of a pair, are texts.
+        """
         upper, lower = (f"row {row}" for row in self._rows())
-        columns = {upper: self.values[:, 0], lower: self.values[:, 1]}
+        columns: dict[str, Any] = {
+            upper: [one for one, _ in self.shown], lower: [other for _, other in self.shown]
+        }  # fmt: skip
         columns["contribution"] = self.contributions
         return pandas_frame(columns, index=list(self.names)).rename_axis("feature")
 
@@ -550,13 +557,9 @@ class PairExplanation:
     def _cells(self) -> list[list[str]]:
         head = ["feature", *(f"row {row}" for row in self._rows()), "contribution"]
         rows = [
-            [name, f"{v[0]:.4g}", f"{v[1]:.4g}", f"{c:+.4g}"]
-            for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
+            [name, _text(v[0]), _text(v[1]), f"{c:+.4g}"]
+            for name, c, v in zip(self.names, self.contributions, self.shown, strict=True)
         ]
-        if self.second_values is not None:
-            for row, name, more in zip(rows, self.names, self.second_values, strict=True):
-                if PAIR in name:
-                    row[1:3] = [f"{row[1]}, {more[0]:.4g}", f"{row[2]}, {more[1]:.4g}"]
         return [head, *rows]
 
     def __str__(self) -> str:
@@ -584,10 +587,12 @@ def explain_pair(
     k: int,
     names: Sequence[str] | None = None,
     labels: Sequence[Any] | None = None,
+    categories: Mapping[str, Sequence[Any]] | None = None,
 ) -> PairExplanation:
     """Explain why row i ranks above row k; see `PairExplanation`. O(features), and the trees.
 
-    `labels` are names of the rows, to be shown in place of their numbers.
+    `labels` are names of the rows, to be shown in place of their numbers; `categories` those of
+    categories, by the name of their feature.
     """
     n = X.shape[0]
     for row in (i, k):
@@ -620,8 +625,28 @@ def explain_pair(
     if pairs:
         others = np.array([both[:, second[j]] if second[j] >= 0 else [np.nan] * 2 for j in order])
         others = others.reshape(len(order), 2)
-    shown = None if labels is None else (str(labels[i]), str(labels[k]))
-    return PairExplanation(i, k, (upper, lower), named, terms[0], values, rounding, others, shown)
+    called = None if labels is None else (str(labels[i]), str(labels[k]))
+    read = [
+        [[_value(x, (categories or {}).get(explained.names[f], ())) for x in both[:, f]]
+         for f in (first[j], second[j]) if f >= 0] for j in order
+    ]  # fmt: skip
+    shown = tuple(
+        (each[0][0], each[0][1]) if len(each) == 1
+        else (", ".join(_text(one) for one, _ in each), ", ".join(_text(two) for _, two in each))
+        for each in read
+    )  # fmt: skip
+    return PairExplanation(
+        i, k, (upper, lower), named, terms[0], values, rounding, others, called, shown
+    )
+
+
+def _value(x: float, categories: Sequence[Any]) -> Any:
+    """A number, or the name of a category."""
+    return str(categories[int(x)]) if len(categories) and not math.isnan(x) else float(x)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -24,7 +25,8 @@ class PairFunction:
     training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
     and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
     missing values and for other categories. `errors` are the standard errors of the values of a
-    model averaged over bags; None otherwise.
+    model averaged over bags; None otherwise. `categories` are the names of categories that were
+    text, of which ``cuts`` are the numbers.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class PairFunction:
     values: Floats
     counts: Integers
     errors: Floats | None
+    categories: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def name(self) -> str:
@@ -63,9 +66,10 @@ class PairFunction:
         >>> function.labels(0) + function.labels(1)
         ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
         """
-        cuts = [f"{cut:.4g}" for cut in self.cuts[axis]]
+        cuts, known = [f"{cut:.4g}" for cut in self.cuts[axis]], self.categories[axis]
         if self.categorical[axis]:
-            return [*cuts, "other"]
+            named = [known[int(cut)] for cut in self.cuts[axis]] if known else cuts
+            return [*named, "other"]
         if not cuts:
             return ["any", "missing"]
         inner = [f"{a} to {b}" for a, b in pairwise(cuts)]
@@ -80,9 +84,12 @@ class PairFunction:
         return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
 
 
-def pair_function(term: Term, names: list[str]) -> PairFunction:
-    """The function of a pair term."""
+def pair_function(
+    term: Term, names: list[str], categories: Mapping[str, Sequence[Any]] | None = None
+) -> PairFunction:
+    """The function of a pair term; `categories` of features by name, where they were text."""
     one, other = term.features
+    known = categories or {}
     return PairFunction(
         (names[one], names[other]),
         (one, other),
@@ -91,6 +98,7 @@ def pair_function(term: Term, names: list[str]) -> PairFunction:
         term.table.copy(),
         term.count,
         np.array(term.errors).reshape(term.shape) if term.errors else None,
+        (tuple(map(str, known.get(names[one], ()))), tuple(map(str, known.get(names[other], ())))),
     )
 
 

@@ -315,8 +315,6 @@ class Foot:
         most = max([*self.counts, 1])
         heights = [0.16 * count / most for count in self.counts]
         widths = [b - a for a, b in zip(self.edges, self.edges[1:], strict=False)]
-        bottom, top = ax.get_ylim()
-        ax.set_ylim(bottom - self.room * (top - bottom), top)
         ax.bar(
             self.edges[:-1], heights, widths, align="edge", color="0.85",
             transform=ax.get_xaxis_transform(), zorder=-1, gid="data",
@@ -610,9 +608,11 @@ class Chart:
     def onto(self, ax: Axes | None = None, height: float = 4.0) -> Axes:
         """Draw onto axes of matplotlib, or onto new ones of this height."""
         ax = new_axes(height) if ax is None else ax
-        ordered = sorted(self.layers, key=lambda layer: isinstance(layer, Foot))
-        for layer in ordered:  # the foot last: it makes room below what is drawn
-            layer.onto(ax)
+        _draw_layers([self], [ax])
+        return self.finish(ax)
+
+    def finish(self, ax: Axes) -> Axes:
+        """Limits, rows and texts of axes that hold the layers."""
         if self.x_limits:
             ax.set_xlim(self.x_limits)
         if self.y_limits:
@@ -737,13 +737,34 @@ def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
     figure, grid = _pyplot().subplots(
         rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
     )
+    _draw_layers(charts, list(grid.flat))
     for chart, ax in zip(charts, grid.flat, strict=False):
-        chart.onto(ax).label_outer(remove_inner_ticks=True)
+        chart.finish(ax)
+        ax.label_outer(remove_inner_ticks=True)
         ax.xaxis.set_tick_params(labelbottom=True)
         ax.set_xlabel(chart.labels[0])
     for ax in grid.flat[len(charts) :]:
         ax.remove()
     return figure
+
+
+def _draw_layers(charts: Sequence[Chart], axes: Sequence[Axes]) -> None:
+    """Draw charts onto axes that are alone or share one scale of y.
+
+    The feet come last, when the scale is known, and make room once below all that is drawn.
+    """
+    feet = []
+    for chart, ax in zip(charts, axes, strict=False):
+        for layer in chart.layers:
+            if isinstance(layer, Foot):
+                feet.append((layer, ax))
+            else:
+                layer.onto(ax)
+    if feet:
+        bottom, top = axes[0].get_ylim()
+        axes[0].set_ylim(bottom - Foot.room * (top - bottom), top)
+    for foot, ax in feet:
+        foot.onto(ax)
 
 
 def new_axes(height: float = 4.0) -> Axes:

@@ -95,7 +95,8 @@ class ShapeInfo(_Info):
     from the mean over the data, if there are any (`offset` was taken off). `edges` and
     `counts` are a histogram of the values inside the range, `beyond` how many lie outside,
     `missing` the value for missing ones and `missing_share` how many these are. `error` are the
-    standard errors of `y`, where the model has some.
+    standard errors of `y`, where the model has some. `ticks` are positions and names of
+    categories that were text.
     """
 
     name: str
@@ -108,6 +109,7 @@ class ShapeInfo(_Info):
     counts: Integers
     beyond: int
     error: Floats | None = None
+    ticks: Sequence[tuple[float, str]] = ()
 
 
 def shape_info(
@@ -135,12 +137,17 @@ def shape_info(
     if not 0 < within <= 1:
         raise ValueError(f"within={within!r} is out of range; use more than 0, up to 1")
     shape: ShapeFunction = model.shape_function(feature)
+    named = model.categories_.get(shape.name, ())
+    if model.categories_ and hasattr(X, "columns"):  # texts become the numbers of the fit
+        X = model._validated(X, reset=False)
     column = _column(X, shape.feature)
     present = column[~np.isnan(column)]
     # The width of what is shown may be more than the largest number; a quarter of it is not.
     seen = present if present.size else shape.breakpoints
     unit = 4.0 if np.abs(seen).max(initial=0.0) > LARGE else 1.0
     low, high = _shown(present / unit, shape.breakpoints / unit, within, LARGEST / unit)
+    if named:
+        low, high = -0.5, len(named) - 0.5
     x, y = _corners(shape, unit * low, unit * high)
     added = shape(column)
     offset = _mean(added) if column.size and np.isfinite(added).all() else 0.0
@@ -154,8 +161,9 @@ def shape_info(
     if shape.errors is not None:
         middle = x[::2] / 2 + x[1::2] / 2
         error = np.repeat(shape.errors[np.searchsorted(shape.breakpoints, middle)], 2)
+    ticks = [(float(number), str(text)) for number, text in enumerate(named)]
     return ShapeInfo(
-        shape.name, x, y - offset, offset, missing, share, edges, counts, beyond, error
+        shape.name, x, y - offset, offset, missing, share, edges, counts, beyond, error, ticks
     )
 
 
@@ -227,7 +235,8 @@ def _shape_chart(info: ShapeInfo) -> Chart:
     if info.counts.sum() > 0:
         layers.append(Foot(info.edges, info.counts))
     labels = (info.name, "contribution to the score")
-    return Chart(f"what {info.name} adds", labels, layers)
+    every = max(1, -(-len(info.ticks) // Cells.most_ticks))
+    return Chart(f"what {info.name} adds", labels, layers, x_ticks=info.ticks[::every])
 
 
 def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:

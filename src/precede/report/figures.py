@@ -248,7 +248,8 @@ def _curve(row: dict[str, Any]) -> Markup:
     if curve.get("missing") is not None:
         layers.append(Cross(curve["x"][-1], curve["missing"], "missing"))
     title = f"what {row['name']} adds to the score"
-    return Chart(title, (row["name"], "added to the score"), layers).svg()
+    ticks = [(at, text) for at, text in curve.get("ticks", ())]
+    return Chart(title, (row["name"], "added to the score"), layers, x_ticks=ticks).svg()
 
 
 def _pair(pair: dict[str, Any]) -> Markup:

@@ -167,6 +167,7 @@ def _shape(model: BaseRanker, feature: int, X: Any, level: float) -> dict[str, A
         "edges": info.edges.tolist(),
         "counts": info.counts.tolist(),
         "beyond": int(info.beyond),
+        "ticks": [[at, text] for at, text in info.ticks],
     }
 
 

@@ -115,9 +115,17 @@ def _value(subject: Subject, name: str, row: int, value: float) -> Any:
     """The value of a feature in a row, or those of both features of a pair, as a text."""
     both = name.split(PAIR)
     if name in subject.names or len(both) != 2 or not {*both} <= {*subject.names}:
-        return plain_value(float(value))
-    held = [plain_value(float(subject.column(subject.names.index(each))[row])) for each in both]
-    return ", ".join(map(feature_value, held))
+        return _named(subject, name, float(value))
+    held = [float(subject.column(subject.names.index(each))[row]) for each in both]
+    parts = zip(both, held, strict=True)
+    return ", ".join(feature_value(_named(subject, each, value)) for each, value in parts)
+
+
+def _named(subject: Subject, feature: str, value: float) -> Any:
+    """The value of a feature, or the name of a category that was text."""
+    model = subject.first.model
+    known = () if model is None else model.categories_.get(feature, ())
+    return str(known[int(value)]) if known and not np.isnan(value) else plain_value(value)
 
 
 def _years(subject: Subject, name: str) -> bool:

@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import sqlite3
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -13,9 +15,11 @@ from precede import (
     BoostedRanker,
     DiskTable,
     GlassBoxRanker,
+    Judgments,
     ScoreRisk,
     export,
     load,
+    pairs_in_order,
     write_table,
 )
 from precede.datasets import search_results
@@ -93,6 +97,26 @@ def test_pair_terms_have_no_main_effects(fitted):
     assert_allclose(values, 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"bags": 3}])
+def test_all_means_are_those_of_the_weighted_rows(options):
+    """Of pairs in every row and column, of curves overall; with categories and missing values."""
+    X, y = with_categories()
+    generator = np.random.default_rng(1)
+    X[generator.random(X.shape) < 0.1] = np.nan
+    weight = generator.gamma(2.0, size=len(y))
+    model = GlassBoxRanker(
+        interactions=[(0, 1), (1, 2)], categorical_features=[0], validation_fraction=0, **FAST,
+        **options,
+    ).fit(X, y, sample_weight=weight)  # fmt: skip
+    assert {len(term.features) for term in model.terms_} == {1, 2}
+    for term in model.ensemble_.rankers[:-1]:
+        cells = [term.bins(axis, X[:, feature]) for axis, feature in enumerate(term.features)]
+        share = np.zeros(term.shape)
+        np.add.at(share, tuple(cells), weight / weight.sum())
+        for axis in range(len(cells)) if len(cells) == 2 else [None]:
+            assert_allclose((share * term.table).sum(axis=axis), 0, atol=1e-12)
+
+
 def test_without_pairs_it_is_boosting_of_trees_of_one_feature():
     sample = search_results(30, features=5, informative=3, per_query=20, random_state=0)
     model = GlassBoxRanker(interactions=0, validation_fraction=0, **FAST)
@@ -123,6 +147,18 @@ def test_a_table_on_disk_gives_the_same_model(tmp_path, more):
     write_table(tmp_path / "table", [(X, y)])
     options = {"interactions": 2, "n_estimators": 15, "pair_estimators": 15} | more
     here = GlassBoxRanker(**options).fit(X, y)
+    assert same(here, GlassBoxRanker(**options).fit(DiskTable(tmp_path / "table")))
+
+
+@pytest.mark.parametrize("bags", [0, 2])
+def test_a_table_on_disk_has_weights_queries_and_missing_values(tmp_path, bags):
+    sample = search_results(40, features=4, informative=3, per_query=15, random_state=0)
+    X, y, qid = sample.X.copy(), sample.y, sample.qid
+    X[::7, 1] = np.nan
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    write_table(tmp_path / "table", [(X, y, qid, weight)])
+    options = {"interactions": 3, "n_estimators": 15, "pair_estimators": 15, "bags": bags}
+    here = GlassBoxRanker(**options).fit(X, y, qid=qid, sample_weight=weight)
     assert same(here, GlassBoxRanker(**options).fit(DiskTable(tmp_path / "table")))
 
 
@@ -190,9 +226,8 @@ def test_heredity_asks_for_curves():
 
 
 def test_pairs_may_be_named():
-    pandas = pytest.importorskip("pandas")
     X, y = parity(500)
-    frame = pandas.DataFrame(X, columns=list("abcde"))
+    frame = pd.DataFrame(X, columns=list("abcde"))
     model = GlassBoxRanker(interactions=[("c", "b")], validation_fraction=0, **FAST).fit(frame, y)
     assert [t.name for t in model.terms_ if len(t.features) == 2] == ["b x c"]
     assert model.shape_function(("b", "c")).features == (1, 2)
@@ -247,13 +282,91 @@ def test_any_risk_will_do_and_evaluation_sets_stop_both_stages():
     assert "valid_0" in early.evals_result_
 
 
+def in_order(model, X, y, offset):
+    return pairs_in_order(Judgments(y), model.predict(X) + offset)
+
+
+def test_pairs_start_from_the_scores_given():
+    """What an offset holds already is neither found, nor fitted again."""
+    X, y = parity()
+    known = 3.5 * np.sign(X[:, 1] * X[:, 2])
+    fresh = GlassBoxRanker(interactions=3, **FAST).fit(X, y)
+    model = GlassBoxRanker(interactions=3, **FAST).fit(X, y, init_score=known)
+    assert (1, 2) in model.dropped_pairs_
+    assert model.pair_strengths_[1, 2] < 0.2 * fresh.pair_strengths_[1, 2]
+    for options in ({}, {"bags": 2}):
+        both = GlassBoxRanker(interactions=[(1, 2)], validation_fraction=0, **FAST, **options)
+        both.fit(X, y, init_score=known)
+        (pair,) = [term for term in both.terms_ if len(term.features) == 2]
+        assert pair.importance < 0.2 * fresh.terms_[0].importance
+        assert in_order(both, X, y, known) > 0.97
+
+
+def test_an_offset_counts_in_all_that_is_told_of_a_fit():
+    X, y = parity()
+    offset, other = 3 * X[:, 0], parity(400, seed=1)
+    model = GlassBoxRanker(interactions=[(1, 2)], max_terms=3, validation_fraction=0, **FAST)
+    model.fit(X, y, init_score=offset, eval_set=other, eval_init_score=3 * other[0][:, 0])
+
+    def risk(model):
+        scores = model.predict(X) + offset
+        return np.log1p(np.exp(scores[y == 0] - scores[y == 1][:, None])).mean()
+
+    assert_allclose(risk(model), model.history_["risk"][-1])
+    assert_allclose(risk(model), model.sparsity_cost_["risk_after"])
+    whole = GlassBoxRanker(interactions=[(1, 2)], validation_fraction=0, **FAST)
+    whole.fit(X, y, init_score=offset, eval_set=other, eval_init_score=3 * other[0][:, 0])
+    assert_allclose(risk(whole), model.sparsity_cost_["risk_before"])
+    seen = whole.evals_result_["valid_0"]["pairs_in_order"][-1]
+    assert_allclose(seen, in_order(whole, *other, 3 * other[0][:, 0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "hinge", "squared_hinge"])
+@pytest.mark.parametrize("price", ["linear", 2, "exp"])
+def test_every_loss_and_price_finds_the_pair(loss, price):
+    X, y = parity()
+    qid = np.arange(len(y)) // 10
+    model = GlassBoxRanker(loss=loss, price=price, interactions=1, **FAST).fit(X, y, qid=qid)
+    assert (1, 2) in [t.features for t in model.terms_]
+    assert model.score(X, y, qid) > 0.9
+
+
+@pytest.mark.parametrize("balance", ["items", "pairs", "queries"])
+def test_weights_of_queries_and_listed_pairs(balance):
+    """A list of all pairs is the grades that they come from."""
+    X, y = parity(600)
+    qid = np.arange(600) // 30
+    model = GlassBoxRanker(interactions=1, balance=balance, **FAST).fit(X, y, qid=qid)
+    assert model.terms_[0].features == (1, 2)
+    pairs = [(i, k) for i in range(600) for k in range(600) if y[i] > y[k] and qid[i] == qid[k]]
+    listed = GlassBoxRanker(interactions=1, balance=balance, **FAST).fit(X, pairs=pairs)
+    assert listed.terms_[0].features == (1, 2)
+    assert listed.score(X, pairs=pairs) > 0.9
+
+
+def test_a_direction_may_be_named():
+    X, y = parity()
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    options = {"interactions": 9, **FAST}
+    model = GlassBoxRanker(monotone_constraints={"a": 1, "b": -1}, **options).fit(frame, y)
+    assert same(model, GlassBoxRanker(monotone_constraints={0: 1, 1: -1}, **options).fit(X, y))
+    assert not any({0, 1} & {*t.features} for t in model.terms_ if len(t.features) == 2)
+    with pytest.raises(ValueError, match="interactions names column 'z'; the columns are 'a'"):
+        GlassBoxRanker(interactions=[("a", "z")]).fit(frame, y)
+
+
+def test_it_cannot_be_resumed(tmp_path):
+    with pytest.raises(ValueError, match="GlassBoxRanker cannot be resumed"):
+        GlassBoxRanker().fit(*parity(60), checkpoint=tmp_path / "rounds")
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"interactions": -1}, "interactions"),
         ({"interactions": "all"}, "pairs of columns"),
         ({"interactions": [(0, 0)]}, "of one column"),
-        ({"interactions": [(0, 9)]}, "column 9"),
+        ({"interactions": [(0, 9)]}, "interactions names column 9"),
         ({"interactions": [(0, 1)], "monotone_constraints": {0: 1}}, "direction"),
         ({"heredity": "some"}, "heredity"),
         ({"selection": "random"}, "selection"),
@@ -345,6 +458,23 @@ def test_edits_that_make_no_sense_are_refused(fitted):
     assert_array_equal(model.predict(X), before)
 
 
+def test_terms_that_are_called_alike_are_told_apart():
+    X, y = parity(300)
+    frame = pd.DataFrame(X[:, [1, 2, 0]], columns=["a", "b", "a x b"])
+    model = GlassBoxRanker(interactions=[(0, 1)], validation_fraction=0, **FAST).fit(frame, y)
+    assert [t.name for t in model.terms_].count("a x b") == 2
+    with pytest.raises(ValueError, match="two terms are called 'a x b'; give columns by number"):
+        model.drop("a x b")
+    told = model.explain_pair(frame, 0, 1)
+    one, two = frame.iloc[0], frame.iloc[1]
+    both = [f"{one.a:.4g}, {one.b:.4g}", f"{two.a:.4g}, {two.b:.4g}"]
+    rows = [each for name, each in zip(told.names, told.shown, strict=True) if name == "a x b"]
+    assert sorted(map(list, rows), key=str) == sorted([both, [one["a x b"], two["a x b"]]], key=str)
+    assert "nan" not in str(told)
+    model.drop((0, 1))
+    assert [t.features for t in model.terms_ if t.name == "a x b"] == [(2,)]
+
+
 def test_a_saved_model_is_the_same_model(fitted, tmp_path):
     model, X, _ = fitted
     model.save(tmp_path / "model.json")
@@ -386,7 +516,30 @@ def exported(model, path, format_, X, **options):
     if format_ == "xgboost":
         xgboost, booster = booster_of(path.read_text())
         return booster.predict(xgboost.DMatrix(X, feature_names=[f"x{j}" for j in range(5)]))
-    return {"ranklib": read.ranklib, "solr": read.solr}[format_](path.read_text(), X)
+    readers = {"ranklib": read.ranklib, "solr": read.solr, "sql": in_sqlite,
+               "elasticsearch": in_elasticsearch}  # fmt: skip
+    return readers[format_](path.read_text(), X)
+
+
+def in_elasticsearch(text, X):
+    rows = X.tolist()
+    documents = [{f"x{j}": x for j, x in enumerate(row) if not np.isnan(x)} for row in rows]
+    return read.elasticsearch(text, documents)
+
+
+def in_sqlite(query, X):
+    columns = [f"x{j}" for j in range(X.shape[1])]
+    with sqlite3.connect(":memory:") as base:
+        base.execute(f"CREATE TABLE features (id, {', '.join(columns)})")
+        rows = [(n, *row) for n, row in enumerate(X.tolist())]  # NaN is NULL
+        base.executemany(f"INSERT INTO features VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        found = dict(base.execute(query).fetchall())
+    base.close()
+    return [found[row] for row in range(len(X))]
+
+
+QUERIES = {f"x{j}": {"match": {f"x{j}": "{{query}}"}} for j in range(5)}
+OPTIONS = {"sql": {"key": "id"}, "elasticsearch": {"features": QUERIES}}
 
 
 def rows_to_serve(X):
@@ -399,10 +552,18 @@ def rows_to_serve(X):
     return X
 
 
-@pytest.mark.parametrize("format_", ["python", "c", "onnx", "xgboost", "solr", "ranklib"])
-def test_exports_give_the_scores_of_the_tables(fitted, tmp_path, format_):
+FORMATS = ["python", "c", "onnx", "xgboost", "solr", "ranklib", "sql", "elasticsearch"]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_exports_give_the_scores_of_the_tables(fitted, tmp_path, format_, edited):
     model, X, _ = fitted
-    X, options = rows_to_serve(X), {}
+    if edited:
+        model.save(tmp_path / "model.json")
+        model = load(tmp_path / "model.json")
+        model.drop(0).set_value((1, 2), (-1, 0), 0.75).set_value(1, -1, -2.5)
+    X, options = rows_to_serve(X), OPTIONS.get(format_, {})
     if format_ == "onnx":
         pytest.importorskip("onnx")
     if format_ == "c" and shutil.which("gcc") is None:
@@ -412,7 +573,7 @@ def test_exports_give_the_scores_of_the_tables(fitted, tmp_path, format_):
             export(model, tmp_path / "model", "ranklib")
         X, options = np.nan_to_num(X), {"missing": "zero"}
     found = exported(model, tmp_path / "model", format_, X, **options)
-    if format_ in ("python", "c"):
+    if format_ in ("python", "c", "sql"):
         assert_array_equal(found, model.predict(X))
     else:  # single precision
         assert_allclose(found, model.predict(X), rtol=0, atol=1e-6)
@@ -425,9 +586,13 @@ def test_categories_are_exported_or_refused(tmp_path):
     assert_array_equal(exported(model, tmp_path / "model", "python", X[:50]), model.predict(X[:50]))
     if shutil.which("gcc") is not None:
         assert_array_equal(exported(model, tmp_path / "c", "c", X[:50]), model.predict(X[:50]))
-    for format_ in ("xgboost", "solr", "ranklib"):
+    found = exported(model, tmp_path / "sql", "sql", X[:50], key="id")
+    assert_array_equal(found, model.predict(X[:50]))
+    queries = {name: QUERIES[name] for name in ("x0", "x1", "x2")}
+    for format_ in ("xgboost", "solr", "ranklib", "elasticsearch"):
+        options = {"features": queries} if format_ == "elasticsearch" else {}
         with pytest.raises(ValueError, match="category"):
-            export(model, tmp_path / "model", format_)
+            export(model, tmp_path / "model", format_, **options)
     pytest.importorskip("onnx")
     with pytest.raises(ValueError, match="category"):
         export(model, tmp_path / "model", "onnx")

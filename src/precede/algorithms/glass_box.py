@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.boosted import TreeLearner
-from precede.algorithms.glass_fit import Fitted, GlassFit, Pair
+from precede.algorithms.glass_fit import Fitted, GlassFit, Pair, scores_of
 from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
@@ -24,7 +24,7 @@ from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
 from precede.explain.contributions import PAIR, ShapeFunction, feature_index
 from precede.explain.surfaces import PairFunction, pair_function
-from precede.judgments import column_numbers, feature_names
+from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
 from precede.rankers.columns import Constant
@@ -274,7 +274,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 raise ValueError(wrong)
             if not hasattr(self, "n_features_in_"):
                 continue  # a cluster that has not looked at its rows yet
-            pair = column_numbers(list(each), names, self.n_features_in_)
+            columns = columns_in_order(list(each), names, self.n_features_in_, "interactions")
+            pair = sorted({*columns})
             if len(pair) != 2:
                 raise ValueError(f"interactions names the pair {each!r} of one column")
             found.add((pair[0], pair[1]))
@@ -366,7 +367,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         bound = fit.risk.bind(training.arrangement, training.workers)
 
         def risk(each: Fitted) -> float:
-            log_value = bound.log_value(each.model.on(training.table))
+            log_value = bound.log_value(scores_of(each.model, training))
             return float(np.exp(bound.log_mean_payment(log_value)))
 
         self.sparsity_cost_ = {
@@ -453,15 +454,17 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _index(self, term: Any) -> int:
         """Index of a term among the rankers, given by its name, a column, or a pair of columns."""
         indices = {each.features: index for index, each in enumerate(_terms(self.ensemble_))}
-        known = {self._name(features): index for features, index in indices.items()}
+        known = [self._name(features) for features in indices]
         if isinstance(term, str) and term in known:
-            return known[term]
+            if known.count(term) > 1:  # a feature is called as a pair of others is
+                raise ValueError(f"two terms are called {term!r}; give columns by number")
+            return known.index(term)
         names = getattr(self, "feature_names_in_", None)
         wanted = term if isinstance(term, tuple | list) else (term,)
         found = tuple(sorted(feature_index(each, names, self.n_features_in_) for each in wanted))
         if found not in indices:
             raise ValueError(
-                f"there is no term of {self._name(found)}; there are {', '.join([*known][:10])}"
+                f"there is no term of {self._name(found)}; there are {', '.join(known[:10])}"
             )
         return indices[found]
 

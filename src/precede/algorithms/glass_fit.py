@@ -32,7 +32,7 @@ from precede.rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.rankers.tables import Additive, averaged, purify, tabulate
 from precede.risks.base import BoundRisk, Risk
 
-__all__ = ["Fitted", "GlassFit", "Pair"]
+__all__ = ["Fitted", "GlassFit", "Pair", "scores_of"]
 
 Pair = tuple[int, int]
 Driver = Callable[[CoordinateDescent, History], Result]
@@ -220,7 +220,7 @@ class GlassFit:
         stop: Stop = Rounds(done + rounds)
         method = self._method(
             family, stop if worsening is None else stop | worsening,
-            model.on(self.training.table), None,
+            scores_of(model, self.training), None,
         )  # fmt: skip
         method.monitors, method.before = monitors, done
         result = _best(driver(method, before.history), worsening, done)
@@ -336,7 +336,7 @@ class GlassFit:
         if features.size < 2:
             return {}
         bound = self.risk.bind(training.arrangement, training.workers)
-        pull = bound.pull_of(bound.state(model.on(training.table)))
+        pull = bound.pull_of(bound.state(scores_of(model, training)))
         found = interaction_strengths(
             training.table, pull.values, pull.hessian(self.trees.hessian), features,
             training.workers, reg_lambda=self.trees.reg_lambda,
@@ -391,8 +391,8 @@ class _Trial:
         within: frozenset[int] | None = None,
     ) -> _Stage:  # fmt: skip
         """Boost a family on top of the model; held-out rows may be monitored."""
-        monitor = Monitor("held_out", self.held.table, {"risk": self.risk})
-        method = fit._method(family, stop, self.model.on(self.part.table), within, self.part)
+        monitor = Monitor("held_out", self.held.table, {"risk": self.risk}, self.held.init_score)
+        method = fit._method(family, stop, scores_of(self.model, self.part), within, self.part)
         risks = []
         if monitored:
             monitor.restart(self.model)
@@ -410,7 +410,7 @@ class _Trial:
 
     def wrong(self, stage: _Stage) -> float:
         """The share of pairs of held-out rows that are out of order after a stage."""
-        scores = _sum(self.model, self._terms(stage)).on(self.held.table)
+        scores = scores_of(_sum(self.model, self._terms(stage)), self.held)
         return 1.0 - share_in_order(self.held.arrangement, scores, self.held.workers)
 
     def keep(self, stage: _Stage, rounds: int) -> None:
@@ -458,7 +458,7 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
         {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
         for trial in trials
     ]
-    scores = [trial.model.on(trial.held.table) for trial in trials]
+    scores = [scores_of(trial.model, trial.held) for trial in trials]
     common = [p for p in tried if 2 * sum(p in each for each in values) > len(trials)]
     for k, each in enumerate(values):
         for pair in each.keys() - set(common):
@@ -536,6 +536,12 @@ def _best(result: Result, worsening: Worsening | None, before: int) -> Result:
     return replace(
         result, ensemble=result.ensemble.first(best - before), history=result.history[:best]
     )
+
+
+def scores_of(model: Additive, training: Training) -> Floats:
+    """Scores of rows under a model, on top of those that they started from."""
+    scores, start = model.on(training.table), training.init_score
+    return scores if start is None else scores + start
 
 
 def _sum(one: Additive, other: Additive) -> Additive:

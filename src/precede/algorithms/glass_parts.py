@@ -96,8 +96,12 @@ class Share:
         query = np.repeat(np.arange(self.names.size), self._sizes())
         first = arrangement.level_start[arrangement.query_start[:-1]]
         names = self.names[query[rows[arrangement.order[first]]]]
-        table = training.table.block(rows[arrangement.order])
-        return Share(Training.ordered(table, arrangement, training.workers), self.balance, names)
+        chosen, start = rows[arrangement.order], training.init_score
+        made = Training.ordered(
+            training.table.block(chosen), arrangement, training.workers,
+            None if start is None else start[chosen],
+        )  # fmt: skip
+        return Share(made, self.balance, names)
 
     def resampled(self, generator: np.random.Generator) -> tuple[Share, Share | None]:
         """A bootstrap sample of the queries, or of the rows: weights drawn from Poisson's law.

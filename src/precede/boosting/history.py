@@ -179,8 +179,10 @@ class Monitor:
         self.scores *= factor
 
     def restart(self, model: Scoring) -> None:
-        """Start from the scores of a model."""
+        """Start from the scores of a model, added to the offsets of the rows."""
         self.scores = model.on(self.table)
+        if self.init_score is not None:
+            self.scores += self.init_score
 
     def look(self) -> dict[str, float]:
         """Values of the metrics, under "<name> <metric>"."""

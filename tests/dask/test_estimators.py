@@ -135,6 +135,17 @@ def test_trees_for_losses_of_lists_and_weights_by_rank(clients, options):
     same(cluster, local)
 
 
+def test_trees_with_weights_by_rank_keep_one_list_whole(clients):
+    """Without them the list of an exponential loss over pairs is divided between workers."""
+    given = {"n_estimators": 3, "loss": "exponential", "balance": "pairs", "rank_weight": "ndcg"}
+    given |= {"num_leaves": 4, "min_child_samples": 3}
+    here = BoostedRanker(**given).fit(TWO.X, TWO.y)
+    there = DaskBoostedRanker(**given)
+    assert not there._splits_a_list()
+    there.fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
+    same(there, here)
+
+
 def test_weights_by_rank_of_one_list(clients):
     here = RankBoost(n_estimators=3, rank_weight="ndcg").fit(TWO.X, TWO.y)
     cluster = DaskRankBoost(n_estimators=3, rank_weight="ndcg")

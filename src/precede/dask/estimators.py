@@ -399,7 +399,7 @@ class DaskBoostedRanker(_OnDask, BoostedRanker):
     _local = BoostedRanker
 
     def _risk(self) -> Risk:
-        return risk_of(self.loss, self.price, balance=self.balance)
+        return risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
 class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):

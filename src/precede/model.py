@@ -402,8 +402,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         text = _text_of_model(path)
         fields = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
-        cut = bool(text) and not text.rstrip().endswith(b"}")
-        why = "it is cut short; save or copy it again" if cut else error
+        why = "it is cut short; save or copy it again" if _ends_early(text, error) else error
         raise ValueError(f"{path} is not a precede model: {why}") from error
     if not isinstance(fields, dict) or "format" not in fields:
         raise ValueError(f"{path} is not a precede model: it has no 'format'")
@@ -414,6 +413,14 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{FORMAT}. Upgrade precede to read newer models"
         )
     return fields
+
+
+def _ends_early(text: bytes, error: Exception) -> bool:
+    """Whether JSON went wrong at its end, where something was still to come."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    size = len(text.decode("utf-8", "replace").rstrip())
+    return error.pos >= size or error.msg.startswith("Unterminated string")
 
 
 def _text_of_model(path: str | os.PathLike[str]) -> bytes:

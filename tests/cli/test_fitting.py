@@ -114,7 +114,7 @@ def test_an_interrupted_fit_keeps_its_rounds_elsewhere(folder, tmp_path, pressed
 
 
 def test_an_interrupted_fit_writes_no_model_to_standard_output(folder, pressed):
-    out, talk = run("fit", folder / "train.csv", "-o", "-", code=130)
+    out, talk = run("fit", folder / "train.csv", "-o", "-", "-s", "n_estimators=9", code=130)
     assert out == ""
     assert "- is not written" in talk
 

@@ -388,7 +388,7 @@ def test_callbacks_of_lightgbm_are_explained_where_lightgbm_takes_them(name):
     lightgbm = pytest.importorskip("lightgbm")
     given = [getattr(lightgbm, name)(5)]
     X, y = np.arange(8.0)[:, None], [0, 1] * 4
-    told = "of lightgbm, which is no callback.*early_stopping_rounds.*verbose=1"
+    told = "of lightgbm, which is not a callback.*early_stopping_rounds.*verbose=1"
     with pytest.raises(ValueError, match=told):
         RankBoost(n_estimators=1).fit(X, y, callbacks=given)
     with pytest.raises(ValueError, match=told):

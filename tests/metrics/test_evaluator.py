@@ -135,7 +135,9 @@ def ratings(queries=40, seed=0):
 
 def test_ratings_that_are_all_relevant_bring_a_warning():
     y, scores, qid = ratings()
-    told = r"relevant in 100 % .*map, mrr cannot.*from 1 to 5.*'map\(relevant=5\)' or relevant=5"
+    told = (
+        r"relevant in 100 % .*map, mrr cannot.*from 1 to 5.*'map\(relevant=5\)', or by relevant=5"
+    )
     with pytest.warns(UserWarning, match=told) as caught:
         result = evaluate(y, scores, qid, metrics=["map", "mrr", "ndcg@5", "map(relevant=4)"])
     assert len(caught) == 1

@@ -1,126 +1,276 @@
 // A GPU on the CPU: what kernels.cu needs of CUDA, block by block. The threads of a block are
 // coroutines that take turns at barriers and at exchanges within a warp, so a missing barrier shows
 // as a wrong sum (threads run one after the other, in an order drawn anew for every block).
+//
+// Kernels are compiled with -fsanitize=thread,undefined, and what these options call is defined here:
+// every access to memory is looked at, as compute-sanitizer does it. Found are accesses outside of the
+// arrays that were given and of the shared memory that was asked for, writes to what is constant, reads
+// of shared memory that nobody wrote, accesses of two threads that no barrier orders, barriers that not
+// all threads reach, and undefined behaviour such as misaligned pointers or integers that overflow.
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
 
-#define __global__
+#define __global__ __attribute__((noinline))
 #define __device__ static
 #define __forceinline__ inline
-#define __restrict__
-#define __constant__ static
-#define __shared__ static
-#define __launch_bounds__(...)
+#define __shared__ static __attribute__((section("emulated_shared")))
+// The emulation itself is not looked at.
+#define PLAIN __attribute__((no_sanitize("thread"), no_sanitize("undefined"), no_sanitize("float-cast-overflow")))
+#define SITE __builtin_return_address(0)
 
 struct dim3 { unsigned x, y, z; };
 struct ulonglong2 { unsigned long long x, y; };
-struct uint2 { unsigned x, y; };
-struct uint4 { unsigned x, y, z, w; };
-struct uchar4 { unsigned char x, y, z, w; };
-struct double2 { double x, y; };
-struct float4 { float x, y, z, w; };
-struct int2 { int x, y; };
 static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
-static inline double2 make_double2(double x, double y) { return {x, y}; }
-static inline int2 make_int2(int x, int y) { return {x, y}; }
-static inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 
 enum { READY, AT_BARRIER, IN_WARP, DONE };
 static const int MOST = 1024, STACK = 1 << 16;
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 static ucontext_t scheduler, contexts[MOST];
-static jmp_buf back, resume[MOST];  // jumps need no system call, unlike swapcontext
+static jmp_buf back, failed, resume[MOST];  // jumps need no system call, unlike swapcontext
 static bool started[MOST];
 static char* stacks;
 static int state[MOST], here;
+static unsigned synced[MOST], barriers;  // warp barriers of every thread, and barriers of the block
+static int lines[MOST];  // of the kernels, where threads wait
 static unsigned long long slots[MOST];
 static unsigned long long seed = 1;
 alignas(16) static char dynamic_shared[232448];
+extern "C" char __start_emulated_shared[], __stop_emulated_shared[], _end[], __ehdr_start[];
 static void (*body)(void**);
 static void** given;
 
-static void yield_as(int why) {
+// -- what is wrong -----------------------------------------------------------------------------
+
+static char report[500];
+
+// Say what is wrong and where, and give up.
+PLAIN static void fail(void* site, const char* format, ...) {
+  int size = snprintf(report, sizeof report, "%lx block %u,%u,%u thread %d: ", (long)((char*)site - __ehdr_start) - 1, blockIdx.x, blockIdx.y, blockIdx.z, here);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(report + size, sizeof report - size, format, arguments);
+  va_end(arguments);
+  _longjmp(failed, 1);
+}
+
+// An array that was given to the kernel.
+struct Range { const char *begin, *end; int number; bool writable, alone; };
+static Range ranges[64];
+static int range_count, recent, shared_size;
+
+// Who accessed four bytes (or one, if bytes are accessed): a thread of a block, whose number counts all
+// blocks of all launches, between two barriers.
+struct Access { unsigned block, barrier, sync; unsigned fences; short thread; bool atomic; };
+struct Cell { Access write, reads[2]; };
+static unsigned block_number, launch_start;
+// What a block did before a fence is published by the next addition to a counter; it takes notice of
+// others by a fence after such an addition of its own.
+static unsigned fences, *published;
+static bool counted, noticing;
+
+// Cells of a page of 4096 bytes, and of the bytes one by one.
+struct Page { uintptr_t number; Cell* cells; };
+static const unsigned PAGES = 1 << 16, MANY_PAGES = 2000;
+static Page pages[2][PAGES], recent_page[2];
+static unsigned page_count;
+
+PLAIN static Cell* cell_of(const char* at, bool bytes) {
+  uintptr_t number = (uintptr_t)at >> 12;
+  size_t inside = bytes ? (uintptr_t)at & 4095 : ((uintptr_t)at & 4095) >> 2;
+  if (recent_page[bytes].cells && recent_page[bytes].number == number) return recent_page[bytes].cells + inside;
+  unsigned place = (unsigned)(number * 0x9E3779B97F4A7C15ull >> 48);
+  Page* page = pages[bytes] + place;
+  while (page->cells && page->number != number) page = pages[bytes] + (place = (place + 1) % PAGES);
+  if (!page->cells) {
+    page->number = number;
+    page->cells = (Cell*)calloc(bytes ? 4096 : 1024, sizeof(Cell));
+    page_count++;
+  }
+  recent_page[bytes] = *page;
+  return page->cells + inside;
+}
+
+PLAIN static void forget_pages() {
+  for (int kind = 0; kind < 2; kind++)
+    for (unsigned k = 0; k < PAGES; k++)
+      if (pages[kind][k].cells) { free(pages[kind][k].cells); pages[kind][k] = {}; }
+  recent_page[0] = recent_page[1] = {};
+  page_count = 0;
+}
+
+enum Kind { READ, WRITE, ATOMIC, CONSTANT };
+
+// Whether nothing orders an access before one of this thread.
+PLAIN static bool unordered(const Access& other, bool shared) {
+  if (other.block < launch_start) return false;
+  if (other.block != block_number) return !shared && !(noticing && other.fences < published[other.block - launch_start]);
+  return other.thread != here && other.barrier == barriers && (other.thread >> 5 != here >> 5 || other.sync == synced[here]);
+}
+
+PLAIN static void check_order(const char* at, bool bytes, Kind kind, bool shared, int number, void* site) {
+  Cell* cell = cell_of(at, bytes);
+  if (shared && kind != WRITE && cell->write.block != block_number)
+    fail(site, "shared memory is read before it is written");
+  if (unordered(cell->write, shared) && !(kind == ATOMIC && cell->write.atomic))
+    fail(site, "argument %d (-1: shared memory): nothing orders this after a write by thread %d of block %u", number, cell->write.thread, cell->write.block - launch_start);
+  if (kind == CONSTANT && cell->write.block >= launch_start)
+    fail(site, "argument %d is read as a constant, and was written", number);
+  Access own = {block_number, barriers, synced[here], fences, (short)here, kind == ATOMIC};
+  if (kind == WRITE || kind == ATOMIC) {
+    for (const Access& read : cell->reads)
+      if (unordered(read, shared)) fail(site, "argument %d (-1: shared memory): nothing orders this after a read by thread %d of block %u", number, read.thread, read.block - launch_start);
+    cell->write = own;
+    return;
+  }
+  if (cell->reads[0].block != block_number || cell->reads[0].thread != here) cell->reads[1] = cell->reads[0];
+  cell->reads[0] = own;
+}
+
+// The number of the array that an access is in; -1 if there is none.
+PLAIN static int array_of(const char* at, const char* end) {
+  if (recent < range_count && at >= ranges[recent].begin && end <= ranges[recent].end) return recent;
+  for (int k = 0; k < range_count; k++)
+    if (at >= ranges[k].begin && end <= ranges[k].end) {
+      if (ranges[k].alone) recent = k;
+      return k;
+    }
+  return -1;
+}
+
+PLAIN static void fail_outside(const char* at, int size, void* site) {
+  Range nearest = {at, at, -1, false, false};
+  for (int k = 0; k < range_count; k++)
+    if (k == 0 || labs(at - ranges[k].begin) < labs(at - nearest.begin)) nearest = ranges[k];
+  fail(site, "%d bytes at byte %ld of %ld, seen from argument %d", size, (long)(at - nearest.begin), (long)(nearest.end - nearest.begin), nearest.number);
+}
+
+// Look at an access of `size` bytes.
+PLAIN static void look(const void* pointer, int size, Kind kind, void* site) {
+  const char *at = (const char*)pointer, *end = at + size;
+  bool shared = at >= __ehdr_start && at < _end;
+  int number = -1;
+  if (shared) {
+    bool dynamic = at >= dynamic_shared && at < dynamic_shared + sizeof dynamic_shared;
+    if (!dynamic && (at < __start_emulated_shared || at >= __stop_emulated_shared)) return;
+    if (dynamic && end > dynamic_shared + shared_size) fail(site, "byte %ld of %d in shared memory", (long)(at - dynamic_shared), shared_size);
+  } else {
+    if (at >= stacks && at < stacks + (size_t)MOST * STACK) return;
+    number = array_of(at, end);
+    if (number < 0) fail_outside(at, size, site);
+    bool writes = kind == WRITE || kind == ATOMIC;
+    if (writes && !ranges[number].writable) fail(site, "argument %d is constant, and is written", ranges[number].number);
+    if (kind == ATOMIC && fences) { published[block_number - launch_start] = fences; counted = true; }
+    if (!ranges[number].writable) return;
+    number = ranges[number].number;
+  }
+  bool bytes = size < 4;
+  for (; at < end; at += bytes ? 1 : 4) check_order(at, bytes, kind, shared, number, site);
+}
+
+extern "C" {
+PLAIN void __tsan_init() {}
+#define LOOKS(size) \
+  PLAIN void __tsan_read##size(void* at) { look(at, size, READ, SITE); } \
+  PLAIN void __tsan_write##size(void* at) { look(at, size, WRITE, SITE); } \
+  PLAIN void __tsan_unaligned_read##size(void* at) { fail(SITE, "a pointer is not aligned"); } \
+  PLAIN void __tsan_unaligned_write##size(void* at) { fail(SITE, "a pointer is not aligned"); }
+LOOKS(1) LOOKS(2) LOOKS(4) LOOKS(8) LOOKS(16)
+PLAIN void __tsan_read_range(void* at, long size) { look(at, (int)size, READ, SITE); }
+PLAIN void __tsan_write_range(void* at, long size) { look(at, (int)size, WRITE, SITE); }
+#define UNDEFINED(what, text) \
+  PLAIN void __ubsan_handle_##what(void*, ...) { fail(SITE, text); }
+UNDEFINED(type_mismatch_v1, "a pointer is null or not aligned")
+UNDEFINED(pointer_overflow, "a pointer overflows")
+UNDEFINED(add_overflow, "an integer overflows in an addition")
+UNDEFINED(sub_overflow, "an integer overflows in a subtraction")
+UNDEFINED(mul_overflow, "an integer overflows in a product")
+UNDEFINED(negate_overflow, "an integer overflows when its sign changes")
+UNDEFINED(divrem_overflow, "a division by zero")
+UNDEFINED(shift_out_of_bounds, "a shift by too many bits")
+UNDEFINED(out_of_bounds, "an index is outside of its array")
+UNDEFINED(float_cast_overflow, "a number does not fit into an integer")
+UNDEFINED(load_invalid_value, "a flag is neither true nor false")
+UNDEFINED(builtin_unreachable, "what cannot be reached is reached")
+UNDEFINED(missing_return, "a function returns nothing")
+UNDEFINED(nonnull_arg, "a pointer is null")
+}
+
+// -- threads -----------------------------------------------------------------------------------
+
+PLAIN static void yield_as(int why, int line) {
   int me = here;
   state[me] = why;
+  lines[me] = line;
   if (!_setjmp(resume[me])) _longjmp(back, 1);
 }
-static void __syncthreads() { yield_as(AT_BARRIER); }
-static void __syncwarp(unsigned mask = ~0u) { yield_as(IN_WARP); }
-static void __threadfence() {}
-static void __threadfence_block() {}
+PLAIN static void wait_for_block(int line) { yield_as(AT_BARRIER, line); }
+PLAIN static void wait_for_warp(int line) { yield_as(IN_WARP, line); synced[here]++; }
+PLAIN static void __threadfence() { fences++; noticing = counted; }
+PLAIN static void __threadfence_block() {}
+#define __syncthreads() wait_for_block(__LINE__)
+#define __syncwarp() wait_for_warp(__LINE__)
 
-template <typename T> static T exchanged(T value, int from) {
+// Exchanges within a warp order no accesses to memory.
+template <typename T> PLAIN static T exchanged(T value, int from, int line) {
   unsigned long long bits = 0;
   memcpy(&bits, &value, sizeof value);
   slots[here] = bits;
-  yield_as(IN_WARP);
+  yield_as(IN_WARP, line);
+  if (from >= (int)(blockDim.x * blockDim.y) || state[from] == DONE) fail(0, "line %d: thread %d is not there", line, from);
   T found;
   memcpy(&found, &slots[from], sizeof found);
-  yield_as(IN_WARP);
+  yield_as(IN_WARP, line);
   return found;
 }
-template <typename T> static T __shfl_xor_sync(unsigned, T value, int step) {
-  return exchanged(value, here ^ step);
-}
-template <typename T> static T __shfl_up_sync(unsigned, T value, int step) {
-  return exchanged(value, (here & 31) >= step ? here - step : here);
-}
-template <typename T> static T __shfl_down_sync(unsigned, T value, int step) {
-  return exchanged(value, (here & 31) + step < 32 ? here + step : here);
-}
-template <typename T> static T __shfl_sync(unsigned, T value, int lane) {
-  return exchanged(value, (here & ~31) + (lane & 31));
-}
-static unsigned __ballot_sync(unsigned, int flag) {
+PLAIN static unsigned voted(int flag, int line) {
   slots[here] = flag != 0;
-  yield_as(IN_WARP);
+  yield_as(IN_WARP, line);
   unsigned votes = 0;
   for (int lane = 0; lane < 32; lane++) {
     int other = (here & ~31) + lane;
     if (other < (int)(blockDim.x * blockDim.y) && state[other] != DONE && slots[other]) votes |= 1u << lane;
   }
-  yield_as(IN_WARP);
+  yield_as(IN_WARP, line);
   return votes;
 }
-static int __any_sync(unsigned mask, int flag) { return __ballot_sync(mask, flag) != 0; }
-static int __popc(unsigned word) { return __builtin_popcount(word); }
-static int __popcll(unsigned long long word) { return __builtin_popcountll(word); }
-static int __clz(int word) { return word ? __builtin_clz(word) : 32; }
-static int __ffs(int word) { return __builtin_ffs(word); }
-static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
-static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
-static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
-static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
-template <typename T> static T __ldcg(const T* at) { return *at; }
-template <typename T> static T __ldg(const T* at) { return *at; }
-template <typename T> static T atomicAdd(T* at, T more) { T old = *at; *at += more; return old; }
-template <typename T> static T atomicMax(T* at, T other) { T old = *at; if (other > old) *at = other; return old; }
-template <typename T> static T atomicMin(T* at, T other) { T old = *at; if (other < old) *at = other; return old; }
-template <typename T> static T atomicOr(T* at, T other) { T old = *at; *at |= other; return old; }
-template <typename T> static T atomicExch(T* at, T other) { T old = *at; *at = other; return old; }
-template <typename T> static T atomicCAS(T* at, T seen, T other) { T old = *at; if (old == seen) *at = other; return old; }
-template <typename T> static T min(T a, T b) { return b < a ? b : a; }
-template <typename T> static T max(T a, T b) { return a < b ? b : a; }
+PLAIN static int thread_across(int step) { return here ^ step; }
+PLAIN static int thread_before(int step) { return (here & 31) >= step ? here - step : here; }
+#define __shfl_xor_sync(mask, value, step) exchanged(value, thread_across(step), __LINE__)
+#define __shfl_up_sync(mask, value, step) exchanged(value, thread_before(step), __LINE__)
+#define __ballot_sync(mask, flag) voted(flag, __LINE__)
+PLAIN static int __popc(unsigned word) { return __builtin_popcount(word); }
+PLAIN static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
+PLAIN static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+PLAIN static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+PLAIN static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+#define LOOKED(name, ...) template <typename T> PLAIN __attribute__((noinline)) static T name(__VA_ARGS__)
+LOOKED(__ldcg, const T* at) { look(at, sizeof(T), READ, SITE); return *at; }
+LOOKED(__ldg, const T* at) { look(at, sizeof(T), CONSTANT, SITE); return *at; }
+LOOKED(atomicAdd, T* at, T more) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; *at += more; return old; }
+LOOKED(atomicMax, T* at, T other) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other > old) *at = other; return old; }
+LOOKED(atomicMin, T* at, T other) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other < old) *at = other; return old; }
 
-static unsigned drawn(unsigned below) {
+PLAIN static unsigned drawn(unsigned below) {
   seed ^= seed << 13; seed ^= seed >> 7; seed ^= seed << 17;
   return (unsigned)(seed % below);
 }
 
 // A thread waits for the next block when it is done: to make a new one takes system calls.
-static void run_thread() {
+PLAIN static void run_thread() {
   for (;;) {
     body(given);
-    yield_as(DONE);
+    yield_as(DONE, 0);
   }
 }
 
-static void make_threads() {
+PLAIN static void make_threads() {
   stacks = (char*)malloc((size_t)MOST * STACK);
   for (int t = 0; t < MOST; t++) {
     getcontext(&contexts[t]);
@@ -131,17 +281,38 @@ static void make_threads() {
   }
 }
 
-static int run_block(int* order) {
+// Let threads go on that wait for each other, if all are there and wait at the same place.
+PLAIN static int release(int begin, int end, int why, bool all) {
+  int live = 0, met = 0, first = -1;
+  for (int t = begin; t < end; t++) {
+    live += state[t] != DONE;
+    if (state[t] == why) { met++; first = first < 0 ? t : first; }
+  }
+  if (!live || live != met) return 0;
+  for (int t = begin; t < end; t++) {
+    here = t;
+    if (state[t] == DONE && all) fail(0, "line %d: a barrier that this thread does not reach", lines[first]);
+    if (state[t] == why && lines[t] != lines[first]) fail(0, "threads wait at lines %d and %d", lines[t], lines[first]);
+    if (state[t] == why) state[t] = READY;
+  }
+  return met;
+}
+
+PLAIN static int run_block(int* order) {
   volatile int count = blockDim.x * blockDim.y;
+  barriers = 1;
+  fences = 0;
+  counted = noticing = false;
   for (int t = 0; t < count; t++) {
     state[t] = READY;
+    synced[t] = 0;
     int other = drawn(t + 1);
     order[t] = order[other];
     order[other] = t;
   }
   for (;;) {
     volatile int ran = 0;
-    int waiting = 0, left = 0;
+    int left = 0;
     for (volatile int k = 0; k < count; k++) {
       int t = order[k];
       if (state[t] == READY) {
@@ -155,33 +326,56 @@ static int run_block(int* order) {
         ran++;
       }
     }
-    for (int warp = 0; warp < count; warp += 32) {
-      int end = warp + 32 < count ? warp + 32 : count, live = 0, met = 0;
-      for (int t = warp; t < end; t++) { live += state[t] != DONE; met += state[t] == IN_WARP; }
-      if (live && live == met) for (int t = warp; t < end; t++) if (state[t] == IN_WARP) { state[t] = READY; ran++; }
-    }
-    for (int t = 0; t < count; t++) { left += state[t] != DONE; waiting += state[t] == AT_BARRIER; }
+    for (int warp = 0; warp < count; warp += 32) ran += release(warp, warp + 32 < count ? warp + 32 : count, IN_WARP, false);
+    if (release(0, count, AT_BARRIER, true)) { ran++; barriers++; }
+    for (int t = 0; t < count; t++) left += state[t] != DONE;
     if (!left) return 0;
-    if (left == waiting) for (int t = 0; t < count; t++) if (state[t] == AT_BARRIER) { state[t] = READY; ran++; }
-    if (!ran) return 1;  // threads wait for others that never come
+    if (!ran) fail(0, "threads wait for others that do not come");
   }
 }
 
-static int run_grid(void (*kernel)(void**), void** arguments, const int* grid, const int* block, int drawn_seed) {
+// `arrays` has three numbers for each argument: where it begins, its bytes, and whether it may be written.
+PLAIN static void set_ranges(int count, const long long* arrays) {
+  range_count = recent = 0;
+  for (int writable = 1; writable >= 0; writable--)  // what is given twice is found as what may be written
+    for (int k = 0; k < count; k++)
+      if (arrays[3 * k] && arrays[3 * k + 2] == writable) {
+        Range own = {(char*)arrays[3 * k], (char*)arrays[3 * k] + arrays[3 * k + 1], k, writable != 0, true};
+        for (int j = 0; j < range_count; j++)
+          if (own.begin < ranges[j].end && ranges[j].begin < own.end) own.alone = false;
+        ranges[range_count++] = own;
+      }
+}
+
+// `sizes`: of the grid, of a block, and bytes of shared memory.
+PLAIN static int run_grid(void (*kernel)(void**), int count, void** arguments, const int* sizes, const long long* arrays, int drawn_seed) {
   if (!stacks) make_threads();
   int order[MOST];
   seed = 0x9E3779B97F4A7C15ull + drawn_seed;
   body = kernel;
   given = arguments;
-  blockDim = {(unsigned)block[0], (unsigned)block[1], 1};
-  gridDim = {(unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2]};
-  long long blocks = (long long)grid[0] * grid[1] * grid[2];
+  set_ranges(count, arrays);
+  gridDim = {(unsigned)sizes[0], (unsigned)sizes[1], (unsigned)sizes[2]};
+  blockDim = {(unsigned)sizes[3], (unsigned)sizes[4], 1};
+  shared_size = sizes[5];
+  launch_start = block_number + 1;
+  if (page_count > MANY_PAGES) forget_pages();
+  long long blocks = (long long)gridDim.x * gridDim.y * gridDim.z;
+  published = (unsigned*)calloc(blocks, sizeof(unsigned));
+  if (_setjmp(failed)) {
+    memset(started, 0, sizeof started);
+    free(published);
+    return 1;
+  }
   long long first = drawn(blocks < 1000000 ? (unsigned)blocks : 1000000);
   for (long long number = 0; number < blocks; number++) {
     long long at = (number + first) % blocks;
-    blockIdx = {(unsigned)(at % grid[0]), (unsigned)(at / grid[0] % grid[1]), (unsigned)(at / grid[0] / grid[1])};
-    memset(dynamic_shared, 0xA5, sizeof dynamic_shared < 65536 ? sizeof dynamic_shared : 65536);
-    if (run_block(order)) return 1;
+    blockIdx = {(unsigned)(at % gridDim.x), (unsigned)(at / gridDim.x % gridDim.y), (unsigned)(at / gridDim.x / gridDim.y)};
+    block_number++;
+    run_block(order);
   }
+  free(published);
   return 0;
 }
+
+extern "C" PLAIN const char* what_is_wrong() { return report; }

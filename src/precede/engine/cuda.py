@@ -544,7 +544,7 @@ class DeviceRows:
         if batch.tiles_to_fill:
             self._device.launch(
                 "fill", (batch.tiles_to_fill, self._groups), 512, batch.work, batch.first_to_fill,
-                batch.count, batch.filled, self.width, self.n_bins.size, self._wide,
+                batch.count, batch.filled, self.width, self.n_bins.size, int(self._wide),
                 self._count_bits, self.codes, *self._words, self.lists, np.int64(self.n_rows),
                 self.histograms, shared=FILL_MEMORY,
             )  # fmt: skip

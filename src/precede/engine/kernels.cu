@@ -805,7 +805,9 @@ extern "C" __global__ void top_ranks(const i64* first, const double* scores, con
     }
     int here = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
     if (here) shared_ranks(by_rank, size, above, with_equal, mean, apart);
-    if (here == 1) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
+    int before = 0;  // rows of the same score; the first one writes for all of them
+    while (here == 1 && scores[start + before] != own) before++;
+    if (here == 1 && before == k) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
     group[start + k] = here;
     discount[start + k] = mean;
     tied[start + k] = apart;

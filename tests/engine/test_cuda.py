@@ -4,20 +4,23 @@ import ast
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
-from precede import BoostedRanker
+from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
 from precede.engine import cuda
 from precede.engine.cuda import open_device, tiles
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.packing import PackedRows, pack_rows
 from precede.engine.table import Table
 from precede.engine.workers import Workers
+from precede.estimator import base
 
 X, Y = np.arange(40.0)[:, None], np.arange(40) % 2
 
@@ -165,3 +168,141 @@ def test_only_the_ends_of_the_rows_of_a_node_count(rows):
     work = cuda.NodeWork(rows, (0, 1), 4, None, (3, 5), (0, 1), (True, False), *cuda.NO_SUMS)
     assert len(work.words()) == cuda.WORDS
     assert work.words()[:5] == [3, 9, 0, 1, 4]
+
+
+@pytest.mark.parametrize("pointer", [0, 7])
+def test_copies_wait_for_the_stream_of_the_thread(pointer):
+    """A copy that the default stream orders would not wait for kernels of another stream."""
+    done = []
+    stream = SimpleNamespace(ptr=pointer, synchronize=lambda: done.append("waited"))
+    data = SimpleNamespace(copy_from_host=lambda _, size: done.append(("default", size)))
+
+    def there(array, stream):
+        done.append((stream, array.nbytes))
+
+    device = object.__new__(cuda.Device)
+    device.arrays = SimpleNamespace(
+        ndarray=SimpleNamespace, cuda=SimpleNamespace(get_current_stream=lambda: stream),
+        empty=lambda *_: SimpleNamespace(data=data, set=there),
+    )  # fmt: skip
+    device.put(np.zeros(3))
+    assert done == ([(stream, 24), "waited"] if pointer else [("default", 24)])
+
+
+# -- whole fits ----------------------------------------------------------------------------------
+
+
+def fitted_there(monkeypatch, device, model, given):
+    known = base.open_device
+    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    return model.set_params(device="cuda").fit(**given)
+
+
+def problem(kind, rows):
+    rng = np.random.default_rng(rows)
+    X = rng.normal(size=(rows, 5))
+    y = np.digitize(X[:, 0] + rng.normal(size=rows), [0, 1])
+    return {
+        "queries": {"X": X, "y": y, "qid": np.arange(rows) // 50},
+        "one list": {"X": X, "y": y > 0},
+        "pairs": {"X": X, "pairs": rng.permutation(rows)[: rows // 2 * 2].reshape(-1, 2)},
+    }[kind]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (BoostedRanker(num_leaves=4), "queries"),
+        (BoostedRanker(num_leaves=4), "one list"),
+        (BoostedRanker(num_leaves=4, loss="hinge"), "one list"),
+        (BoostedRanker(num_leaves=4, loss="squared_hinge"), "pairs"),
+        (BoostedRanker(num_leaves=4, rank_weight="ndcg"), "queries"),
+        (BoostedRanker(num_leaves=4, loss="exponential", rank_weight="ndcg@10"), "queries"),
+        (RankBoost(), "queries"),
+        (RankBoost(rank_weight="ndcg"), "queries"),
+        (PushRanker(price=4), "one list"),
+    ],
+    ids=str,
+)
+def test_a_round_copies_a_tree_and_a_few_sums(monkeypatch, model, kind):
+    """Nothing that has a number, or even a byte, for each row; the data are there already."""
+    device, rows, marks = EmulatedDevice(), 5000, []
+    model = clone(model).set_params(
+        n_estimators=3, callbacks=[lambda _: marks.append((len(device.sent), len(device.fetched)))]
+    )
+    fitted_there(monkeypatch, device, model, problem(kind, rows))
+    (sent, fetched), (sent_then, fetched_then) = marks[0], marks[-1]
+    assert max(device.sent[:sent]) >= rows
+    moved = device.sent[sent:sent_then] + device.fetched[fetched:fetched_then]
+    assert 0 < max(moved) < rows
+    assert sum(moved) < 2 * 10_000
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (BoostedRanker(), "queries"),
+        (BoostedRanker(), "pairs"),
+        (BoostedRanker(loss="hinge"), "one list"),
+        (BoostedRanker(loss="exponential"), "queries"),
+        (BoostedRanker(loss="exponential", rank_weight="ndcg@10"), "queries"),
+        (BoostedRanker(rank_weight="ndcg"), "queries"),
+        (QBRank(), "queries"),
+        (RankBoost(), "queries"),
+        (PushRanker(), "one list"),
+        (RankBoostPlus(), "queries"),
+        (GlassBoxRanker(), "queries"),
+    ],
+    ids=str,
+)
+def test_a_fit_that_would_not_fit_is_refused_before_it_starts(monkeypatch, model, kind):
+    for free in (10, 20_000):
+        device, rounds = EmulatedDevice(free=free), []
+        model = clone(model).set_params(callbacks=[rounds.append])
+        with pytest.raises(ValueError, match=r"would take .* GB on emulated device"):
+            fitted_there(monkeypatch, device, model, problem(kind, 300))
+        assert not rounds
+        assert not {"fill", "stump_fill", "plus_advance"} & {*device.launched}
+
+
+@needs_compiler
+def test_histograms_that_would_not_fit_are_refused_before_the_fit_starts(monkeypatch):
+    """Of as many leaves as there can be: by their number, by the depth and by the rows."""
+    slot = 32 * 4096
+    given = problem("queries", 600)
+    for leaves, parameters in [(100, {}), (128, {"max_depth": 7}), (150, {})]:
+        asked = {"num_leaves": leaves if leaves == 100 else 5000, "min_child_samples": 4}
+        model = BoostedRanker(n_estimators=1, **asked, **parameters)
+        device = EmulatedDevice(free=(128 + 64) * slot - 1)
+        with pytest.raises(ValueError, match=f"histograms of {leaves} leaves would take"):
+            fitted_there(monkeypatch, device, model, given)
+        assert "fill" not in device.launched
+
+
+@needs_compiler
+def test_where_there_is_no_room_nodes_are_divided_one_by_one(monkeypatch):
+    """To divide nodes before their turn takes histograms that the tree may not need."""
+    given, asked, searches, models = problem("queries", 400), [], [], []
+    for enough in (True, False):
+        answer = lambda _, slots, enough=enough: asked.append(slots) or enough  # noqa: E731
+        monkeypatch.setattr(cuda.DeviceRows, "has_room", answer)
+        device = EmulatedDevice()
+        model = BoostedRanker(n_estimators=2, num_leaves=16, min_child_samples=2)
+        models.append(fitted_there(monkeypatch, device, model, given))
+        searches.append(device.launched.count("search"))
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert searches[1] > searches[0]
+    assert max(asked) > 8
+
+
+@needs_compiler
+def test_room_for_histograms():
+    table, none = Table.build(X), np.zeros(1, np.int8)
+    device = EmulatedDevice(free=10 * 32 * 4096)
+    rows = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
+    assert rows.has_room(10)
+    assert not rows.has_room(11)
+    rows.histograms = device.zeros(12, 1)
+    assert rows.has_room(12)

@@ -56,6 +56,8 @@ HELD = 1024
 # Lists of rows: a node moves its rows to the list of the next depth, so that those of all nodes
 # above stay as they are. Below a depth of LISTS - 2 the last two take turns.
 LISTS = 18
+# Fewest histograms for which there is room.
+SLOTS = 64
 # Blocks that clear the histogram of a node, as in `kernels.cu`.
 CLEARING = 20
 # What a search answers where there is no split; see `histograms.nodes.SplitFound`.
@@ -177,7 +179,11 @@ class Device:
             return array
         array = np.ascontiguousarray(array)
         there = self.arrays.empty(array.shape, array.dtype)
-        if array.nbytes:  # what CuPy does to copy an array takes several times as long
+        stream = self.arrays.cuda.get_current_stream()
+        if stream.ptr:  # a copy that waits for the default stream would not wait for this one
+            there.set(array, stream=stream)
+            stream.synchronize()
+        elif array.nbytes:  # what CuPy does to copy an array takes several times as long
             there.data.copy_from_host(array.ctypes.data, array.nbytes)
         return there
 
@@ -522,12 +528,30 @@ class DeviceRows:
         """Search the histogram of one node, as if it were the smaller child."""
         return self._search(Batch(self._device, [node], self._groups))[0][0]
 
+    def check_leaves(self, leaves: int) -> None:
+        """Refuse trees of so many leaves if their histograms would not fit."""
+        size = SLOTS
+        while size < leaves:
+            size *= 2
+        before = size // 2 if size > SLOTS else 0  # they are copied when more are needed
+        needed = (size + before) * self._slot_bytes
+        self._device.check_room(needed, f"the histograms of {leaves} leaves")
+
+    def has_room(self, slots: int) -> bool:
+        """Whether there are, or may be, so many histograms."""
+        have = len(self.histograms)
+        return slots <= have or self._device.has_room(max(2 * have, slots) * self._slot_bytes)
+
+    @property
+    def _slot_bytes(self) -> int:
+        return self.width * 4096
+
     def _make_room(self, slot: int) -> None:
         """Let there be a histogram of this number."""
         have = len(self.histograms)
         if slot >= have:
-            size = max(2 * have, slot + 1, 64)
-            self._device.check_room(size * self.width * 4096, f"the histograms of {size} leaves")
+            size = max(2 * have, slot + 1, SLOTS)
+            self._device.check_room(size * self._slot_bytes, f"the histograms of {size} leaves")
             more = self._device.arrays.empty((size, self.width, 256, 2), np.int64)
             more[:have] = self.histograms
             self.histograms = more

@@ -138,6 +138,8 @@ class DeviceGrowth(Growth):
             likely = [node for node in open_ if node.key not in self._children]
             count = min(max(left - len(self._children), FEWEST_TOGETHER), MOST_TOGETHER)
             chosen += heapq.nsmallest(count - 1 if left > 1 else 0, likely, key=_by_gain)
+        if not self._device_rows.has_room(self._slots + len(chosen) - len(self._free)):
+            chosen = chosen[:1]
         nodes = [self._smaller_first(self._children_of(node, at)) for node in chosen]
         batch = [self._work(*each, left > 1) for each in zip(chosen, nodes, strict=True)]
         found = self._device_rows.divide(batch)
@@ -202,9 +204,17 @@ class DeviceTreeSearch(TreeSearch):
         self._on_device = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )
+        self._on_device.check_leaves(self._most_leaves())
         start = 256 * np.arange(self._features.size)
         search = SplitSearch(start, self._on_device.n_bins, monotone, categorical)
         self._growth = DeviceGrowth(self._on_device, search, plain=not monotone.any())
+
+    def _most_leaves(self) -> int:
+        """Leaves that a tree has at most."""
+        family, rows = self._family, self._table.n_arranged
+        by_depth = 2**family.max_depth if 0 < family.max_depth < 32 else family.num_leaves
+        by_rows = rows // max(family.min_child_samples, 1)
+        return max(1, min(family.num_leaves, by_depth, by_rows))
 
     def fit(
         self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None

@@ -27,6 +27,8 @@ __all__ = ["DeviceSeparableRisk"]
 
 # Rows of a piece; and most levels of a query, which a single thread goes through.
 PIECE, MOST_LEVELS = 512, 1024
+# Bytes of a row, and of a level.
+OF_ROW, OF_LEVEL = 64, 160
 # Warps of a block.
 WARPS = 8
 
@@ -58,6 +60,8 @@ class DeviceSeparableRisk(SeparableRisk):
 
     def _put_on_device(self) -> None:
         put, arrangement = self._device.put, self.arrangement
+        needed = OF_ROW * arrangement.n_arranged + OF_LEVEL * self._level_query.size
+        self._device.check_room(needed, "the pulls of all rows")
         pieces = Pieces.cut(arrangement, PIECE)
         self._pieces = pieces.count, put(pieces.start), put(pieces.level)
         self._blocks = -(-pieces.count // WARPS)

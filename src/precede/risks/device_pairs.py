@@ -29,6 +29,8 @@ __all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "Pul
 
 # Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
 LONGEST = 8192
+# Bytes of a row, of a row of a long list that is swept, and of a listed pair.
+OF_ROW, OF_SWEPT_ROW, OF_PAIR = 100, 100, 72
 # So are listed pairs if a single row has more of them.
 MOST_LISTED = 1 << 16
 
@@ -93,6 +95,8 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
 
     def _put_on_device(self) -> None:
         put, arrangement, rows = self._device.put, self.arrangement, self.arrangement.n_arranged
+        needed = OF_ROW * rows + OF_PAIR * arrangement.winner.size
+        self._device.check_room(needed, "the pulls of all pairs")
         self._weight = put(arrangement.weight)
         self._read = put(self._runs), put(arrangement.level_start)
         self._weights = self._weight, put(arrangement.outer)
@@ -198,6 +202,7 @@ class DeviceHingeRisk(DeviceEnumeratedRisk, HingeRisk):
         self._sweeps = None
         if self._depths:
             graded = self.arrangement.n_graded
+            self._device.check_room(OF_SWEPT_ROW * graded, "the pulls of long lists")
             self._sweeps = DeviceSweeps(self._device, self._depths, graded, *self._weights)
 
     def _sum_on_device(self, at: Any, pull: Floats, hessian: Floats) -> Any:

@@ -25,6 +25,8 @@ __all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
 
 # Rows of the longest query: every row is compared with all others.
 LONGEST = 8192
+# Bytes of a row: what is known of it, ranks, terms and sums.
+OF_ROW = 200
 # Threads that have a query; and those of `grade_meet`, one for each way, grade and kind of sum.
 THREADS, GRADE_THREADS = 128, 64
 assert FEW <= GRADE_THREADS // 4, "kernels have no room for more grades"
@@ -76,6 +78,7 @@ class RanksThere(PullThere, RankWeightedRisk):
 
     def _put_on_device(self) -> None:
         put, arrangement, weights = self._device.put, self.arrangement, self.weights
+        self._device.check_room(OF_ROW * arrangement.n_graded, "the pulls of all pairs")
         by_rank = weights.by_rank if weights.top is None else weights.top.by_rank
         self._weight = put(arrangement.weight)
         self._sides = self._weight, put(arrangement.outer)

@@ -20,6 +20,7 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("most", [64, 1 << 16])
 def test_sums(monkeypatch, features, most):
     monkeypatch.setattr(device_feature_pairs, "MOST_ROWS", most)
+    monkeypatch.setattr(device_feature_pairs, "MOST_TRIPLES", 5)
     rng = np.random.default_rng(features)
     codes = rng.integers(0, 16, (features, 500)).astype(np.uint8)
     words = pair_words(rng.normal(size=500), rng.exponential(size=500), Workers(1)).words
@@ -51,6 +52,17 @@ def test_strengths():
         table, 0 * pull, weight, np.arange(5), Workers(1, EmulatedDevice())
     )
     assert set(nothing.values()) == {0.0}
+
+
+def test_triples_are_no_more_than_a_grid_has_blocks(monkeypatch):
+    """65,535 at most in its second direction, which 631 features would exceed."""
+    device, grids = EmulatedDevice(), []
+    monkeypatch.setattr(device, "launch", lambda _, grid, *__: grids.append(grid))
+    monkeypatch.setattr(device, "zeros", lambda *shape, dtype: np.zeros((shape[0], 1), dtype))
+    triples = np.zeros((65_536, 3), np.int64)
+    DeviceTriples(device, np.zeros((3, 2), np.uint8), np.ones(2, np.int64)).sums(triples)
+    assert sum(high for _, high in grids) == 65_536
+    assert max(high for _, high in grids) < 65_536
 
 
 def test_what_does_not_fit_is_refused():

@@ -10,8 +10,9 @@ from precede.engine.histograms.feature_pairs import SIDE
 
 __all__ = ["DeviceTriples"]
 
-# Most rows of a block, which clears and folds 4096 cells as well.
-MOST_ROWS = 1 << 16
+# Most rows of a block, which clears and folds 4096 cells as well; and most triples that are summed
+# at a time (a grid has no more than 65,535 blocks in the second direction).
+MOST_ROWS, MOST_TRIPLES = 1 << 16, 1 << 15
 
 
 class DeviceTriples:
@@ -25,12 +26,19 @@ class DeviceTriples:
     """
 
     def __init__(self, device: Device, codes: Bytes, words: Integers):
-        device.check_room(codes.size + 8 * words.size, "the codes of all pairs of features")
+        triples = min(codes.shape[0] * (codes.shape[0] + 6) // 6, MOST_TRIPLES)
+        needed = codes.size + 8 * words.size + 24 * SIDE * SIDE * triples
+        device.check_room(needed, "the codes of all pairs of features")
         self._device, self._features = device, codes.shape[0]
         self._codes, self._words = device.put(codes), device.put(words)
 
     def sums(self, triples: Integers) -> Integers:
         """As `precede.engine.histograms.feature_pairs.triple_sums`."""
+        first = range(0, max(len(triples), 1), MOST_TRIPLES)
+        found = [self._some(triples[each : each + MOST_TRIPLES]) for each in first]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _some(self, triples: Integers) -> Integers:
         device, rows = self._device, self._words.size
         sums = device.zeros(len(triples), 3, SIDE, SIDE, dtype=np.int64)
         if len(triples) and rows:

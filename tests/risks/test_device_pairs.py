@@ -81,3 +81,21 @@ def test_pairs_beyond_all_margins_do_not_pull(loss):
     state = risk.state(risk.workers.device.put(np.array([0.0, 5.0])))
     assert state.log_value == -np.inf
     assert not state.pull.any()
+
+
+@pytest.mark.parametrize(
+    ("judgments", "given", "free"),
+    [
+        (Judgments(GRADES, QUERIES), {"loss": "logistic"}, 5_000),
+        (Judgments(pairs=[(0, k) for k in range(1, 999)], n=999), {"loss": "logistic"}, 150_000),
+        (Judgments(np.arange(20_000) % 2), {"loss": "hinge"}, 1_999_999),
+        (Judgments(GRADES, QUERIES), {"loss": "exponential"}, 3_000),
+        (Judgments(GRADES, QUERIES), {"loss": "exponential", "rank_weight": "ndcg"}, 10_000),
+        (Judgments(GRADES, QUERIES), {"loss": "hinge", "rank_weight": "ndcg@10"}, 10_000),
+    ],
+)
+def test_pulls_that_would_not_fit_are_refused(judgments, given, free):
+    risk = PairRisk(**given)
+    assert risk.bind(judgments, Workers(1, EmulatedDevice())).on_device
+    with pytest.raises(ValueError, match=r"the pulls of .* would take .* use device='cpu'"):
+        risk.bind(judgments, Workers(1, EmulatedDevice(free=free)))

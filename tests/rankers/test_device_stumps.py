@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import PushRanker, RankBoost, Stumps
+from precede.engine.histograms import device_columns
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.estimator import base
-from precede.rankers import device_stumps
 
 pytestmark = needs_compiler
 
@@ -172,7 +172,7 @@ def test_searches_with_ties(data):
 @pytest.mark.parametrize("rows", [4100, 9000])
 def test_carries_between_words(monkeypatch, rows):
     """Blocks of more rows than words of 20 bits hold, and pulls with all bits set."""
-    monkeypatch.setattr(device_stumps, "FILLING", 1)
+    monkeypatch.setattr(device_columns, "FILLING", 1)
     rng = np.random.default_rng(rows)
     table = Table.build(rng.integers(0, 2, (rows, 2)).astype(float))
     pull = np.full(rows, (2.0**50 - 1) / 2.0**61)

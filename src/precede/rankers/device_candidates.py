@@ -11,11 +11,11 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.cuda import Device
 from precede.engine.exact import SCALE
 from precede.engine.histograms.columns import sums_from
+from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.table import Table
 from precede.engine.workers import Workers
 from precede.rankers.base import Family
 from precede.rankers.candidates import PRIME, Candidates, Span
-from precede.rankers.device_stumps import DeviceColumns
 
 __all__ = ["DeviceCandidates", "DeviceSpan"]
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
-from precede.engine import cuda
+from precede.engine import cuda, elementary
 from precede.engine.cuda import open_device, tiles
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.packing import PackedRows, pack_rows
@@ -154,13 +154,16 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
     source = Path(cuda.__file__).parent
     text = (source / "kernels.cu").read_text(encoding="utf-8")
     written = {float(each) for each in re.findall(r"\d+\.\d+(?:e[+-]?\d+)?", text)}
-    tree = ast.parse((source / "portable.py").read_text(encoding="utf-8"))
-    inner = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "INNER" in
-             ast.unparse(each.decorator_list[0] if each.decorator_list else each)]  # fmt: skip
-    assert len(inner) == 4
-    for function in inner:
-        of = [each.value for each in ast.walk(function) if isinstance(each, ast.Constant)]
-        assert {each for each in of if isinstance(each, float)} <= written, function.name
+    named = [elementary.SHIFT, elementary.LOG_2, elementary.REST_OF_LOG_2, elementary.ROOT_2]
+    named += [*elementary.OF_EXP, *elementary.OF_LOG, 2.0**-53]
+    assert set(named) <= written
+    tree = ast.parse((source / "elementary.py").read_text(encoding="utf-8"))
+    steps = [each for each in tree.body if getattr(each, "name", "") in ("_exp", "_log", "_log1p")]
+    assert len(steps) == 3
+    for function in steps:
+        of = {each.value for each in ast.walk(function) if isinstance(each, ast.Constant)}
+        edges = {each for each in of if isinstance(each, float) and each != int(each)}
+        assert edges <= written, function.name
 
 
 @pytest.mark.parametrize("rows", [(3, 9), (3, 5, 9)])

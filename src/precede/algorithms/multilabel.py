@@ -220,7 +220,7 @@ class MultilabelBoost(BaseRanker):
         super()._keep(result, task)
         self.intercept_ = 0.0
         if self.method == "MR":
-            table: Any = task.training.table
+            table = cast(_LabelTable, task.training.table)
             scores, top = result.state.scores, task.training.arrangement.grade == 1
             log_weight = log(table.weight[table.item])
             gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
@@ -415,10 +415,11 @@ def _prepare(
     items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, workers=workers)
     item = np.searchsorted(kept, arrangement.order // labels)
     label = arrangement.order % labels
-    table: Any = _LabelTable(items, item, label, weight, labels)
-    training = Training.ordered(table, arrangement, workers)
+    # It has what a training set asks of a table.
+    stand_in = cast(Table, _LabelTable(items, item, label, weight, labels))
+    training = Training.ordered(stand_in, arrangement, workers)
     if judgments.qid is not None:  # pairs of an item count as often as the item does
-        arrangement, table = training.arrangement, training.table
+        arrangement, table = training.arrangement, cast(_LabelTable, training.table)
         sizes = np.diff(arrangement.level_start).reshape(-1, 2).prod(axis=1)
         first = table.item[arrangement.level_start[arrangement.query_start[:-1]]]
         count = max(float(sizes.sum()), math.fsum(sizes * weight[first]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from precede.boosting.history import Progress
 from precede.boosting.loop import Result
@@ -17,6 +17,7 @@ from precede.engine.parameters import asked
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, Task
+    from precede.risks.base import State
 
 __all__ = ["Listeners"]
 
@@ -51,7 +52,7 @@ class Listeners:
         """Fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
         ensemble = progress.ensemble.first(len(progress.ensemble))  # the loop goes on with its own
-        state: Any = None  # of the risk, which nothing fitted is made of
+        state = cast("State", None)  # of the risk, which nothing fitted is made of
         so_far._keep(Result(ensemble, progress.history[:], state, "under way"), task)
         return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
 

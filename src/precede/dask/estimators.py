@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -638,8 +638,8 @@ def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, A
     model.n_jobs = workers.jobs
     workers.own_device = device_of_machine(model.device, workers.rank)
     training = _training(block, spec, workers)
-    monitors: list[Any] = [
-        (_RemoteMonitor(workers, number, name, metrics), better)
+    monitors = [
+        (cast(Monitor, _RemoteMonitor(workers, number, name, metrics)), better)
         for number, (name, metrics, better) in enumerate(spec.monitored)
     ]
     judgments = block.judgments()

@@ -23,6 +23,7 @@ from precede.engine.arrangement import (
 )
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import is_missing
+from precede.engine.parameters import counted
 from precede.engine.workers import warn_caller
 
 __all__ = [
@@ -596,8 +597,7 @@ def _refuse_missing(array: Array, name: str, what: str) -> None:
 
 def _count(number: int, noun: str) -> str:
     """Such as "1 pair", "3 queries", "no query"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number or 'no'} {plural if number > 1 else noun}"
+    return counted(number, noun) if number else f"no {noun}"
 
 
 def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") -> Integers | None:

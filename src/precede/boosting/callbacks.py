@@ -52,7 +52,7 @@ class Listeners:
         """Fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
         ensemble = progress.ensemble.first(len(progress.ensemble))  # the loop goes on with its own
-        state = cast("State", None)  # of the risk, which nothing fitted is made of
+        state = cast("State", None)  # estimators that call back keep nothing of it
         so_far._keep(Result(ensemble, progress.history[:], state, "under way"), task)
         return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
 

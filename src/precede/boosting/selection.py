@@ -33,7 +33,7 @@ from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
 from precede.engine.arrays import Flags, Floats
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
-from precede.engine.parameters import asked
+from precede.engine.parameters import asked, counted
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Selection:
                 return facts
             why = f"best after {best.best_rounds} rounds"
         else:
-            rounds = f"{best.best_rounds} round{'s' * (best.best_rounds != 1)}"
+            rounds = counted(best.best_rounds, "round")
             why = f"best with {best.num_leaves} leaves and {rounds}"
         return f"{facts}\n{why}; the smaller model is within one standard error"
 

@@ -24,7 +24,7 @@ from precede.boosting.resampling import TooFewError
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say, shown
 from precede.engine.arrays import Integers
-from precede.engine.parameters import AUTO
+from precede.engine.parameters import AUTO, counted
 from precede.estimator import BaseRanker
 from precede.estimator.base import unknown_parameter
 from precede.files.blocks import table_of_file
@@ -38,7 +38,6 @@ __all__ = [
     "algorithms",
     "best_round",
     "choose_sizes",
-    "counted",
     "default_metric",
     "ended",
     "facts",
@@ -214,7 +213,7 @@ def fit_chosen(
 
 def ended(model: BaseRanker, seconds: float) -> str:
     """Say how many rounds the model has, how long they took and why there are no more."""
-    rounds, reason = counted(model.n_estimators_), model.stop_reason_
+    rounds, reason = counted(model.n_estimators_, "round"), model.stop_reason_
     why = "" if reason == f"{model.n_estimators} rounds" else f" ({reason})"
     return f"{rounds} in {seconds:.1f} s{why}"
 
@@ -228,19 +227,11 @@ def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, A
     return known if model.selection_ is None else {**known, "selection": model.selection_.to_dict()}
 
 
-def counted(rounds: int) -> str:
-    """A number of rounds in words.
-
-    >>> counted(1), counted(20)
-    ('1 round', '20 rounds')
-    """
-    return "1 round" if rounds == 1 else f"{rounds} rounds"
-
-
 def best_round(model: BaseRanker) -> str:
     """Say which round was best on validation data, and how many are saved."""
     best, rounds = model.best_iteration_, model.n_estimators_
-    message = f"best on validation: {model.best_score_:.4f} after {counted(best)}"
+    until = counted(best, "round")
+    message = f"best on validation: {model.best_score_:.4f} after {until}"
     if best == rounds:
         return f"{message}, {'which is' if best == 1 else 'all of which are'} in the model"
     hint = "; use --early-stopping ROUNDS to keep the best only"

@@ -11,6 +11,7 @@ __all__ = [
     "AUTO",
     "asked",
     "check_choice",
+    "counted",
     "in_range",
     "true_or_false",
     "upper_tail",
@@ -35,6 +36,16 @@ def asked(estimator: Selectable) -> list[str]:
     """
     given = ((name, getattr(estimator, name)) for name in estimator.selectable)
     return [name for name, value in given if isinstance(value, str) and value == AUTO]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> counted(1, "round"), counted(20, "round"), counted(2, "query")
+    ('1 round', '20 rounds', '2 queries')
+    """
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:

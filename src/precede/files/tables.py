@@ -24,6 +24,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array
+from precede.engine.parameters import counted
 from precede.engine.workers import warn_caller
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import read_letor
@@ -188,11 +189,11 @@ class Data:
         return int(self.X.shape[0])
 
     def __repr__(self) -> str:
-        parts = [_counted(len(self), "row"), _counted(self.X.shape[1], "feature")]
+        parts = [counted(len(self), "row"), counted(self.X.shape[1], "feature")]
         if self.qid is not None:
-            parts.append(_counted(np.unique(number_queries(self.qid)[0]).size, "query"))
+            parts.append(counted(np.unique(number_queries(self.qid)[0]).size, "query"))
         if self.y is not None or self.pairs is not None:
-            parts.append(_counted(self.judgments.n_pairs, "pair"))
+            parts.append(counted(self.judgments.n_pairs, "pair"))
         return f"Data({', '.join(parts)})"
 
     @property
@@ -866,8 +867,3 @@ def _frame(columns: dict[str, Any]) -> Any:
 def _listed(names: Sequence[Any]) -> str:
     shown = ", ".join(repr(str(name)) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number} {noun if number == 1 else plural}"

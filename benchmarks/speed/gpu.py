@@ -23,11 +23,11 @@ import numpy as np
 from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, RankBoost, RankBoostPlus
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
+from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import pair_words, triple_cover
 from precede.engine.table import Table
 from precede.engine.workers import Workers
-from precede.rankers.device_stumps import DeviceColumns
 from precede.rankers.interactions import interaction_strengths
 from precede.risks.device_pair_weights import DevicePairWeights
 from problems.synthetic import one_query, web10k
@@ -78,6 +78,8 @@ def problems(quick):
         ("the same, exponential loss, 31 leaves", None, {"loss": "exponential"}, same),
         ("the same, logistic with weights by rank, \"ndcg@10\", 31 leaves", None,
          {"rank_weight": "ndcg@10"}, same),
+        ("the same, exponential loss with weights by rank, \"ndcg@10\", 31 leaves", None,
+         {"loss": "exponential", "rank_weight": "ndcg@10"}, same),
         ("the same, RankBoost with stumps", 1.5, {"estimator": RankBoost}, same),
         ("the same, RankBoost+, 44 million pairs", None, {"estimator": RankBoostPlus}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},
@@ -85,6 +87,8 @@ def problems(quick):
         ("the same, RankBoost+, some 60 million pairs", 10, {"estimator": RankBoostPlus},
          data(uneven, queries)),
         ("one list of two classes, 10 M x 30, logistic, 31 leaves", 40, {},
+         data(one_list, 10_000_000 // part)),
+        ("the same, squared hinge, 31 leaves", None, {"loss": "squared_hinge"},
          data(one_list, 10_000_000 // part)),
     ]  # fmt: skip
 

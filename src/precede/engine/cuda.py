@@ -60,8 +60,6 @@ LISTS = 18
 SLOTS = 64
 # Blocks that clear the histogram of a node, as in `kernels.cu`.
 CLEARING = 20
-# What a search answers where there is no split; see `histograms.nodes.SplitFound`.
-NOTHING = (0.0, -1, -1, 0, 0, 0)
 # Histograms of few rows are filled by about so many blocks, of no fewer rows than this.
 FILLING, FEWEST = 1188, 250
 # Blocks of 256 threads in kernels that go through all rows.
@@ -585,10 +583,7 @@ class DeviceRows:
         )  # fmt: skip
         answer = self._device.get(best)
         gains = answer.view(np.float64)[:, 0].tolist()
-        each = [
-            (gain, *rest) if rest[0] >= 0 else NOTHING
-            for gain, (_, *rest) in zip(gains, answer.tolist(), strict=True)
-        ]
+        each = [(gain, *rest) for gain, (_, *rest) in zip(gains, answer.tolist(), strict=True)]
         return list(zip(each[::2], each[1::2], strict=True))
 
     # -- its leaves ------------------------------------------------------------------------

@@ -1666,6 +1666,7 @@ struct Found {
   double worth;
   i64 feature, cut, way, pull, weight_count;
 };
+#define NO_SPLIT Found{0.0, -1, -1, 0, 0, 0}
 
 __device__ __forceinline__ double value_of(double pull, double curvature, double alpha, double least, double most) {
   double size = fabs(pull) - alpha;
@@ -1813,7 +1814,7 @@ __device__ void pick(const Work* here, int child, int features, const double* bo
     if (other >= 0 && (chosen < 0 || other_top > top || (other_top == top && other < chosen))) { top = other_top; chosen = other; }
   }
   if (threadIdx.x > 0) return;
-  best->feature = -1;
+  *best = NO_SPLIT;
   if (chosen < 0 || !(top - own > 1.4551915228366852e-11 * fabs(top))) return;
   best->worth = top - own;
   best->feature = chosen;
@@ -1830,7 +1831,7 @@ extern "C" __global__ void search(Work* work, int width, const i64* n_bins, cons
   Work* here = work + blockIdx.y;
   int child = blockIdx.z, feature = blockIdx.x, which = blockIdx.y * 2 + child;
   if (!(here->wanted >> child & 1)) {
-    if (feature == 0 && threadIdx.x == 0) best[which].feature = -1;
+    if (feature == 0 && threadIdx.x == 0) best[which] = NO_SPLIT;
     return;
   }
   Rules rules = *given;
@@ -2289,10 +2290,11 @@ __device__ double top_walk(const Top& q, int way, int column, int look, int side
   double below = 0.0, at_edge = 0.0, above = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
   double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
   int next = way > 0 ? 0 : q.count;
-  for (i64 level = way > 0 ? q.bottom : q.top - 1; level >= q.bottom && level < q.top; level += way) {
-    i64 before = level - way;
-    if (before >= q.bottom && before < q.top) {
-      double step = way * (q.gains[level] - q.gains[before]);
+  // Counted from 0: of a loop that is left at either end CUDA 13 kept the first turn only.
+  for (i64 done = 0; done < q.top - q.bottom; done++) {
+    i64 level = way > 0 ? q.bottom + done : q.top - 1 - done;
+    if (done) {
+      double step = way * (q.gains[level] - q.gains[level - way]);
       gap_below += step * below;
       gap_edge += step * at_edge;
       gap_discounted += step * discounted;
@@ -2385,10 +2387,11 @@ extern "C" __global__ void top_meet(const i64* query_start, const i64* level_sta
   __syncthreads();
   Top q = {bottom, top, first, levels, found, columns, above, above_levels, gains, edges + 2 * blockIdx.x, discount + first, sums, plain[blockIdx.x], factor[blockIdx.x], sides};
   double *own_up = own + first, *own_down = own + rows + first;
-  if (threadIdx.x == 0) total[0] = top_walk(q, 1, sides ? 5 : 1, 1, 0, loser, winner, by_level, own_up);
-  if (threadIdx.x == 32)
-    total[1] = sides ? top_walk(q, 1, 1, 0, 1, loser, winner, by_level + 2 * levels, own_up)
-                     : top_walk(q, -1, 0, 0, 0, winner, loser, by_level + 2 * levels, own_down);
+  if ((threadIdx.x & ~32) == 0) {  // threads 0 and 32: of two sides, or of winners and of losers
+    int which = threadIdx.x >> 5;
+    bool down = which && !sides;
+    total[which] = top_walk(q, down ? -1 : 1, down ? 0 : sides && !which ? 5 : 1, !which, sides && which, down ? winner : loser, down ? loser : winner, by_level + 2 * which * levels, down ? own_down : own_up);
+  }
   __syncthreads();
   for (int j = threadIdx.x; j < (sides ? 1 : 2) * q.count; j += blockDim.x) {
     int i = j % q.count;

@@ -1,6 +1,6 @@
 """Fits on a GPU beside the same fits on the CPU: time, set-up, and the digests of both models.
 
-    python benchmarks/speed/gpu.py           # some 4 minutes on an H200 with 16 cores
+    python benchmarks/speed/gpu.py           # some 5 minutes on an H200 with 16 cores
     python benchmarks/speed/gpu.py --quick   # small, to see that it runs; nothing is kept
 
 Times of rounds are those of `history_["seconds"]`, which ends when the device has answered. The
@@ -21,7 +21,7 @@ import cupy
 import numpy as np
 
 from measure import about, middle, spread, write_page
-from precede import BoostedRanker, Judgments, PairRisk, RankBoost, RankBoostPlus
+from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
 from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.histograms.device_feature_pairs import DeviceTriples
@@ -80,6 +80,10 @@ def problems(quick):
          {"rank_weight": "ndcg@10"}, same),
         ("the same, exponential loss with weights by rank, \"ndcg@10\", 31 leaves", None,
          {"loss": "exponential", "rank_weight": "ndcg@10"}, same),
+        ("the same, logistic, half of the rows drawn for each tree, 31 leaves", None,
+         {"subsample": 0.5, "random_state": 0}, same),
+        ("the same, QBRank with averaged targets and line search, 31 leaves", None,
+         {"estimator": QBRank, "num_leaves": 31}, same),
         ("the same, RankBoost with stumps", 1.5, {"estimator": RankBoost}, same),
         ("the same, RankBoost+, 44 million pairs", None, {"estimator": RankBoostPlus}, same),
         ("about 1.2 M x 136, 10,000 queries of all lengths, logistic, 31 leaves", 6, {},

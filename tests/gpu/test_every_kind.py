@@ -10,6 +10,7 @@ from sklearn.base import clone
 from precede import (
     BoostedRanker,
     GlassBoxRanker,
+    Judgments,
     PushRanker,
     QBRank,
     RankBoost,
@@ -27,10 +28,12 @@ def data(kind):
     X[:, 1] = rng.integers(0, 4, rows)
     X[rng.random(X.shape) < 0.05] = np.nan
     y = np.digitize(np.nan_to_num(X[:, 0]) + rng.normal(size=rows), [0, 1])
+    qid, label = rng.integers(0, 30, rows), np.where(rng.random(rows) < 0.5, y, np.nan)
     return {
-        "queries": {"X": X, "y": y, "qid": rng.integers(0, 30, rows)},
+        "queries": {"X": X, "y": y, "qid": qid},
         "one list": {"X": X, "y": y > 0},
         "pairs": {"X": X, "pairs": rng.permutation(rows).reshape(-1, 2)},
+        "labels": {"X": X, "y": Judgments(y, qid, label=label)},
     }[kind]
 
 
@@ -47,7 +50,11 @@ KINDS = [
     ],
     (BoostedRanker(**TREES, subsample=0.5, random_state=0), "queries"),
     (BoostedRanker(**TREES, categorical_features=[4], monotone_constraints={0: 1}), "queries"),
-    (QBRank(**TREES), "queries"),
+    (BoostedRanker(**TREES, subsample=0.5, subsample_by="query", random_state=0), "queries"),
+    (BoostedRanker(**TREES, targets="average", hessian="bound", line_search=True), "queries"),
+    *[(QBRank(**TREES), kind) for kind in ("queries", "one list", "pairs", "labels")],
+    (QBRank(**TREES, rank_weight="ndcg@10"), "labels"),
+    (QBRank(**TREES, step_length=0.1), "labels"),
     (RankBoost(n_estimators=3), "queries"),
     (RankBoost(n_estimators=3, rank_weight="ndcg@10"), "queries"),
     (RankBoost(n_estimators=3, rank_weight="ndcg"), "queries"),

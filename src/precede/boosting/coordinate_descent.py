@@ -181,7 +181,7 @@ class CoordinateDescent(Method):
         self.search.begin(len(self.ensemble))
         self._offset = self._find_offset()
         if self._offset != 0:
-            ones = np.ones(self.state.scores.size)
+            ones = np.ones_like(self.state.scores)
             return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
         found = self._best(allowed)
         if found is None and allowed is not None:  # none of those drawn is of any use

@@ -12,6 +12,7 @@ few totals come back.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -131,6 +132,7 @@ class Device:
         source = Path(__file__).with_name("kernels.cu").read_text(encoding="utf-8")
         self._module = cupy.RawModule(code=source, options=("-fmad=false",))
         self._kernels: dict[str, tuple[Any, int]] = {}
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
@@ -151,12 +153,20 @@ class Device:
         """Start a kernel; whole numbers are passed as 32 bits unless they are NumPy's."""
         function, most = self._kernels.get(kernel, (None, 0))
         if function is None or shared > most:
-            function = function or self._module.get_function(kernel)
-            function.max_dynamic_shared_size_bytes = shared
-            self._kernels[kernel] = function, shared
+            function = self._allow(kernel, shared)
         given = tuple([np.int32(each) if type(each) is int else each for each in arguments])
         grid, block = (each if type(each) is tuple else (each,) for each in (grid, block))
         function(grid, block, given, shared_mem=shared)
+
+    def _allow(self, kernel: str, shared: int) -> Any:
+        """The kernel, which may use so much shared memory from now on, in any thread."""
+        with self._lock:
+            function, most = self._kernels.get(kernel, (None, 0))
+            if function is None or shared > most:
+                function = function or self._module.get_function(kernel)
+                function.max_dynamic_shared_size_bytes = shared
+                self._kernels[kernel] = function, shared
+            return function
 
     def over_rows(self, kernel: str, count: int, *arguments: Any) -> None:
         """Start a kernel whose threads share ``range(count)``, its first argument."""

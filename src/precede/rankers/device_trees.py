@@ -18,6 +18,7 @@ from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
 from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
 from precede.engine.exact import sum_of
 from precede.engine.packing import PackedRows
+from precede.engine.pull import Pull
 from precede.rankers.base import Found
 from precede.rankers.growers import TreeSearch
 from precede.rankers.growth import Allowed, Draft, Grown, Growth
@@ -215,6 +216,11 @@ class DeviceTreeSearch(TreeSearch):
         by_depth = 2**family.max_depth if 0 < family.max_depth < 32 else family.num_leaves
         by_rows = rows // max(family.min_child_samples, 1)
         return max(1, min(family.num_leaves, by_depth, by_rows))
+
+    def _prepare_draws(self, pull: Pull | None) -> None:
+        super()._prepare_draws(pull)
+        if self._keys is not None:  # rows are drawn where they are needed
+            self._keys = self._device.put(self._keys)
 
     def fit(
         self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None

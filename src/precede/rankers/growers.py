@@ -383,7 +383,7 @@ class TreeSearch(RegressionSearch):
             return None
         mixed = _mixed(self._keys, self._family.random_state, self._round, attempt)
         chance = mixed >> np.uint64(11)
-        return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
+        return (chance < self._family.subsample * 2.0**53).nonzero()[0].astype(np.int32)
 
     def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
         """What the growth asks which features a node may be split on; None if it may on all."""

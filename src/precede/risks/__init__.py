@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from precede.risks.base import Risk as Risk
     from precede.risks.base import State as State
     from precede.risks.device_exponential import DeviceSeparableRisk as DeviceSeparableRisk
+    from precede.risks.device_mixture import DeviceMixtureRisk as DeviceMixtureRisk
     from precede.risks.device_pairs import DeviceHingeRisk as DeviceHingeRisk
     from precede.risks.device_pairs import DeviceLogisticRisk as DeviceLogisticRisk
     from precede.risks.device_ranked_exponential import (
@@ -39,6 +40,7 @@ else:
         {
             "base": "BoundLossRisk BoundRisk Masses Risk State",
             "device_exponential": "DeviceSeparableRisk",
+            "device_mixture": "DeviceMixtureRisk",
             "device_pairs": "DeviceHingeRisk DeviceLogisticRisk",
             "device_ranked_exponential": "DeviceRankedExponentialRisk DeviceTopExponentialRisk",
             "device_ranks": "DeviceRankedPairsRisk",

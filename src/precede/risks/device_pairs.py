@@ -57,19 +57,29 @@ class PullThere(BoundLossRisk):
 
     _device: Device
     _weight: Any  # of every row, on the device
+    # Copied when they are first asked for; they are the same in every round.
+    _terms_there: Any = None
+    _totals_there: Any = None
 
     def pull_of(self, state: State) -> Pull:
         """What a search is shown, with item weights and terms where the scores are."""
         pull = super().pull_of(state)
         if not self._device.holds(state.scores):
             return pull
-        terms = pull.terms
-        return replace(pull, item_weight=self._weight, terms=lambda: self._device.put(terms()))
+        return replace(pull, item_weight=self._weight, terms=self._terms_on_device)
+
+    def _terms_on_device(self) -> Any:
+        if self._terms_there is None:
+            self._terms_there = self._device.put(self.terms())
+        return self._terms_there
 
     def totals(self, state: State) -> Floats:
         """Total weight of the pairs that every row takes part in."""
-        totals = super().totals(state)
-        return self._device.put(totals) if self._device.holds(state.scores) else totals
+        if not self._device.holds(state.scores):
+            return super().totals(state)
+        if self._totals_there is None:
+            self._totals_there = self._device.put(super().totals(state))
+        return self._totals_there
 
 
 class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):

@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from precede import risks  # the one on a device is loaded when it is chosen
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum, exact_sums
@@ -23,7 +24,7 @@ from precede.risks.pair_risk import PairRisk
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["MixtureRisk", "QuadraticMixture"]
+__all__ = ["Labels", "MixtureRisk", "QuadraticMixture"]
 
 
 # A row that only pairs of weight 0 know has no terms at all.
@@ -43,7 +44,17 @@ class QuadraticMixture(Risk):
 
     def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> MixtureRisk:
         """Prepare the risk for one set of judgments."""
-        return MixtureRisk(self, arrangement, workers)
+        on_device = workers is not None and workers.device is not None
+        mixture = risks.DeviceMixtureRisk if on_device else MixtureRisk
+        return mixture(self, arrangement, workers)
+
+
+class Labels(NamedTuple):
+    """The labels of all rows (0 where there is none), 1 where there is one, and their weights."""
+
+    label: Any
+    known: Any
+    weight: Any
 
 
 class MixtureRisk(BoundLossRisk):
@@ -59,12 +70,11 @@ class MixtureRisk(BoundLossRisk):
         label = arrangement.label
         label = np.full(arrangement.n_arranged, np.nan) if label is None else label
         known = ~np.isnan(label)
-        self._label = np.where(known, label, 0.0)
-        self._of_labels = (1 - mixture.weight) * np.where(known, arrangement.weight, 0.0)
-        self._known = known
-        self._weight = mixture.weight
+        weight = (1 - mixture.weight) * np.where(known, arrangement.weight, 0.0)
+        self._labels = Labels(np.where(known, label, 0.0), known.astype(np.float64), weight)
+        self._share = mixture.weight  # of the pairs
         self._totals = pair_totals(arrangement)
-        self._label_total = exact_sum(self._of_labels, workers)
+        self._label_total = exact_sum(weight, workers)
         terms = mixture.weight * arrangement.total + self._label_total
         if terms <= 0:
             raise ValueError(
@@ -73,18 +83,22 @@ class MixtureRisk(BoundLossRisk):
             )
         self._log_terms = float(np.log(terms))
 
+    def _labels_at(self, scores: Any) -> Labels:  # noqa: ARG002
+        """The labels, where the scores are."""
+        return self._labels
+
     def begin_round(self, scores: Floats) -> bool:
         """Let the pairs begin the round."""
         return self._pairs.begin_round(scores)
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores."""
-        pairs = self._pairs.state(scores)
-        short = np.where(self._known, self._label - scores, 0.0)
-        pair_mass = 0.5 * self._weight * exp_of(pairs.log_mass)
-        pull = pair_mass * pairs.pull + self._of_labels * short
-        value = 0.5 * self._weight * exp_of(pairs.log_value)
-        squares, pulls = exact_sums([self._of_labels * short**2, np.abs(pull)], self.workers)
+        pairs, (label, known, weight) = self._pairs.state(scores), self._labels_at(scores)
+        short = known * (label - scores)
+        pair_mass = 0.5 * self._share * exp_of(pairs.log_mass)
+        pull = pair_mass * pairs.pull + weight * short
+        value = 0.5 * self._share * exp_of(pairs.log_value)
+        squares, pulls = exact_sums([weight * (short * short), np.abs(pull)], self.workers)
         value += 0.5 * squares
         mass = 0.5 * pulls
         log_value, log_mass = (log_of(x) for x in (value, mass))
@@ -96,10 +110,9 @@ class MixtureRisk(BoundLossRisk):
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative: pairs within their margin, and labels."""
-        pairs = state.parts
-        hessian = self._of_labels.copy()
+        pairs, hessian = state.parts, self._labels_at(state.scores).weight.copy()
         if pairs.log_mass > -np.inf:
-            hessian += 0.5 * self._weight * exp_of(pairs.log_mass) * self._pairs.curvature(pairs)
+            hessian += 0.5 * self._share * exp_of(pairs.log_mass) * self._pairs.curvature(pairs)
         return hessian * exp_of(-state.log_mass)
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
@@ -108,19 +121,19 @@ class MixtureRisk(BoundLossRisk):
         With 2 it is the paper's ``diag(2, 2)``, above the second derivative; with 1 they are
         the weights of algorithm 2.
         """
-        totals = self._pairs.totals(state.parts)
-        return (factor * self._weight * totals + self._of_labels) * exp_of(-state.log_mass)
+        totals, labels = self._pairs.totals(state.parts), self._labels_at(state.scores)
+        return (factor * self._share * totals + labels.weight) * exp_of(-state.log_mass)
 
     def terms(self) -> Floats:
         """Pairs of a row, and one more for its label; an item of weight 2 is two items."""
-        return np.maximum(self._totals / self.arrangement.weight + self._known, LEAST_TERMS)
+        return np.maximum(self._totals / self.arrangement.weight + self._labels.known, LEAST_TERMS)
 
     def offset(self, state: State) -> float:
         """What to add to all scores so that the labels are met on average."""
         if self._label_total <= 0:
             return 0.0
-        short = self._of_labels * (self._label - state.scores)
-        return exact_sum(short, self.workers) / self._label_total
+        label, _, weight = self._labels_at(state.scores)
+        return exact_sum(weight * (label - state.scores), self.workers) / self._label_total
 
     def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
         """Not known: labels have no order."""

@@ -1,0 +1,105 @@
+"""Pairs and labels in one risk on an emulated device: the bits of the CPU."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import BoostedRanker, Judgments, QBRank
+from precede.engine.workers import Workers
+from precede.estimator import base
+from precede.risks.mixture import QuadraticMixture
+
+pytestmark = needs_compiler
+ROWS = 240
+
+
+def judgments(kind):
+    rng = np.random.default_rng(3)
+    grade, qid = rng.integers(0, 4, ROWS).astype(float), np.arange(ROWS) // 20
+    label = np.where(rng.random(ROWS) < 0.5, rng.normal(size=ROWS), np.nan)
+    pairs = rng.permutation(ROWS).reshape(-1, 2)
+    weight = rng.integers(1, 4, ROWS)
+    return {
+        "pairs": lambda: Judgments(grade, qid),
+        "labels": lambda: Judgments(label=label, n=ROWS),
+        "both": lambda: Judgments(grade, qid, label=label, weight=weight),
+        "some of each": lambda: Judgments(
+            np.where(qid < 6, grade, np.nan), qid, label=np.where(qid < 6, np.nan, label)
+        ),
+        "listed": lambda: Judgments(pairs=pairs, label=label, n=ROWS),
+    }[kind]()
+
+
+KINDS = ["pairs", "labels", "both", "some of each", "listed"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rank_weight", [None, "ndcg@5", "ndcg"])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 1e3])
+def test_states_here_and_there(kind, rank_weight, spread):
+    if rank_weight and kind in ("labels", "listed"):
+        pytest.skip("ranks are those of graded queries")
+    share = 0.0 if kind == "labels" else 0.3
+    mixture, device = QuadraticMixture("gap", share, "pairs", rank_weight), EmulatedDevice()
+    arrangement = judgments(kind).arrange("pairs", labelled=True)
+    risk = mixture.bind(arrangement, Workers(1, device))
+    assert risk.on_device
+    scores = np.round(spread * np.random.default_rng(0).normal(size=arrangement.n_arranged), 1)
+    alone = mixture.bind(arrangement, Workers(1))
+    for each, at in ((alone, scores), (risk, device.put(scores))):
+        each.begin_round(at)
+    here, there = alone.state(scores), risk.state(device.put(scores))
+    assert device.holds(there.pull)
+    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert alone.offset(here) == risk.offset(there)
+    np.testing.assert_array_equal(here.pull, device.get(there.pull))
+    for kind_of_hessian in ("newton", "bound", "terms", "uniform"):
+        weight = risk.pull_of(there).hessian(kind_of_hessian)
+        assert device.holds(weight)
+        np.testing.assert_array_equal(
+            device.get(weight), alone.pull_of(here).hessian(kind_of_hessian)
+        )
+    np.testing.assert_array_equal(
+        device.get(risk.pull_of(there).terms()), alone.pull_of(here).terms()
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        *[(QBRank(), kind) for kind in KINDS],
+        (QBRank(hessian="newton", targets="sum", line_search=False), "both"),
+        (QBRank(step_length=0.1), "both"),
+        (QBRank(rank_weight="ndcg@5"), "both"),
+        (QBRank(subsample=0.6, random_state=1), "both"),
+        (QBRank(subsample=0.6, subsample_by="query", random_state=1), "both"),
+        (BoostedRanker(subsample=0.6, random_state=1), "pairs"),
+        (BoostedRanker(targets="average", hessian="terms"), "pairs"),
+    ],
+    ids=str,
+)
+def test_models_are_equal_to_the_bit(monkeypatch, model, kind):
+    X = np.random.default_rng(1).normal(size=(ROWS, 4))
+    if kind == "labels":
+        model = clone(model).set_params(weight=0.0)
+    device, known = EmulatedDevice(), base.open_device
+    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    small = {"n_estimators": 3, "num_leaves": 4, "min_child_samples": 5}
+    models = [
+        clone(model).set_params(**small, device=name).fit(X, judgments(kind))
+        for name in ("cpu", "cuda")
+    ]
+    assert "fill" in device.launched
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert len(models[0].ensemble_) == 3
+    assert models[0].history_["log_risk"].tolist() == models[1].history_["log_risk"].tolist()
+
+
+def test_labels_that_would_not_fit_are_refused():
+    arrangement = judgments("both").arrange("pairs", labelled=True)
+    mixture = QuadraticMixture("gap", 0.5, "pairs")
+    assert mixture.bind(arrangement, Workers(1, EmulatedDevice())).on_device
+    needed = 100 * ROWS  # of the pairs
+    with pytest.raises(ValueError, match=r"the pulls of all .* would take .* use device='cpu'"):
+        mixture.bind(arrangement, Workers(1, EmulatedDevice(free=needed - 1)))

@@ -44,9 +44,6 @@ class There(np.ndarray):
     def get(self):
         return np.array(self.view(np.ndarray))
 
-    def nonzero(self):
-        return tuple(each.view(There) for each in self.view(np.ndarray).nonzero())
-
     def __array_ufunc__(self, ufunc, method, *given, **named):
         assert not any(type(each) is np.ndarray for each in given), "an array is not on the device"
         given = [each.view(np.ndarray) if isinstance(each, There) else each for each in given]

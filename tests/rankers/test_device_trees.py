@@ -7,7 +7,7 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank
 from precede.engine import cuda
 from precede.estimator import base
-from precede.rankers import device_trees
+from precede.rankers import device_trees, growers
 
 pytestmark = needs_compiler
 
@@ -140,3 +140,17 @@ def test_warm_starts_and_interruptions():
             model.fit(X, y, qid=qid)
         models.append(model.fit(X, y, qid=qid))
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+
+
+@pytest.mark.parametrize("rows", [1, 31, 2048, 2049, 5000])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.3, 0.999, 1.0])
+def test_draws(rows, share):
+    """The rows that the CPU draws, in their order."""
+    device = EmulatedDevice()
+    keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
+    for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):
+        found = device.draw(device.put(keys), growers.mixers(*numbers), share * 2.0**53)
+        chance = growers._mixed(keys, *numbers) >> np.uint64(11)
+        wanted = np.flatnonzero(chance < share * 2.0**53)
+        np.testing.assert_array_equal(device.get(found), wanted)
+        assert found.dtype == np.int32

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precede.engine.arrays import Array, Flags, Floats, Integers, Rows, Signs
+from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import from_words
 from precede.engine.packing import PackedRows, Packing, factors, plan_packing
 
@@ -59,6 +59,8 @@ HELD = 1024
 LISTS = 18
 # Fewest histograms for which there is room.
 SLOTS = 64
+# Rows of which a warp draws some, as in `kernels.cu`.
+DRAWN = 2048
 # Blocks that clear the histogram of a node, as in `kernels.cu`.
 CLEARING = 20
 # Histograms of few rows are filled by about so many blocks, of no fewer rows than this.
@@ -280,6 +282,17 @@ class Device:
             return
         values = values.astype(np.float64, copy=False)
         self.over_rows("advance", scores.size, scores, values, float(weight))
+
+    def draw(self, keys: Keys, more: Keys, share: float) -> Any:
+        """Numbers of the rows whose keys, mixed with `more`, are below a share of 2^53."""
+        pieces, given = -(-keys.size // DRAWN), (np.int64(keys.size), keys, self.put(more), share)
+        counts, rows = self.zeros(pieces, dtype=np.int64), self.zeros(1, dtype=np.int32)
+        self.launch("draw", pieces, 32, *given, 0, counts, rows)
+        ends = np.cumsum(self.get(counts))
+        rows = self.arrays.empty(int(ends[-1]), np.int32)
+        if rows.size:
+            self.launch("draw", pieces, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
+        return rows
 
     def function(self, name: str, values: Any) -> Any:
         """``exp``, ``log`` or ``log1p`` of every number, see `precede.engine.portable`."""

@@ -1469,6 +1469,33 @@ extern "C" __global__ void count_up(i64 n, int* rows) {
     rows[i] = (int)i;
 }
 
+#define DRAWN 2048
+
+// Whether a row is drawn for a tree; see `_mixed` in rankers/growers.py.
+__device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share) {
+  for (int k = 0; k < 3; k++) {
+    key += more[k];
+    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    key = (key ^ (key >> 27)) * 0x94D049BB133111EBULL;
+    key ^= key >> 31;
+  }
+  return (double)(key >> 11) < share;
+}
+
+// How many of DRAWN rows, a warp, are drawn, into `pieces`; if it is `known` where these begin, which.
+extern "C" __global__ void draw(i64 n, const u64* keys, const u64* more, double share, int known, i64* pieces, int* rows) {
+  i64 low = blockIdx.x * (i64)DRAWN, high = low + DRAWN < n ? low + DRAWN : n;
+  i64 begin = known ? pieces[blockIdx.x] : 0, count = 0;
+  int lane = threadIdx.x;
+  for (i64 base = low; base < high; base += 32) {
+    int is = base + lane < high && is_drawn(keys[base + lane], more, share);
+    u32 votes = __ballot_sync(~0u, is);
+    if (is && known) rows[begin + count + __popc(votes & ((1u << lane) - 1))] = (int)(base + lane);
+    count += __popc(votes);
+  }
+  if (lane == 0 && !known) pieces[blockIdx.x] = count;
+}
+
 // Rows as packed words (wide = 0), or as two words each.
 extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, i64* first, i64* second) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {

@@ -20,7 +20,7 @@ from precede.engine.exact import sum_of
 from precede.engine.packing import PackedRows
 from precede.engine.pull import Pull
 from precede.rankers.base import Found
-from precede.rankers.growers import TreeSearch
+from precede.rankers.growers import TreeSearch, mixers
 from precede.rankers.growth import Allowed, Draft, Grown, Growth
 from precede.rankers.splits import Node, Rules, SplitSearch
 
@@ -221,6 +221,12 @@ class DeviceTreeSearch(TreeSearch):
         super()._prepare_draws(pull)
         if self._keys is not None:  # rows are drawn where they are needed
             self._keys = self._device.put(self._keys)
+
+    def _draw_rows(self, attempt: int) -> Rows | None:
+        if self._keys is None:
+            return None
+        more = mixers(self._family.random_state, self._round, attempt)
+        return self._device.draw(self._keys, more, self._family.subsample * 2.0**53)
 
     def fit(
         self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None

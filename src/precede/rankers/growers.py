@@ -383,7 +383,7 @@ class TreeSearch(RegressionSearch):
             return None
         mixed = _mixed(self._keys, self._family.random_state, self._round, attempt)
         chance = mixed >> np.uint64(11)
-        return (chance < self._family.subsample * 2.0**53).nonzero()[0].astype(np.int32)
+        return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
 
     def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
         """What the growth asks which features a node may be split on; None if it may on all."""
@@ -503,11 +503,16 @@ class TreeSearch(RegressionSearch):
         return Tree.trusted(**listed, categories=tuple(sets) if any(sets) else ())
 
 
+def mixers(*more: int) -> Keys:
+    """What is added to keys for some numbers, before they are mixed."""
+    return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in more], np.uint64)
+
+
 def _mixed(keys: Keys, *more: int) -> Keys:
     """Keys mixed with some numbers, as if at random (splitmix64)."""
     mixed = keys.copy()
-    for number in more:
-        mixed += np.uint64((number + 1) * 0x9E3779B97F4A7C15 % 2**64)
+    for number in mixers(*more):
+        mixed += number
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             mixed ^= mixed >> np.uint64(shift)
             mixed *= np.uint64(factor)

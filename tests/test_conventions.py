@@ -247,6 +247,7 @@ BY_FACTORS = r"np\.int64\(np\.rint\((\w+)\[row\] \* (\w+_)?one \* (\w+_)?other\)
 # Those that round a number that is already multiplied, and what has nothing to do with a pull.
 ROUNDING = {
     "engine/exact.py": "to_integers",
+    "engine/packing.py": "_widen",
     "engine/table.py": "integer_weights",
     "algorithms/ball.py": "_products",
     "inference.py": "_randomize",

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from precede.boosting.history import History, Monitor, Progress, Stop
 from precede.boosting.method import PERFECT, Method, Round
@@ -33,6 +32,8 @@ NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 
 
+# So many rows are added at once: the products of more would leave the processor's cache.
+ROWS_AT_ONCE = 1 << 14
 # From this learning rate on a step that should be infinite is worth a warning.
 FULL_STEP = 0.5
 
@@ -270,12 +271,8 @@ def _parts(ensemble: Ensemble | None) -> tuple[list[Ranker], list[float]]:
     return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)
 
 
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
 def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
     """Add ``weight·values`` to the scores of the rows low..high."""
-    here, added = scores[low:high], values[low:high]
-    for row in range(here.size):
-        here[row] += weight * added[row]
+    for first in range(low, high, ROWS_AT_ONCE):
+        here = slice(first, min(first + ROWS_AT_ONCE, high))
+        scores[here] += np.multiply(values[here], weight, dtype=np.float64)

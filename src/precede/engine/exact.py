@@ -25,7 +25,6 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.elementary import larger
 from precede.engine.portable import exp, log
 from precede.engine.workers import Workers, is_small
 
@@ -59,8 +58,6 @@ HIGH = 2.0**31
 LOW = 2.0**62
 # Kernels of this and other files write these numbers out, so that their caches notice a change.
 assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
-# The bits of infinity.
-INFINITE = 0x7FF0000000000000
 # Scales for which a machine sums few values before it knows that of all.
 SCALES = 8
 
@@ -168,14 +165,16 @@ def largest_of(arrays: Sequence[Floats], workers: Workers) -> list[float]:
 
 
 def _largest_of(values: Floats, workers: Workers) -> float:
-    """Largest absolute value here; infinity where one is not a number.
+    """Largest absolute value here; infinity where one is not a number."""
+    found = workers.run(_ends, values.size, values, small=is_small("rows", values.size))
+    ends = [abs(end) for part in found for end in part]
+    return math.inf if any(map(math.isnan, ends)) else max(ends)
 
-    Without their signs floats have the order of their bits, those that are not numbers last; and
-    a processor compares several integers at once.
-    """
-    small = is_small("rows", values.size)
-    found = workers.run(_largest_bits, values.size, values.view(np.int64), small=small)
-    return float(np.int64(min(max(found, default=0), INFINITE)).view(np.float64))
+
+def _ends(low: int, high: int, values: Floats) -> tuple[float, float]:
+    """Least and greatest of the values low..high and 0; NumPy gives NaN where one is."""
+    here = values[low:high]
+    return float(here.min(initial=0.0)), float(here.max(initial=0.0))
 
 
 def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None = None) -> float:
@@ -361,15 +360,6 @@ def greatest(parts: Sequence[Any]) -> Any:
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _largest_bits(low: int, high: int, bits: Integers) -> int:
-    """Largest bits but for the first one."""
-    here, largest = bits[low:high], np.int64(0)
-    for i in range(here.size):
-        largest = larger(largest, here[i] & 0x7FFFFFFFFFFFFFFF)
-    return largest
 
 
 @njit(cache=True, nogil=True)

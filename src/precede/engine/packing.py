@@ -100,8 +100,10 @@ def pack_rows(
     first, second = np.empty(pull.size, np.int64), np.empty(pull.size * plan.wide, np.int64)
     small = is_small("rows", pull.size)
     if plan.wide:
-        given = pull, weight, *bits, plan.count_bits, first, second
-        workers.run(_widen, pull.size, *given, small=small)
+        workers.run(_widen, pull.size, pull, *bits[:2], first, small=small)
+        workers.run(_widen, pull.size, weight, *bits[2:], second, small=small)
+        second <<= plan.count_bits
+        second += 1
     else:
         workers.run(_pack, pull.size, pull, weight, *bits, first, small=small)
     return plan.rows(first, second)
@@ -179,6 +181,15 @@ def factors(bits: int) -> tuple[float, float]:
     return math.ldexp(1.0, half), math.ldexp(1.0, bits - half)
 
 
+def _widen(low: int, high: int, values: Floats, one: float, other: float, out: Integers) -> None:
+    """Write values low..high as integers, so many at once that they stay in the cache."""
+    for first in range(low, high, BLOCK):
+        here = slice(first, min(first + BLOCK, high))
+        scaled = values[here] * one
+        scaled *= other
+        out[here] = np.rint(scaled, out=scaled)
+
+
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -193,20 +204,3 @@ def _pack(
         first = np.int64(np.rint(pull[row] * one * other))
         second = np.int64(np.rint(weight[row] * weight_one * weight_other))
         packed[row] = (first << 38) + (second << 12) + 1
-
-
-@njit(cache=True, nogil=True)
-def _widen(
-    low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
-    weight_other: float, count_bits: int, pulls: Integers, weights: Integers,
-) -> None:  # fmt: skip
-    pull, weight, pulls, weights = (
-        pull[low:high],
-        weight[low:high],
-        pulls[low:high],
-        weights[low:high],
-    )
-    for row in range(pull.size):
-        pulls[row] = np.int64(np.rint(pull[row] * one * other))
-        second = np.int64(np.rint(weight[row] * weight_one * weight_other))
-        weights[row] = (second << count_bits) + 1

@@ -64,6 +64,8 @@ STRIDE = 264
 # Packed numbers of so few rows are added up unpacked: to go through all bins afterwards would take
 # longer.
 FEW_ROWS = 200
+# Codes of so many rows are copied at a time.
+ROWS_AT_ONCE = 512
 # How rows are added up: two words for each, packed ones unpacked, packed ones in blocks, packed
 # ones that lie apart; or there is nothing to add up.
 NONE, WIDE, FEW, DENSE, SCATTERED = range(-1, 4)
@@ -475,6 +477,13 @@ def _alone(
     return _split_of(children, 0)
 
 
+def _by_rows(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
+    """Copy columns to rows, so many rows at a time that they stay in the processor's cache."""
+    for first in range(low, high, ROWS_AT_ONCE):
+        last = min(first + ROWS_AT_ONCE, high)
+        out[first:last, : features.size] = codes[features, first:last].T
+
+
 def _kinds(rules: NDArray[Any], directions: Signs, categorical: Flags) -> Kinds | None:
     """What the search needs to know of the features; None where the simple formula will do."""
     return None if rules["plain"][0] and not categorical.any() else (directions, categorical)
@@ -502,17 +511,6 @@ assert (DIVIDE, HELP, GROW) == (0, 1, 2), "and these"
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _by_rows(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
-    """Copy columns to rows, 64 rows at a time."""
-    for first in range(low, high, 64):
-        last = smaller(first + 64, high)
-        for j in range(features.size):
-            column = codes[features[j]]
-            for row in range(first, last):
-                out[row, j] = column[row]
 
 
 @njit(cache=True, nogil=True)

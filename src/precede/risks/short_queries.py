@@ -262,14 +262,15 @@ def _narrow_query(
     """
     first, end = level_start[bottom], level_start[top]
     most = np.int64(690.0 / (wide + 0.7)) - 1
-    value, waiting = 0.0, 0
-    pairs, of_losers, losers = 0.0, 0.0, 0
+    none = np.int64(0)  # (of a plain 0 numba would find the type in more rounds)
+    value, waiting = 0.0, none
+    pairs, of_losers, losers = 0.0, 0.0, none
     level, row = bottom, level_start[bottom + 1]
     while True:
         own = weight[row] if row < end else 0.0
         if waiting >= most or (waiting > 0 and own != weight[row - 1]):
             value += weight[row - 1] * _logs(gathered[2], share, end - first)
-            waiting = 0
+            waiting = none
         if row == end:
             return value, pairs
         if row == level_start[level + 1]:

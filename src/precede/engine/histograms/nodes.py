@@ -66,6 +66,8 @@ STRIDE = 264
 FEW_ROWS = 200
 # Codes of so many rows are copied at a time.
 ROWS_AT_ONCE = 512
+# The phase of a division that has not begun; see `_next_phase`.
+BEFORE = -2
 # How rows are added up: two words for each, packed ones unpacked, packed ones in blocks, packed
 # ones that lie apart; or there is nothing to add up.
 NONE, WIDE, FEW, DENSE, SCATTERED = range(-1, 4)
@@ -82,15 +84,19 @@ DIVISION = np.dtype([
 ])  # fmt: skip
 # Of the smaller child and of the larger one: the number of its histogram (that of the larger one
 # is the node's, from which the smaller one's is subtracted; -1 for none), whether to search it, its
-# sums and the bounds of its value; and what is found: the worth of the child itself and its best
-# split, a feature of -1 if there is none.
+# sums and the bounds of its value; and what is found: the worth of the child itself, its best
+# split, a feature of -1 if there is none, and its sums as `_read` has them.
 CHILD = np.dtype([
     (name, "i8") for name in ("histogram", "search", "pull", "weight")
 ] + [(name, "f8") for name in ("least", "most", "worth", "gain")] + [
     (name, "i8") for name in ("feature", "cut", "way", "left_pull", "left_weight")
-])  # fmt: skip
+] + [(name, "f8") for name in ("own_pull", "own_weight", "own_count")])  # fmt: skip
 # What one part of the features has found for a child.
-FOUND = np.dtype([("worth", "f8"), ("feature", "i8"), ("cut", "i8"), ("way", "i8")])
+FOUND = np.dtype([("worth", "f8")] + [
+    (name, "i8") for name in ("feature", "cut", "way", "left_pull", "left_weight")
+])  # fmt: skip
+# What is found of a child before it is searched.
+NOTHING = 0.0, 0.0, -1, -1, 0, 0, 0, 0.0, 0.0, 0.0
 # What a split must respect, see `precede.rankers.splits.Rules`; `plain` is 1 where no penalty on
 # the size and no direction stands against the simple formula.
 RULES = np.dtype([
@@ -114,9 +120,11 @@ SPLIT = np.dtype([
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
 # Of a tree: how many leaves, splits and free histograms there are, most leaves, greatest depth, the
-# leaf at hand, and `FEW_ROWS`.
+# leaf at hand, `FEW_ROWS`, all rows, and whether their numbers are packed.
 TREE = np.dtype([
-    (name, "i8") for name in ("leaves", "splits", "free", "most", "depth", "leaf", "few")
+    (name, "i8") for name in (
+        "leaves", "splits", "free", "most", "depth", "leaf", "few", "rows", "packed",
+    )
 ])  # fmt: skip
 
 # Gain, feature, cut, way, and the two words of the sums on the left; a feature of -1 for none.
@@ -262,7 +270,7 @@ class RowHistograms:
             children = np.zeros(2, CHILD)
             rules["count_bits"] = numbers.count_bits
             task["form"], children["histogram"] = self.form(numbers, last - first), (0, -1)
-            task["first"], task["last"] = low + first, low + last
+            task["first"], task["last"], task["phase"] = low + first, low + last, BEFORE
             lists, read = (rows, packed, rows, packed), self.read(numbers)
             given = lists, read, block, sums, self.layout, NO_FLAGS, None
             _alone(task, children, rules, *given)
@@ -396,9 +404,9 @@ class Divider:
         may be split on. O(rows of the node + features * rows of the smaller child + bins).
         """
         at = self._offsets[feature], self._step
-        self._task[0] = *division[:4], *at, *division[4:], 0, 0
+        self._task[0] = *division[:4], *at, *division[4:], 0, BEFORE
         for child, (histogram, search, sums, bounds) in enumerate(children):
-            self._children[child] = histogram, search, *sums, *bounds, 0.0, 0.0, -1, -1, 0, 0, 0
+            self._children[child] = histogram, search, *sums, *bounds, *NOTHING
         self._side[:] = side
         self._allowed[:] = allowed
         given = DIVIDE, *self._given, NO_TREE
@@ -416,7 +424,8 @@ class Divider:
         leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
         leaves[0] = root
         free, count = self._histograms.free()
-        tally = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS)], TREE)
+        rows, packed = self._histograms.n_rows, self._blocks is not None
+        tally = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS, rows, packed)], TREE)
         self._task["step"] = self._step
         self._children["least"], self._children["most"] = -np.inf, np.inf
         self._allowed[:] = True
@@ -439,8 +448,8 @@ def best_split(
     categories. O(bins).
     """
     task, children = np.zeros(1, DIVISION), np.zeros(2, CHILD)
-    task["form"] = -1
-    children[0] = 0, 1, *sums, *bounds, 0.0, 0.0, -1, -1, 0, 0, 0
+    task["form"], task["phase"] = NONE, BEFORE
+    children[0] = 0, 1, *sums, *bounds, *NOTHING
     children[1]["histogram"] = -1
     lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
     read = NO_CODES, NO_WORDS, None, None
@@ -496,18 +505,18 @@ def _room(tiles: int, parts: int) -> tuple[NDArray[Any], Integers, Integers]:
     to search a feature.
     """
     found, filled = np.zeros((tiles, 2), FOUND), np.zeros(parts, np.int64)
-    return found, filled, np.empty((tiles, 2, 256), np.int64)
+    return found, filled, np.empty((tiles, 512), np.int64)
 
 
 def _split_of(children: NDArray[Any], child: int) -> SplitFound:
     """The best split that was found of a child."""
-    gain, *split = children[child].item()[7:]
+    gain, *split = children[child].item()[7:13]
     return gain, *split
 
 
 assert (ABREAST, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
 assert (NONE, WIDE, FEW, DENSE, SCATTERED) == (-1, 0, 1, 2, 3), "and these"
-assert (DIVIDE, HELP, GROW) == (0, 1, 2), "and these"
+assert (DIVIDE, HELP, GROW, BEFORE) == (0, 1, 2, -2), "and these"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -518,17 +527,7 @@ def count_left(
     low: int, high: int, column: Bytes, offset: int, step: int, side: Flags, rows: Rows
 ) -> int:
     """Number of rows low..high of a list that go left."""
-    return _count_left(low, high, column, offset, step, side, rows)
-
-
-@njit(**INNER)
-def _count_left(
-    low: int, high: int, column: Bytes, offset: int, step: int, side: Flags, rows: Rows
-) -> int:
-    count, at, by = 0, np.uint64(offset), np.uint64(step)
-    for i in range(np.uint64(low), np.uint64(high)):
-        count += 1 if side[column[at + by * np.uint64(rows[i])]] else 0
-    return count
+    return _move_rows(low, high, low, low, True, column, offset, step, side, rows, None, rows, None)
 
 
 @njit(cache=True, nogil=True)
@@ -548,16 +547,22 @@ def scatter(
     side: Flags, rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None,
 ) -> None:  # fmt: skip
     """Copy rows and packed numbers low..high to where the left and the right ones begin."""
-    _scatter(low, high, to_left, to_right, column, offset, step, side, rows, packed, out,
-             packed_out)  # fmt: skip
+    _move_rows(low, high, to_left, to_right, False, column, offset, step, side, rows, packed, out,
+               packed_out)  # fmt: skip
 
 
 @njit(**INNER)
-def _scatter(
-    low: int, high: int, to_left: int, to_right: int, column: Bytes, offset: int, step: int,
-    side: Flags, rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None,
-) -> None:  # fmt: skip
-    at, by = np.uint64(offset), np.uint64(step)
+def _move_rows(
+    low: int, high: int, to_left: int, to_right: int, counting: bool, column: Bytes, offset: int,
+    step: int, side: Flags, rows: Rows, packed: Integers | None, out: Rows,
+    packed_out: Integers | None,
+) -> int:  # fmt: skip
+    """Copy rows low..high as `scatter` does, or only count; gives how many go left."""
+    at, by, count = np.uint64(offset), np.uint64(step), np.int64(0)
+    if counting:
+        for i in range(np.uint64(low), np.uint64(high)):
+            count += 1 if side[column[at + by * np.uint64(rows[i])]] else 0
+        return count
     first, second = np.uint64(to_left), np.uint64(to_right)
     for i in range(np.uint64(low), np.uint64(high)):
         row = rows[i]
@@ -568,28 +573,7 @@ def _scatter(
             packed_out[to] = packed[i]  # type: ignore[index]
         first += left
         second += np.uint64(1) - left
-
-
-@njit(**INNER)
-def _fill_wide(
-    codes: Bytes, rows: Rows, low: int, high: int, pull: Integers | None,
-    weight_count: Integers | None, packed: Integers | None, count_bits: int, from_feature: int,
-    to_feature: int, start: Integers, n_bins: Integers, sign: int, sums: Integers,
-) -> None:  # fmt: skip
-    """Add two words for each row to its bins, or take them off; packed numbers are unpacked."""
-    for i in range(low, high):
-        row, one, other = rows[i], np.int64(0), np.int64(0)
-        if packed is not None:
-            number = packed[i]
-            one = sign * (number >> 38)
-            other = sign * ((((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095))
-        if pull is not None:  # (an `else` would not be left out)
-            one, other = sign * pull[row], sign * weight_count[row]  # type: ignore[index]
-        for j in range(np.uint64(from_feature), np.uint64(to_feature)):
-            # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
-            code, last = np.int64(codes[row, j]), n_bins[j]
-            at = np.uint64(2 * (start[j] + (code if code < last else last)))
-            add_two(sums, at, one, other)
+    return np.int64(first - np.uint64(to_left))
 
 
 @njit(**INNER)
@@ -647,29 +631,35 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 
 @njit(**INNER)
-def _flush(
-    j: int, task: NDArray[Any], children: NDArray[Any], blocks: Integers,
+def _complete(
+    j: int, done: bool, task: NDArray[Any], children: NDArray[Any], blocks: Integers | None,
     layout: tuple[Integers, Integers], count_bits: int, pool: Integers,
 ) -> None:  # fmt: skip
     """Add the packed sums of a feature in all blocks to the wide ones, and clear them.
 
-    The first of a node are written rather than added.
+    The first of a node are written rather than added. Unless it is `done`, or too early, they are
+    taken off the sums of the node, which become those of the larger child.
     """
-    start, sums, size = layout[0], pool[children[0].histogram], layout[1][j]
-    bins = sums[2 * start[j] : 2 * start[j + 1]]
-    if task[0].flushed == 0:
-        for i in range(bins.size):
-            bins[i] = 0
-    for block in range(blocks.shape[0]):
-        packed = blocks[block, 264 * j : 264 * j + 256]
-        packed[size] = packed[255]  # missing values
-        for code in range(size + 1):  # no branch, which nobody could predict
-            number = packed[code]
-            rest = number & 0x3FFFFFFFFF
-            bins[2 * code] += number >> 38
-            bins[2 * code + 1] += ((rest >> 12) << count_bits) + (rest & 4095)
-        for code in range(256):
-            packed[code] = 0
+    start, size, sums = layout[0], layout[1][j], pool[children[0].histogram]
+    if blocks is not None and task[0].form >= 2:
+        bins = sums[2 * start[j] : 2 * start[j + 1]]
+        if task[0].flushed == 0:
+            for i in range(bins.size):
+                bins[i] = 0
+        for block in range(blocks.shape[0]):
+            packed = blocks[block, 264 * j : 264 * j + 256]
+            packed[size] = packed[255]  # missing values
+            for code in range(size + 1):  # no branch, which nobody could predict
+                number = packed[code]
+                rest = number & 0x3FFFFFFFFF
+                bins[2 * code] += number >> 38
+                bins[2 * code + 1] += ((rest >> 12) << count_bits) + (rest & 4095)
+            for code in range(256):
+                packed[code] = 0
+    if not done:
+        larger = pool[children[1].histogram]
+        for i in range(np.uint64(2 * start[j]), np.uint64(2 * start[j + 1])):
+            larger[i] -= sums[i]
 
 
 @njit(**INNER)
@@ -716,12 +706,12 @@ def _worth(pull: float, curvature: float, alpha: float, value: float) -> float:
 
 @njit(**INNER, error_model="numpy")
 def _pair_worth(
-    left: float, left_weight: float, right: float, right_weight: float, alpha: float,
-    bounds: tuple[float, float], sign: int,
+    left: float, left_weight: float, right: float, right_weight: float, alpha: float, child: Any,
+    sign: int,
 ) -> float:  # fmt: skip
     """Worth of two children; -inf if they are against the direction of the feature."""
-    one = _penalised_value(left, left_weight, alpha, bounds[0], bounds[1])
-    other = _penalised_value(right, right_weight, alpha, bounds[0], bounds[1])
+    one = _penalised_value(left, left_weight, alpha, child.least, child.most)
+    other = _penalised_value(right, right_weight, alpha, child.least, child.most)
     if (sign > 0 and one > other) or (sign < 0 and one < other):
         return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
@@ -778,49 +768,52 @@ def left_categories(bins: Integers, cut: int, way: int, rules: NDArray[Any]) -> 
     return left
 
 
-# Where features have neither directions nor categories, `kinds` and `sign` are None: numba leaves
-# out what stands under ``is not None`` then, and compiles half as much. The same goes for packed
-# numbers.
+# Where features have neither directions nor categories, `kinds` is None: numba leaves out what
+# stands under ``is not None`` then, and compiles half as much. The same goes for packed numbers.
 
 
 @njit(**INNER, error_model="numpy")
-def _children_worth(
-    left: tuple[float, float, float], parent: tuple[float, float, float], penalty: float,
-    child: Any, sign: int | None, rules: NDArray[Any],
-) -> float:  # fmt: skip
-    """Worth of the children of a cut; -inf if one of them has too few rows or too little weight.
-
-    It may be negative: bounds can keep a leaf far from its mean. No child may have neither weight
-    nor penalty.
-    """
+def _begin_search(
+    tiles: int, children: NDArray[Any], rules: NDArray[Any], kinds: Kinds | None,
+    found: NDArray[Any],
+) -> None:  # fmt: skip
+    """Write down the sums of both children and their worth, which a split must exceed."""
     rule = rules[0]
-    pull, weight, count = left
-    other_pull, other = parent[0] - pull, parent[1] - weight
-    least = np.float64(rule.min_count) if rule.min_count > 1 else 1.0
-    lightest = 0.0 if penalty > 0.0 else 5e-324
-    lightest = rule.min_weight if rule.min_weight > lightest else lightest
-    if count < least or parent[2] - count < least or weight < lightest or other < lightest:
-        return -np.inf
-    if sign is not None and rule.plain == 0:
-        bounds = child.least, child.most
-        return _pair_worth(
-            pull, weight + penalty, other_pull, other + penalty, rule.alpha, bounds, sign
-        )
-    return pull * pull / (weight + penalty) + other_pull * other_pull / (other + penalty)
+    for number in range(2):
+        child = children[number]
+        pull, weight, count = _read(child.pull, child.weight, rules)
+        child.own_pull, child.own_weight, child.own_count = pull, weight, count
+        child.worth = pull * pull / (weight + rule.penalty)
+        if kinds is not None and rule.plain == 0:
+            weight += rule.penalty
+            value = _penalised_value(pull, weight, rule.alpha, child.least, child.most)
+            child.worth = _worth(pull, weight, rule.alpha, value)
+        for tile in range(tiles):
+            found[tile, number].feature, found[tile, number].worth = -1, child.worth
 
 
 @njit(**INNER, error_model="numpy")
-def _best_cut(
-    j: int, histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
-    parent: tuple[float, float, float], penalty: float, child: Any, sign: int | None,
-    rules: NDArray[Any], found: Any,
+def _best_cut(  # noqa: C901, PLR0912
+    j: int, child: Any, pool: Integers, layout: tuple[Integers, Integers], kinds: Kinds | None,
+    rules: NDArray[Any], order: Integers, found: Any,
 ) -> None:  # fmt: skip
     """Write down the first best cut of one feature, if its worth exceeds what was found before.
 
-    Missing values go left, then right, if there are any; otherwise where more rows go.
+    Missing values go left, then right, if there are any; otherwise where more rows go. Of the
+    children of a cut none may have too few rows, too little weight, or neither weight nor penalty.
+    Their worth may be negative: bounds can keep a leaf far from its mean.
     """
+    rule, histogram, first, size = rules[0], pool[child.histogram], 2 * layout[0][j], layout[1][j]
+    beyond, grouped, penalty = first + 2 * size, False, rule.penalty
+    bins, missing = histogram[first:beyond], _read(histogram[beyond], histogram[beyond + 1], rules)
+    if kinds is not None:
+        grouped = kinds[1][j]
+        if grouped:
+            bins = _in_order(bins, rules, order)
+            size, penalty = bins.size // 2, penalty + rule.smooth
+    least = np.float64(rule.min_count) if rule.min_count > 1 else 1.0
+    lightest = larger(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
     pull, word, best = np.int64(0), np.int64(0), found.worth
-    bins = histogram[2 * first : 2 * (first + size)]
     for i in range(size):
         if bins[2 * i + 1] == 0:
             continue
@@ -828,85 +821,75 @@ def _best_cut(
         word += bins[2 * i + 1]
         here = _read(pull, word, rules)
         # The last cut leaves missing values alone on the right, which have no direction.
-        ordered = here[2] + missing[2] < parent[2]
-        for side in range(0 if missing[2] > 0 else 1, 2):
-            left = here
-            if side == 0:
-                left = (here[0] + missing[0], here[1] + missing[1], here[2] + missing[2])
-            if sign is None:
-                worth = _children_worth(left, parent, penalty, child, None, rules)
-            else:
-                direction = sign if ordered else 0
-                worth = _children_worth(left, parent, penalty, child, direction, rules)
+        ordered = here[2] + missing[2] < child.own_count
+        for way in range(0 if missing[2] > 0 else 1, 2):
+            left, weight, count = here
+            if way == 0:
+                left, weight, count = left + missing[0], weight + missing[1], count + missing[2]
+            right, other = child.own_pull - left, child.own_weight - weight
+            if count < least or child.own_count - count < least:
+                continue
+            if weight < lightest or other < lightest:
+                continue
+            weight, other = weight + penalty, other + penalty
+            worth = left * left / weight + right * right / other
+            if kinds is not None and rule.plain == 0:
+                sign = kinds[0][j] if ordered else 0
+                worth = _pair_worth(left, weight, right, other, rule.alpha, child, sign)
             if worth > best:
                 best = worth
-                found.feature, found.cut, found.way = j, i if ordered else size - 1, side
+                found.feature, found.cut, found.way = j, i if ordered else size - 1, way
+                found.left_pull, found.left_weight = pull, word
                 if missing[2] == 0:
-                    found.way = 1 if 2.0 * here[2] < parent[2] else 0
+                    found.way = 1 if 2.0 * here[2] < child.own_count else 0
+    if best > found.worth and found.way == 0:
+        found.left_pull += histogram[beyond]
+        found.left_weight += histogram[beyond + 1]
+        if grouped:  # the others go left, and these right
+            found.left_pull = child.pull - found.left_pull
+            found.left_weight = child.weight - found.left_weight
     found.worth = best
 
 
 @njit(**INNER, error_model="numpy")
 def _may_exceed(
-    histogram: Integers, first: int, size: int, missing: tuple[float, float, float],
-    parent: tuple[float, float, float], best: float, rules: NDArray[Any], sums: Integers,
+    j: int, child: Any, found: Any, pool: Integers, layout: tuple[Integers, Integers],
+    allowed: Flags, kinds: Kinds | None, rules: NDArray[Any], sums: Integers,
 ) -> bool:  # fmt: skip
-    """Whether a cut of a feature might be worth more than `best`; no means that none is.
+    """Whether a cut of a feature might be worth more than what was found; no means that none is.
 
     The comparison of the plain formula, multiplied by both denominators and with some room for
     rounding: without divisions and branches the processor takes several bins at once. Few features
     have a cut that is worth more than the best one so far.
     """
-    pull, word, rule = np.int64(0), np.int64(0), rules[0]
-    pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
-    bins, pulls, words = histogram[2 * first : 2 * (first + size)], sums[0, :size], sums[1, :size]
+    if child.search == 0 or not allowed[j]:
+        return False
+    if kinds is not None and (rules[0].plain == 0 or kinds[1][j]):
+        return True
+    rule, size, first = rules[0], layout[1][j], 2 * layout[0][j]
+    bins, pull, word = pool[child.histogram][first : first + 2 * size + 2], np.int64(0), np.int64(0)
     for i in range(size):
         pull += bins[2 * i]
         word += bins[2 * i + 1]
-        pulls[i] = pull
-        words[i] = word
-    mask, enough = (np.int64(1) << count_bits) - 1, best * (1.0 - 2.0**-40)
-    least, penalty, hits = rule.min_count if rule.min_count > 1 else 1, rule.penalty, 0
-    more, heavier, count_more = 0.0, 0.0, 0
+        sums[i] = pull
+        sums[256 + i] = word
+    missing = _read(bins[2 * size], bins[2 * size + 1], rules)
+    pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
+    mask, enough = (np.int64(1) << count_bits) - 1, found.worth * (1.0 - 2.0**-40)
+    least, penalty, hits = larger(rule.min_count, np.int64(1)), rule.penalty, np.int64(0)
+    own_pull, own_weight, own_count = child.own_pull, child.own_weight, np.int64(child.own_count)
+    more, heavier, count_more = 0.0, 0.0, np.int64(0)
     for _ in range(1 if missing[2] == 0 else 2):  # missing values right, then left
         for i in range(size):
-            left = np.float64(pulls[i]) * pull_unit + more
-            weight = np.float64(words[i] >> count_bits) * weight_unit + heavier
-            right, one, other = parent[0] - left, weight + penalty, parent[1] - weight + penalty
-            count = (words[i] & mask) + count_more
+            left = np.float64(sums[i]) * pull_unit + more
+            weight = np.float64(sums[256 + i] >> count_bits) * weight_unit + heavier
+            right, one, other = own_pull - left, weight + penalty, own_weight - weight + penalty
+            count = (sums[256 + i] & mask) + count_more
             none = left * left * other + right * right * one <= enough * (one * other)
-            few = count < least or np.int64(parent[2]) - count < least
-            hits += 0 if none or few else 1
+            few = (count < least) | (own_count - count < least)
+            hits += np.int64(not (none | few))
         more, heavier, count_more = missing[0], missing[1], np.int64(missing[2])
     return hits > 0
-
-
-@njit(**INNER, error_model="numpy")
-def _search_feature(
-    j: int, child: Any, pool: Integers, layout: tuple[Integers, Integers], kinds: Kinds | None,
-    rules: NDArray[Any], integers: Integers, found: Any,
-) -> None:  # fmt: skip
-    """Write down the best split on a feature, if its worth exceeds what was found before."""
-    histogram, rule = pool[child.histogram], rules[0]
-    first, size = layout[0][j], layout[1][j]
-    beyond = 2 * (first + size)
-    missing = _read(histogram[beyond], histogram[beyond + 1], rules)
-    parent = _read(child.pull, child.weight, rules)
-    if kinds is None:
-        if _may_exceed(histogram, first, size, missing, parent, found.worth, rules, integers):
-            _best_cut(j, histogram, first, size, missing, parent, rule.penalty, child, None, rules,
-                      found)  # fmt: skip
-    else:
-        penalty = rule.penalty
-        if kinds[1][j]:
-            histogram = _in_order(histogram[2 * first : beyond], rules, integers[0])
-            first, size, penalty = first - first, histogram.size // 2, penalty + rule.smooth
-        elif rule.plain == 1:
-            best = found.worth
-            if not _may_exceed(histogram, first, size, missing, parent, best, rules, integers):
-                return
-        _best_cut(j, histogram, first, size, missing, parent, penalty, child, kinds[0][j], rules,
-                  found)  # fmt: skip
 
 
 @njit(**INNER)
@@ -920,142 +903,67 @@ def _features_of(tile: int, tiles: int, features: int) -> tuple[int, int]:
 @njit(**INNER)
 def _sum_unpacked(
     begin: int, end: int, task: NDArray[Any], children: NDArray[Any], count_bits: int, rows: Rows,
-    packed: Integers | None, read: Reading, pool: Integers, layout: tuple[Integers, Integers],
+    packed: Integers | None, codes: Bytes, pull: Integers | None, weight_count: Integers | None,
+    pool: Integers, layout: tuple[Integers, Integers],
 ) -> bool:  # fmt: skip
     """Sum up the smaller child without blocks, over some features.
 
     Few rows are taken off the larger child at once, one by one, rather than by going through all
     its bins later; gives whether they were.
     """
-    here, (start, n_bins), (codes, _, pull, weight_count) = task[0], layout, read
+    here, (start, n_bins) = task[0], layout
     one_by_one = children[1].histogram >= 0 and (
         (here.last - here.first) * n_bins.size < start[start.size - 1]
     )
     for child in range(2 if one_by_one else 1):
-        sums = pool[children[child].histogram]
+        sums, sign = pool[children[child].histogram], 1 - 2 * child
         if child == 0:
             if one_by_one and children[0].search == 0:
                 continue
             for i in range(2 * start[begin], 2 * start[end]):
                 sums[i] = 0
-        _fill_wide(codes, rows, here.first, here.last, pull, weight_count, packed, count_bits,
-                   begin, end, start, n_bins, 1 - 2 * child, sums)  # fmt: skip
+        for i in range(here.first, here.last):
+            row, one, other = rows[i], np.int64(0), np.int64(0)
+            if packed is not None:
+                number = packed[i]
+                one = sign * (number >> 38)
+                other = sign * ((((number & 0x3FFFFFFFFF) >> 12) << count_bits) + (number & 4095))
+            if pull is not None:  # (an `else` would not be left out)
+                one, other = sign * pull[row], sign * weight_count[row]  # type: ignore[index]
+            for j in range(np.uint64(begin), np.uint64(end)):
+                # Missing is 255. (An unsigned index cannot count from the end, and needs no check.)
+                code, last = np.int64(codes[row, j]), n_bins[j]
+                at = np.uint64(2 * (start[j] + (code if code < last else last)))
+                add_two(sums, at, one, other)
     return one_by_one
 
 
-@njit(**INNER, error_model="numpy")
-def _finish(
-    tile: int, tiles: int, task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any],
-    rows: Rows, packed: Integers | None, read: Reading, blocks: Integers | None, pool: Integers,
-    layout: tuple[Integers, Integers], allowed: Flags, kinds: Kinds | None, found: NDArray[Any],
-    integers: Integers,
-) -> None:  # fmt: skip
-    """Have the histograms of both children ready and search them, over some features.
-
-    Feature by feature: its bins are near the processor then.
-    """
-    start, n_bins = layout
-    begin, end = _features_of(tile, tiles, n_bins.size)
-    form, larger, one_by_one, rule = task[0].form, children[1].histogram, False, rules[0]
-    if form == 0 or form == 1:  # noqa: PLR1714  (a tuple would be built)
-        one_by_one = _sum_unpacked(begin, end, task, children, rule.count_bits, rows, packed, read,
-                                   pool, layout)  # fmt: skip
-    for number in range(2):
-        child = children[number]
-        pull, weight, _ = _read(child.pull, child.weight, rules)
-        child.worth = pull * pull / (weight + rule.penalty)  # the same of all tiles
-        if kinds is not None and rule.plain == 0:
-            weight, bounds = weight + rule.penalty, (child.least, child.most)
-            value = _penalised_value(pull, weight, rule.alpha, bounds[0], bounds[1])
-            child.worth = _worth(pull, weight, rule.alpha, value)
-        found[tile, number].feature, found[tile, number].worth = -1, child.worth
-    for j in range(begin, end):
-        if blocks is not None and form >= 2:
-            _flush(j, task, children, blocks, layout, rules[0].count_bits, pool)
-        if larger >= 0 and not one_by_one:
-            smaller = pool[children[0].histogram][2 * start[j] : 2 * start[j + 1]]
-            bins = pool[larger][2 * start[j] : 2 * start[j + 1]]
-            for i in range(bins.size):
-                bins[i] -= smaller[i]
-        for number in range(2):
-            if children[number].search == 1 and allowed[j]:
-                _search_feature(j, children[number], pool, layout, kinds, rules, integers[tile],
-                                found[tile, number])  # fmt: skip
-
-
-@njit(**INNER, error_model="numpy")
-def _best_of_tiles(
-    tiles: int, children: NDArray[Any], rules: NDArray[Any], pool: Integers,
-    layout: tuple[Integers, Integers], kinds: Kinds | None, found: NDArray[Any],
-) -> None:  # fmt: skip
+@njit(**INNER)
+def _best_of_tiles(tiles: int, children: NDArray[Any], found: NDArray[Any]) -> None:
     """Write down the best split of each child and its sums on the left."""
     for number in range(2):
-        child, best, chosen = children[number], -np.inf, -1
-        child.feature, child.gain = -1, 0.0
+        child, best = children[number], -np.inf
         for tile in range(tiles if child.search == 1 else 0):
             here = found[tile, number]
             if here.feature >= 0 and here.worth > best:
-                best, chosen = here.worth, here.feature
-                child.cut, child.way = here.cut, here.way
-        if chosen < 0 or not best - child.worth > 2.0**-36 * abs(best):
-            continue
-        child.gain, child.feature = best - child.worth, chosen
-        histogram, first, beyond = pool[child.histogram], 2 * layout[0][chosen], layout[1][chosen]
-        beyond = first + 2 * beyond
-        bins, grouped = histogram[first:beyond], False
-        if kinds is not None:
-            grouped = kinds[1][chosen]
-            if grouped:
-                bins = _in_order(bins, rules, np.empty(256, np.int64))
-        pull, weight = np.int64(0), np.int64(0)
-        for i in range(child.cut + 1):
-            pull += bins[2 * i]
-            weight += bins[2 * i + 1]
-        if child.way == 0:  # missing values
-            pull, weight = pull + histogram[beyond], weight + histogram[beyond + 1]
-            if grouped:  # the others go left, and these right
-                pull, weight = child.pull - pull, child.weight - weight
-        child.left_pull, child.left_weight = pull, weight
+                best = here.worth
+                child.feature, child.cut, child.way = here.feature, here.cut, here.way
+                child.left_pull, child.left_weight = here.left_pull, here.left_weight
+        child.gain = best - child.worth
+        if not child.gain > 2.0**-36 * abs(best):
+            child.gain, child.feature = 0.0, -1
 
 
 @njit(**INNER)
-def _flush_some(
-    tile: int, tiles: int, task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any],
-    blocks: Integers, pool: Integers, layout: tuple[Integers, Integers],
-) -> None:  # fmt: skip
-    """Flush the blocks of some features."""
-    begin, end = _features_of(tile, tiles, layout[1].size)
-    for j in range(begin, end):
-        _flush(j, task, children, blocks, layout, rules[0].count_bits, pool)
-
-
-@njit(**INNER)
-def _move_some(
-    part: int, parts: int, counting: bool, task: NDArray[Any], column: Bytes, side: Flags,
-    rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None, counts: Integers,
-) -> None:  # fmt: skip
-    """Move one of several parts of the rows, or count those that go left."""
-    here = task[0]
-    size = here.high - here.low
-    low, high = here.low + size * part // parts, here.low + size * (part + 1) // parts
-    if counting:
-        counts[part] = _count_left(low, high, column, here.offset, here.step, side, rows)
-        return
-    left = np.int64(0)
-    for before in range(part):
-        left += counts[before]
-    _scatter(low, high, here.low + left, here.middle + low - here.low - left, column, here.offset,
-             here.step, side, rows, packed, out, packed_out)  # fmt: skip
-
-
-@njit(**INNER)
-def _next_phase(tiles: int, task: NDArray[Any], children: NDArray[Any], filled: Integers) -> int:
-    """Go on to the next phase; gives how many tasks it has.
+def _next_phase(  # noqa: C901
+    tiles: int, task: NDArray[Any], children: NDArray[Any], filled: Integers, post: Integers
+) -> int:
+    """Go on to the next phase and publish it (`crew`); gives how many tasks it has.
 
     -1 counts the rows that go left, where there are many, 0 moves rows, 1 fills blocks and 2
     flushes them, until all rows are in them; 3 does the rest, and then it is over.
     """
-    here, parts = task[0], filled.size
+    here, parts, tasks = task[0], filled.size, np.int64(0)
     left = here.last - here.first
     if here.phase == 0:
         here.flushed = 0
@@ -1073,53 +981,59 @@ def _next_phase(tiles: int, task: NDArray[Any], children: NDArray[Any], filled: 
     if here.phase < 1:
         rows = here.high - here.low
         if parts > 1 and rows >= 8192:
-            return parts
-        return 1 if rows > 0 and here.phase == 0 else 0
-    if here.phase == 1:
-        return parts if here.form >= 2 else 0
-    searching = children[0].search == 1 or children[1].search == 1
-    return tiles if searching or here.form >= 0 else 0
+            tasks = parts
+        elif rows > 0 and here.phase == 0:
+            tasks = 1
+    elif here.phase == 1:
+        tasks = parts if here.form >= 2 else 0
+    elif children[0].search == 1 or children[1].search == 1 or here.form >= 0:
+        tasks = tiles
+    if here.phase < 4:
+        store(post, 8, 0)
+        post[24] = here.phase
+        store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
+    return tasks
 
 
 @njit(**INNER)
-def _take_task(post: Integers) -> tuple[int, int]:
-    """Number of a task of the phase and how many there are; -1 if all are taken (`crew`)."""
+def _take_task(post: Integers, idle: int) -> tuple[int, int]:
+    """Number of a task of the phase and how many there are; -1 if all are taken (`crew`).
+
+    `idle` says how often in a row there was none.
+    """
     word = load(post, 0)
     if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
         word = add(post, 0, 1)
         if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
             return word & 0xFFFF, (word >> 16) & 0xFFFF
+    if idle > 1000:
+        give_way()
     return -1, 0
 
 
 @njit(**INNER)
-def _next_leaf(tally: Any, leaves: NDArray[Any]) -> bool:
-    """Choose the leaf with the largest gain, the first of equals; no if none is to be split."""
-    tally.leaf = -1
-    if tally.leaves < tally.most:
-        gain = 0.0
-        for k in range(tally.leaves):
-            leaf = leaves[k]
-            if leaf.feature >= 0 and (tally.leaf < 0 or leaf.gain > gain):
-                tally.leaf, gain = k, leaf.gain
-    return tally.leaf >= 0
-
-
-@njit(**INNER)
 def _set_task(
-    task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], side: Flags, rows: int,
-    packed: bool, tree: Growing,
-) -> None:  # fmt: skip
-    """Describe the division of the leaf at hand."""
+    task: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], side: Flags, tree: Growing
+) -> bool:
+    """Choose the leaf with the largest gain, the first of equals; no if none is to be split.
+
+    Describes its division.
+    """
     leaves, _, free, offsets, tallies = tree
     tally, here, smaller, larger = tallies[0], task[0], children[0], children[1]
-    leaf, count_bits = leaves[tally.leaf], rules[0].count_bits
-    mask = (np.int64(1) << count_bits) - 1
+    chosen, gain = np.int64(-1), 0.0
+    for k in range(tally.leaves if tally.leaves < tally.most else 0):
+        if leaves[k].feature >= 0 and (chosen < 0 or leaves[k].gain > gain):
+            chosen, gain = k, leaves[k].gain
+    if chosen < 0:
+        return False
+    tally.leaf, leaf = chosen, leaves[chosen]
+    mask = (np.int64(1) << rules[0].count_bits) - 1
     left, right = leaf.left_weight & mask, (leaf.weight - leaf.left_weight) & mask
     for code in range(255):
         side[code] = code <= leaf.cut
     side[255] = leaf.way == 0
-    here.source, here.low, here.high = leaf.source, leaf.low, leaf.high
+    here.phase, here.source, here.low, here.high = -2, leaf.source, leaf.low, leaf.high
     here.middle, here.offset = leaf.low + left, offsets[leaf.feature]
     least = 2 * rules[0].min_count if rules[0].min_count > 1 else 2
     further = tally.leaves + 1 < tally.most and (tally.depth <= 0 or leaf.depth + 1 < tally.depth)
@@ -1138,9 +1052,10 @@ def _set_task(
     tally.free -= 1
     if smaller.search == 1 or larger.search == 1:
         here.form = 0
-        if packed:
-            here.form = 1 if fewer < tally.few else (2 if 2 * fewer > rows else 3)
+        if tally.packed == 1:
+            here.form = 1 if fewer < tally.few else (2 if 2 * fewer > tally.rows else 3)
         smaller.histogram, larger.histogram = free[tally.free], leaf.histogram
+    return True
 
 
 @njit(**INNER)
@@ -1184,7 +1099,7 @@ def _split_leaf(
     tally.splits += 1
 
 
-# One function rather than two: every level of calls is compiled again with all below it.
+# Every level of calls is compiled again with all below it: so what it calls calls little.
 @njit(cache=True, nogil=True, error_model="numpy")
 def _work(  # noqa: C901, PLR0912
     role: int, tiles: int, post: Integers, task: NDArray[Any], children: NDArray[Any],
@@ -1193,48 +1108,55 @@ def _work(  # noqa: C901, PLR0912
     kinds: Kinds | None, found: NDArray[Any], filled: Integers, integers: Integers, tree: Growing,
 ) -> None:  # fmt: skip
     """Divide a node (role 0), help until it is time to leave (1), or grow a tree (2)."""
-    here, idle, helping, tasks = task[0], 0, role == 1, 0
-    tally = tree[4][0]
-    dividing = role != 2 or _next_leaf(tally, tree[0])
-    while dividing:
-        if role == 2:
-            _set_task(task, children, rules, side, read[0].shape[0], blocks is not None, tree)
+    here, (codes, words, pull, weight_count), count_bits = task[0], read, rules[0].count_bits
+    idle, tasks, helping = np.int64(0), np.int64(0), role == 1
+    while role != 2 or _set_task(task, children, rules, side, tree):
         if not helping:
-            here.phase = -2
-            tasks = _next_phase(tiles, task, children, filled)
-        while helping or here.phase < 4:
+            _begin_search(tiles, children, rules, kinds, found)
+        while True:
             if not helping:
-                store(post, 8, 0)
-                post[24] = here.phase
-                store(post, 0, ((((load(post, 0) >> 32) + 1) & 0x7FFFFFFF) << 32) | (tasks << 16))
+                tasks = _next_phase(tiles, task, children, filled, post)
+                if here.phase == 4:
+                    break
             while not (load(post, 16) != 0 if helping else load(post, 8) == tasks):
-                number, of = _take_task(post)
+                number, of = _take_task(post, idle)
                 if number < 0:
                     idle += 1
-                    if idle > 1000:
-                        give_way()
                     continue
                 rows, packed, out, packed_out = lists
                 if here.source == 1:  # where rows are moved from
                     rows, packed, out, packed_out = out, packed_out, rows, packed
-                if post[24] < 1:
-                    _move_some(number, of, post[24] < 0, task, column, side, rows, packed, out,
-                               packed_out, filled)  # fmt: skip
-                elif post[24] == 3:
-                    _finish(number, of, task, children, rules, out, packed_out, read, blocks, pool,
-                            layout, allowed, kinds, found, integers)  # fmt: skip
-                if blocks is not None:
-                    if post[24] == 1:
-                        _fill_block(number, of, task, out, packed_out, read[1], blocks, filled)
-                    elif post[24] == 2:
-                        _flush_some(number, of, task, children, rules, blocks, pool, layout)
-                idle = 0
+                phase = post[24]
+                if phase < 1:
+                    size, left = here.high - here.low, np.int64(0)
+                    for before in range(number):
+                        left += filled[before]
+                    low, high = size * number // of, size * (number + 1) // of
+                    filled[number] = _move_rows(
+                        here.low + low, here.low + high, here.low + left, here.middle + low - left,
+                        phase < 0, column, here.offset, here.step, side, rows, packed, out,
+                        packed_out)  # fmt: skip
+                elif blocks is not None and phase == 1:
+                    _fill_block(number, of, task, out, packed_out, words, blocks, filled)
+                else:  # feature by feature: its bins are near the processor then
+                    begin, end = _features_of(number, of, layout[1].size)
+                    done = phase == 2 or children[1].histogram < 0  # with the larger child
+                    if here.form == 0 or here.form == 1:  # noqa: PLR1714  (a tuple would be built)
+                        done |= _sum_unpacked(begin, end, task, children, count_bits, out,
+                                              packed_out, codes, pull, weight_count, pool,
+                                              layout)  # fmt: skip
+                    for j in range(begin, end):
+                        _complete(j, done, task, children, blocks, layout, count_bits, pool)
+                        for k in range(2 if phase == 3 else 0):
+                            child, best, room = children[k], found[number, k], integers[number]
+                            if _may_exceed(j, child, best, pool, layout, allowed, kinds, rules,
+                                           room):  # fmt: skip
+                                _best_cut(j, child, pool, layout, kinds, rules, room, best)
+                idle = np.int64(0)  # (the type of a plain 0 takes more rounds to find)
                 add(post, 8, 1)
             if helping:
                 return
-            tasks = _next_phase(tiles, task, children, filled)
-        _best_of_tiles(tiles, children, rules, pool, layout, kinds, found)
-        dividing = role == 2
-        if role == 2:
-            _split_leaf(task, children, rules, tree)
-            dividing = _next_leaf(tally, tree[0])
+        _best_of_tiles(tiles, children, found)
+        if role != 2:
+            return
+        _split_leaf(task, children, rules, tree)

@@ -81,10 +81,13 @@ class EnumeratedRisk(BoundLossRisk):
         arrangement, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
         known = (scores, arrangement.weight, arrangement.outer, pull, hessian)
         if self._degree == 0:
-            self.workers.run(
-                _narrow_runs, len(sums), self._runs, arrangement.level_start, self._longest, *known,
-                sums, small=self._small,
-            )  # fmt: skip
+            given = self._runs, arrangement.level_start, *known, sums
+
+            def narrow(low: int, high: int) -> None:
+                # For what losers gather from winners (slope, curvature, loss) and exponentials.
+                _narrow_runs(low, high, np.empty((4, self._longest)), *given)
+
+            self.workers.run(narrow, len(sums), small=self._small)
             far = np.flatnonzero(sums[:, 0] < 0)
             if far.size:
                 losses = np.empty(far.size)
@@ -153,16 +156,15 @@ def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> 
 
 @njit(cache=True, nogil=True)
 def _narrow_runs(
-    low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
+    low: int, high: int, gathered: Floats, runs: Integers, level_start: Integers, scores: Floats,
     weight: Floats, outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Logistic value and mass of every run of levels into `sums`; pull and curvature of its rows.
 
     Runs whose scores are too far apart for plain exponentials are left alone. The value of a run
-    whose pairs are all far in order is -1: see `_small_losses`.
+    whose pairs are all far in order is -1: see `_small_losses`. (Memory is given: numba would
+    compile how to take it.)
     """
-    # What a loser gathers from its winners: slope, curvature and loss; and exponentials.
-    gathered = np.empty((4, longest))
     at = gathered[3]
     for run in range(low, high):
         bottom, top = runs[run, 0], runs[run, 1]
@@ -171,8 +173,7 @@ def _narrow_runs(
         share = outer[first:last]
         least, most = scores[first], scores[first]
         for row in range(first, last):
-            score = scores[row]
-            least, most = score if score < least else least, score if score > most else most
+            least, most = smaller(least, scores[row]), larger(most, scores[row])
         wide, middle = most - least, 0.5 * (most + least)
         if not wide < 80.0:
             continue

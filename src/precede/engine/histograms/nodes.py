@@ -1132,6 +1132,7 @@ def _work(  # noqa: C901, PLR0912
                     for before in range(number):
                         left += filled[before]
                     low, high = size * number // of, size * (number + 1) // of
+                    # Counts (phase -1), then the same numbers again, which others may be reading.
                     filled[number] = _move_rows(
                         here.low + low, here.low + high, here.low + left, here.middle + low - left,
                         phase < 0, column, here.offset, here.step, side, rows, packed, out,

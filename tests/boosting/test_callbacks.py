@@ -4,8 +4,9 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.datasets import make_multilabel_classification
 
-from precede import BoostedRanker, ConvexRisk, RankBoost, RankBoostPlus
+from precede import BoostedRanker, ConvexRisk, MultilabelBoost, RankBoost, RankBoostPlus
 from precede.datasets import search_results
 from precede.engine.compatibility import has_callbacks
 
@@ -63,6 +64,27 @@ def test_callbacks_of_scikit_learn_hear_every_round(sample, model):
     if isinstance(model, RankBoost):
         for (_, scores, _), expected in zip(ended, same.staged_predict(frame), strict=False):
             assert_allclose(scores, expected, atol=1e-12)
+
+
+@needs_callbacks
+@pytest.mark.parametrize("method", ["MR", "MH"])
+def test_callbacks_of_scikit_learn_hear_every_round_of_multilabel_boosting(method):
+    X, Y = make_multilabel_classification(60, n_features=4, n_classes=3, random_state=0)
+    ear, seen = Ear(), []
+    ear.on_fit_task_end = lambda estimator, context, *, X, y, fitted_estimator: seen.append(
+        (context.task_name, fitted_estimator.predict(X), fitted_estimator.classify(X))
+    )
+    model = MultilabelBoost(method=method, n_estimators=3)
+    fitted = clone(model).set_callbacks(ear).fit(X, Y)
+    assert ear.heard == ["setup", "begin fit", *["begin round"] * 3, "teardown"]
+    assert [name for name, _, _ in seen] == ["round"] * 3 + ["fit"]
+    for rounds, (_, scores, labels) in enumerate(seen[:3], 1):
+        same = clone(model).set_params(n_estimators=rounds).fit(X, Y)
+        assert_allclose(scores, same.predict(X), atol=1e-12)
+        assert_array_equal(labels, same.classify(X))
+    assert_array_equal(seen[-1][1], fitted.predict(X))
+    ended = clone(model).set_callbacks(Ear(stop_after=2)).fit(X, Y)
+    assert ended.n_estimators_ == 2
 
 
 @needs_callbacks

@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
+from precede.boosting.callbacks import Listeners
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, log_total, to_integers
 from precede.engine.histograms.columns import BINS, Histograms
@@ -140,6 +142,7 @@ class MultilabelBoost(BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
+    @with_callbacks
     @whole_or_not_at_all
     def fit(  # type: ignore[override]  # labels have no queries, pairs or evaluation sets
         self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None
@@ -153,6 +156,7 @@ class MultilabelBoost(BaseRanker):
             One column is taken for the class of every item, each class being a label.
         sample_weight : array with a number for each item; 2 counts it twice, 0 leaves it out
         """
+        given = X, y
         going_on = self.warm_start and hasattr(self, "ensemble_")
         X = self._validated(X, reset=not going_on, to_fit=True)
         matrix, labels = label_matrix(y, X.shape[0])
@@ -162,12 +166,14 @@ class MultilabelBoost(BaseRanker):
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
         assert weight is not None
         judgments = self._rows(matrix, weight)
+        self.labels_ = labels  # before the first round: callbacks may predict
         with Workers(self.n_jobs) as workers:
             training = _prepare(X, judgments, weight, self.max_bins, workers)
-            task = Task(X, judgments, None, training, [])
+            listeners = Listeners(self, *given)
+            task = Task(X, judgments, None, training, [], listeners=listeners)
             result = self._boost(task)
-        self.labels_ = labels
         self._keep(result, task)
+        listeners.end()
         return self
 
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
@@ -221,7 +227,9 @@ class MultilabelBoost(BaseRanker):
         self.intercept_ = 0.0
         if self.method == "MR":
             table = cast(_LabelTable, task.training.table)
-            scores, top = result.state.scores, task.training.arrangement.grade == 1
+            scores, top = result.scores, task.training.arrangement.grade == 1
+            if scores is None:  # in the middle of a fit
+                scores = sum((step * h.on(table) for h, step in result.ensemble.parts()), 0.0)
             log_weight = log(table.weight[table.item])
             gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
             self.intercept_ = 0.5 * gap

@@ -29,6 +29,7 @@ from precede.judgments import (
     check_column,
     check_within_queries,
     number_queries,
+    qid_or_group,
     read_sample,
     refuse_weights,
     to_numbers,
@@ -248,6 +249,7 @@ def ranking_risk(
     pairs: str = "all",
     method: str = "asymptotic",
     random_state: Any = None,
+    group: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Estimate:
     """Estimate the probability that two items are put in the wrong order.
@@ -271,7 +273,8 @@ def ranking_risk(
         `y` may be a `Judgments`, which brings its queries: graded, or with listed pairs.
     qid : array-like of shape (n,), optional
         Query of each item; then pairs stay within queries and the *query* is the independent
-        unit, otherwise the item is.
+        unit, otherwise the item is. `group`, the sizes of the queries of rows sorted by query (as
+        in LightGBM), may take its place.
     ties : {"half", "wrong"}, default "half"
         What equal scores of comparable items count. "half" is the paper's L_n: its rule puts x
         above x' iff s(x) ≥ s(x'), which errs in one of the two ordered pairs.
@@ -304,7 +307,7 @@ def ranking_risk(
     """
     check_choice("ties", ties, ("half", "wrong"))
     check_choice("pairs", pairs, tuple(QUANTITIES))
-    sample = _read(y, qid, groups)
+    sample = _read(y, qid_or_group(y, qid, group), groups)
     ratio = sample.ratio(scores, pairs, 0.5 if ties == "half" else 1.0)
     return _estimate(ratio, method, random_state, quantity=QUANTITIES[pairs], unit=sample.unit)
 
@@ -418,6 +421,7 @@ def compare(
     metric: str | Metric = "ranking_risk",
     method: str = "asymptotic",
     random_state: Any = None,
+    group: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Comparison:
     """Compare two rankers on the same data, pairing what they do to the same items.
@@ -433,6 +437,8 @@ def compare(
         `ranking_risk`); the scores of the two rankers.
     qid : array-like of shape (n,), optional
         Query of each item; then the query is the independent unit, otherwise the item is.
+        `group`, the sizes of the queries of rows sorted by query (as in LightGBM), may take its
+        place.
     metric : str, default "ranking_risk"
         "ranking_risk", "pair_error", "pooled_pair_error", "pairwise_accuracy" or "auc" (of
         several grades: 1 − pair error; "auc(relevant=1)" is that of `evaluate`), in which equal
@@ -463,6 +469,7 @@ def compare(
       randomization, 10 items, the two mid-ranks of each item exchanged, 1999 times
     """
     check_choice("method", method, ("asymptotic", "bootstrap", "randomization"))
+    qid = qid_or_group(y, qid, group)
     sample = _read(y, qid, groups)
     scores = [
         check_column(values, name, sample.n_rows, infinite=True)
@@ -913,7 +920,10 @@ def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample
             raise ValueError("qid is given with a Judgments: put it inside")
         return _ListedSample.build(y, groups)
     if groups is not None:
-        raise ValueError("groups are of listed pairs, and y lists none; use qid for graded items")
+        raise ValueError(
+            "groups are of listed pairs, and y lists none; use qid for graded items, or group for "
+            "the sizes of queries"
+        )
     return _Sample.build(*read_sample(y, qid))
 
 

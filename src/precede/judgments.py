@@ -11,6 +11,7 @@ refusal names the value and the remedy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from precede.engine.workers import warn_caller
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
     "column_numbers", "columns_in_order", "feature_names", "grades_of", "judgments_to_fit",
-    "number_queries", "numeric_grades", "one_graded_list", "qid_of_groups", "read_sample",
+    "number_queries", "numeric_grades", "one_graded_list", "qid_or_group", "read_sample",
     "read_target", "refuse_weights", "sample_weights", "to_numbers", "two_grades",
     "warn_of_lost_queries",
 ]  # fmt: skip
@@ -786,7 +787,7 @@ def judgments_to_fit(
             y = y._with(weight=weight if y.weight is None else weight * y.weight)
         return y, two_grades(y, y.grade)
     if group is not None:
-        qid = qid_of_groups(group, qid, rows)
+        qid = _qid_of_group(group, qid, rows)
     grade, labels = (None, None) if y is None else grades_of(y)
     if grade is not None and grade.size != rows:
         raise ValueError(f"y has {grade.size} values and X has {rows} rows; give one per row")
@@ -828,13 +829,29 @@ def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
     return y
 
 
-def qid_of_groups(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
+def qid_or_group(y: Any, qid: Any, group: ArrayLike | None) -> Any:
+    """Return `qid`, or query numbers from the sizes in `group`, for the rows of y.
+
+    >>> qid_or_group([0, 1, 1], None, group=[1, 2]).tolist()
+    [0, 1, 1]
+    """
+    if group is None:
+        return qid
+    if isinstance(y, Judgments):
+        raise ValueError("group is given with a Judgments: put its queries inside, as qid")
+    return _qid_of_group(group, qid, len(y))
+
+
+def _qid_of_group(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
     """Query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
     if qid is not None:
         raise ValueError("both qid and group are given; give one of them")
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-        raise ValueError("group must be the sizes of the queries: non-negative whole numbers")
+        raise ValueError(
+            f"group={shown(group)} must be the sizes of the queries, non-negative whole numbers; "
+            "one identifier per row is qid"
+        )
     if sizes.sum() != n:
         raise ValueError(
             f"the sizes in group add up to {sizes.sum()}, but X has {n} rows; "

@@ -19,10 +19,14 @@ from precede import (
     MultilabelBoost,
     PushRanker,
     RankBoost,
+    Report,
+    compare,
+    tune,
     write_table,
 )
 from precede.engine import device_table
 from precede.estimator import base, inputs
+from precede.inference import ranking_risk
 from samples import Q6, X6, Y6, data, halves, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -117,6 +121,38 @@ def test_sizes_of_groups_are_queries_in_order():
         RankBoost(n_estimators=10).fit(X, y, qid=qid),
         RankBoost(n_estimators=10).fit(X, y, group=np.bincount(qid)),
     )
+
+
+def test_sizes_of_groups_are_taken_wherever_queries_are():
+    X, y, qid = data()
+    order = np.argsort(qid, kind="stable")
+    X, y, qid = X[order], y[order], qid[order]
+    sizes = np.bincount(qid)
+    model, weak = (RankBoost(n_estimators=n).fit(X, y, group=sizes) for n in (10, 1))
+    assert model.score(X, y, group=sizes) == model.score(X, y, qid)
+    assert_array_equal(model.rank(X, group=sizes), model.rank(X, qid))
+    a, b = model.predict(X), weak.predict(X)
+    for metric in ("pair_error", "ndcg@3"):
+        by_size, by_id = (compare(y, a, b, metric=metric, **of) for of in (
+            {"group": sizes}, {"qid": qid}))  # fmt: skip
+        assert by_size.to_dict() == by_id.to_dict()
+        assert by_size.unit == "query"
+    assert ranking_risk(y, a, group=sizes).to_dict() == ranking_risk(y, a, qid).to_dict()
+    made = [Report(model, X, y, **of).facts["quality"] for of in ({"group": sizes}, {"qid": qid})]
+    assert made[0] == made[1]
+    found = [tune(RankBoost(n_estimators=2), X, y, cv=2, trials=2, **of).rows()
+             for of in ({"group": sizes}, {"qid": qid})]  # fmt: skip
+    assert found[0] == found[1]
+    for call in (
+        lambda: model.score(X, y, qid, group=sizes),
+        lambda: model.rank(X, qid, group=sizes),
+        lambda: compare(y, a, b, qid, group=sizes),
+        lambda: Report(model, X, y, qid=qid, group=sizes),
+    ):
+        with pytest.raises(ValueError, match="both qid and group are given; give one"):
+            call()
+    with pytest.raises(ValueError, match="leave group out"):
+        MultilabelBoost(n_estimators=1).fit(X, y).rank(X, group=sizes)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])

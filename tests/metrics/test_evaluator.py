@@ -677,6 +677,10 @@ def test_queries_may_be_given_by_their_sizes():
         evaluate(y, scores, [0, 0, 1, 1, 1], group=[2, 3])
     with pytest.raises(ValueError, match="add up to 4"):
         evaluate(y, scores, group=[2, 2])
+    with pytest.raises(ValueError, match="group is given with a Judgments: put its queries inside"):
+        evaluate(Judgments(y), scores, group=[2, 3])
+    with pytest.raises(ValueError, match=r"group=\[2.0, 3.0\] must be the sizes .*per row is qid"):
+        evaluate(y, scores, group=[2.0, 3.0])
 
 
 def test_evaluations_become_data_frames():

@@ -259,10 +259,13 @@ class MultilabelBoost(BaseRanker):
             scores = scores + weight * np.outer(ranker(X), ranker.signs)
             yield scores
 
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> Integers:
+    def rank(
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
+    ) -> Integers:
         """Rank of every label of an item: 1 ranks first; equal scores in the order of labels."""
-        if qid is not None:
-            raise ValueError("MultilabelBoost ranks the labels of each item; leave qid out")
+        for name, value in (("qid", qid), ("group", group)):
+            if value is not None:
+                raise ValueError(f"MultilabelBoost ranks the labels of each item; leave {name} out")
         scores = self.predict(X)
         order = np.argsort(-scores, axis=1, kind="stable")
         ranks = np.empty(scores.shape, np.int64)

@@ -150,6 +150,7 @@ def tune(
     y: Any = None,
     *,
     qid: Any = None,
+    group: Any = None,
     space: Mapping[str, Sequence[Any]] | None = None,
     trials: int = 27,
     cv: int = 5,
@@ -165,7 +166,7 @@ def tune(
     estimator : a ranker with the parameters that are not searched
         If it has `early_stopping_rounds`, and rounds are not searched, up to its `n_estimators`
         rounds (1000 if that is "auto") are fitted and their number is chosen.
-    X, y, qid : as for `fit`; y may be a `Judgments`
+    X, y, qid, group : as for `fit`; y may be a `Judgments`
     space : dict of parameter to values, optional
         The default is `SPACE`, as far as the estimator has these parameters.
     trials : int
@@ -202,7 +203,7 @@ def tune(
     if estimator.get_params(deep=False).get("random_state", drawn) is None:
         estimator = clone(estimator).set_params(random_state=drawn)
     rows = X.shape[0] if scipy.sparse.issparse(X) else len(X)
-    judgments, _ = judgments_to_fit(rows, y, qid=qid)
+    judgments, _ = judgments_to_fit(rows, y, qid=qid, group=group)
     if judgments.grade is None:
         raise ValueError("tuning needs grades, but there are only listed pairs")
     metric = metric or ("ndcg@10" if judgments.qid is not None else "pairwise_accuracy")

@@ -20,7 +20,7 @@ from precede.engine.frames import row_labels
 from precede.engine.parameters import whole_number
 from precede.engine.workers import Workers
 from precede.estimator.inputs import Inputs
-from precede.judgments import Judgments, warn_of_lost_queries
+from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
 
 __all__ = ["FittedRanker"]
@@ -108,10 +108,15 @@ class FittedRanker(Inputs):
         staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
         return islice(staged, self.n_averaged_ - 1, None, self.n_averaged_)
 
-    def rank(self, X: Any, qid: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Rank of every row inside its query: 1 ranks first; equal scores in row order."""
+    def rank(
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Rank of every row inside its query: 1 ranks first; equal scores in row order.
+
+        `group`, the sizes of the queries in the order of the rows, may take the place of `qid`.
+        """
         scores = self.predict(X)
-        judgments = Judgments(qid=qid, n=scores.size)
+        judgments = Judgments(qid=qid_or_group(scores, qid, group), n=scores.size)
         query = judgments._query()
         order = np.lexsort((-scores, query))
         first = np.searchsorted(query[order], query[order], side="left")
@@ -126,19 +131,20 @@ class FittedRanker(Inputs):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
+        group: ArrayLike | None = None,
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> float:
         """Return the share of pairs in the right order, ties counting half.
 
         1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or listed
-        `pairs` (winner, loser) as in `fit`. A model that was fitted with queries warns if it is
-        scored without them: pairs would join rows of different queries. See
+        `pairs` (winner, loser); all arguments are as in `fit`. A model that was fitted with queries
+        warns if it is scored without them: pairs would join rows of different queries. See
         `precede.metrics.make_scorer` for other metrics.
         """
         scores = self.predict(X)
         judgments, _ = self._target(
-            scores.size, y, qid=qid, sample_weight=sample_weight, pairs=pairs,
+            scores.size, y, qid=qid, group=group, sample_weight=sample_weight, pairs=pairs,
             pair_weight=pair_weight,
         )  # fmt: skip
         warn_of_lost_queries(self, judgments)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import html
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from precede.judgments import (
     check_weights,
     check_within_queries,
     number_queries,
-    qid_of_groups,
+    qid_or_group,
     read_target,
 )
 from precede.metrics.policy import NO_RELEVANT, TIES, Policy, resolve
@@ -242,8 +242,7 @@ class Evaluator:
         group: ArrayLike | None = None,
         **options: Any,
     ) -> None:
-        if group is not None:
-            qid = qid_of_groups(group, qid, len(cast(Sized, y)))
+        qid = qid_or_group(y, qid, group)
         self._listed = read_listed(y)
         if isinstance(metrics, str) and metrics == "default":
             metrics = default_metrics() if self._listed is None else listed_metrics()

@@ -63,7 +63,8 @@ class Scorer:
         """
         for name, request in requests.items():
             if name not in ("qid", "sample_weight"):
-                raise TypeError(f"a scorer takes qid and sample_weight, not {name}")
+                more = "; folds cannot slice sizes of queries, so give qid" * (name == "group")
+                raise TypeError(f"a scorer takes qid and sample_weight, not {name}{more}")
             self._request.score.add_request(param=name, alias=request)
         return self
 

@@ -50,7 +50,8 @@ class Report:
         also sliced by their length. The worst are reported, adjusted for their number.
     item, good, query : words for a row, for the class that should rank first and for a query;
         ``item="borrower", good="repaid"``
-    qid : array of query identifiers, optional
+    qid : array of query identifiers, optional; `group`, the sizes of the queries in the order of
+        the rows, may take its place
     pairs, pair_weight, sample_weight : as in ``fit``, optional
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0
@@ -102,6 +103,7 @@ class Report:
         good: str | None = None,
         query: str | None = None,
         qid: ArrayLike | None = None,
+        group: ArrayLike | None = None,
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
@@ -123,7 +125,8 @@ class Report:
             whole_number(name, value, least=1)
         subject = Subject.of(
             named_models(model), scores, X, y, documents=docid, order=order, qid=qid,
-            pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight, relevant=relevant,
+            group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight,
+            relevant=relevant,
         )  # fmt: skip
         words = Words.of(item, good, query, one_list=subject.is_one_list)
         named = [metrics] if isinstance(metrics, str) else metrics

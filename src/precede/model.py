@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Floats, Integers
 from precede.engine.elementary import smaller
 from precede.engine.workers import Workers, is_small
-from precede.files.streams import is_plain, opened, writing
+from precede.files.streams import is_plain, opened, suffix_of, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
 from precede.rankers.stumps import Stump
 from precede.rankers.terms import Term, TermTables
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "Ensemble",
+    "check_model_name",
     "number",
     "plain",
     "read_model",
@@ -382,6 +383,23 @@ def plain(value: Any, *, spell: bool = True) -> Any:
 
 
 # -- files -----------------------------------------------------------------------------------
+
+
+# Suffixes of files that something other than `read_model` reads.
+_NOT_MODELS = (".c", ".joblib", ".onnx", ".pickle", ".pkl", ".py", ".sql")
+
+
+def check_model_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that says that something other than JSON is in the file.
+
+    >>> check_model_name("model.json")
+    """
+    suffix = suffix_of(path)
+    if suffix in _NOT_MODELS:
+        raise ValueError(
+            f"{os.fspath(path)}: a model is saved as JSON, not as {suffix}; name the file .json; "
+            "use precede.export for other formats"
+        )
 
 
 def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:

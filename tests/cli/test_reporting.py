@@ -42,6 +42,10 @@ def test_the_command_writes_what_the_class_writes(tmp_path):
     run = CliRunner().invoke(app, [*arguments, "--as", "docx"])
     assert run.exit_code == 1
     assert "use html, pdf, markdown or json" in run.stderr
+    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "x.pdf"), "--as", "html"])
+    assert run.exit_code == 1
+    assert "--as html does not go with .pdf; leave --as out, or name another file" in run.stderr
+    assert not (tmp_path / "x.pdf").exists()
 
 
 @pytest.fixture

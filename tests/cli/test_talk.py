@@ -158,7 +158,7 @@ def test_notes_name_options_and_not_arguments(folder, tmp_path):
     assert "Judgments" not in told
 
 
-def test_a_missing_folder_is_told_before_the_fit(folder, tmp_path, monkeypatch):
+def test_a_missing_folder_or_a_wrong_suffix_is_told_before_the_fit(folder, tmp_path, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the data were read first")
 
@@ -168,3 +168,7 @@ def test_a_missing_folder_is_told_before_the_fit(folder, tmp_path, monkeypatch):
         output = missing.with_suffix(".html") if words[0] == "report" else missing
         told = run(*words, "-o", output, code=3)[1]
         assert "does not exist; create it first" in told
+    for words in (["fit", train], ["tune", train]):
+        told = run(*words, "-o", tmp_path / "m.onnx", code=1)[1]
+        assert "saved as JSON, not as .onnx; name the file .json" in told
+        assert "use `precede export` for other formats" in told

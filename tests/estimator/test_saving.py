@@ -29,6 +29,17 @@ def test_models_saved_before_queries_were_kept_are_read(tmp_path):
     assert model.score(X, y) > 0.5  # and nothing is said, for nothing is known
 
 
+@pytest.mark.parametrize("name", ["model.onnx", "model.PKL", "ranker.py"])
+def test_models_are_not_named_for_what_is_not_in_the_file(tmp_path, name):
+    X, y, qid = data()
+    model = RankBoost(n_estimators=2).fit(X, y, qid=qid)
+    with pytest.raises(
+        ValueError, match=r"saved as JSON, not as \.\w+; .*\.json; .*precede.export"
+    ):
+        model.save(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("model", CONFIGURATIONS, ids=repr)
 def test_clones_and_pickles_are_equal(model):
     X, y, qid = data()

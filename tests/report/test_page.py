@@ -232,6 +232,23 @@ def test_a_model_read_from_its_file_has_the_same_report(ranked, search, tmp_path
 def test_the_page_is_written(ranked, tmp_path):
     assert ranked[1].to_html(tmp_path / "report.html") is None
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == ranked[1].to_html()
+    ranked[1].to_html(tmp_path / "report.htm.gz")
+    ranked[1].to_html(str(tmp_path / "report"))
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "told"),
+    [
+        ("to_html", "r.pdf", r"r.pdf: to_html writes HTML, not .pdf; .* .html, or call to_pdf"),
+        ("to_html", "r.JSON", r"not .json; name the file .html, or call to_json\(\)"),
+        ("to_html", "r.docx", r"not .docx; name the file .html$"),
+        ("to_pdf", "r.html", r"to_pdf writes PDF, not .html; .* .pdf, or call to_html"),
+    ],
+)
+def test_a_file_is_not_named_for_what_is_not_in_it(ranked, tmp_path, method, name, told):
+    with pytest.raises(ValueError, match=told):
+        getattr(ranked[1], method)(tmp_path / name)
+    assert not (tmp_path / name).exists()
 
 
 def test_rows_are_known_by_the_index_of_a_data_frame():

@@ -213,8 +213,10 @@ def fit(
     from precede.cli import fitting  # noqa: PLC0415
     from precede.files.streams import require_folder  # noqa: PLC0415
     from precede.metrics.registry import with_relevant  # noqa: PLC0415
+    from precede.model import check_model_name  # noqa: PLC0415
 
     require_folder(output)
+    check_model_name(output)
     names = with_relevant(metric, relevant) if metric else None
     parameters = fitting.settings(
         settings, n_jobs=jobs, eval_metric=names, early_stopping_rounds=early_stopping
@@ -603,8 +605,10 @@ def tune(
     """
     from precede.cli import fitting  # noqa: PLC0415
     from precede.files.streams import STANDARD, require_folder  # noqa: PLC0415
+    from precede.model import check_model_name  # noqa: PLC0415
 
     require_folder(output or STANDARD)
+    check_model_name(output or STANDARD)
     fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
     base = fitting.made(algorithm, fixed)
     values = None if grid is None else fitting.values_to_try(base, grid)

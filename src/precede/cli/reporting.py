@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
 from typing import Any
 
 from precede.cli.options import Reading
 from precede.cli.sources import features_for, file_names, read_candidates
+from precede.files.streams import suffix_of
 from precede.model import write_file
-from precede.report.page import Report
+from precede.report.page import STYLES, Report
 
 __all__ = ["make", "style_of", "write"]
-
-_STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", ".pdf": "pdf"}
 
 
 def style_of(output: str, style: str | None) -> str:
@@ -22,15 +20,20 @@ def style_of(output: str, style: str | None) -> str:
     >>> style_of("report.md", None), style_of("-", None), style_of("-", "json")
     ('markdown', 'html', 'json')
     """
-    suffix = PurePath(output).suffix.lower()
-    if style is None and suffix and suffix not in _STYLES:
+    suffix = suffix_of(output)
+    if style is None and suffix and suffix not in STYLES:
         raise ValueError(
             f"{output}: reports are written as .html, .pdf, .md or .json; name such a file, or "
             "give --as"
         )
-    chosen = style or _STYLES.get(suffix, "html")
-    if chosen not in _STYLES.values():
+    chosen = style or STYLES.get(suffix, "html")
+    if chosen not in STYLES.values():
         raise ValueError(f"{chosen!r} is not a format of reports; use html, pdf, markdown or json")
+    if STYLES.get(suffix, chosen) != chosen:
+        raise ValueError(
+            f"{output}: --as {chosen} does not go with {suffix}; leave --as out, or name another "
+            "file"
+        )
     if chosen == "pdf" and output == "-":
         raise ValueError("a PDF is not written to standard output; name a file with -o")
     return chosen

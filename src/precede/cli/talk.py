@@ -100,6 +100,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 _OPTIONS = {
     "pass qid, or y=Judgments(y, qid), which cross-validation slices as well": "name the column "
     "of the queries with --qid",
+    "use precede.export for": "use `precede export` for",
     "keep_index=True (--keep-index)": "--keep-index",
     "', or by relevant=": "', or by --relevant ",
     " in evaluate and Report": "",

@@ -28,7 +28,16 @@ from precede.losses import (
     SmoothedHinge,
     SquaredHinge,
 )
-from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled, write_model
+from precede.model import (
+    FORMAT,
+    Ensemble,
+    check_model_name,
+    number,
+    plain,
+    read_model,
+    spelled,
+    write_model,
+)
 from precede.rankers.base import family_name
 from precede.rankers.stumps import Stumps
 
@@ -46,6 +55,7 @@ class SavedRanker(FittedRanker):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON, atomically; `precede.load` reads it back."""
         check_is_fitted(self)
+        check_model_name(path)
         write_model(path, self._to_dict())
 
     def _to_dict(self) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-__all__ = ["STANDARD", "is_plain", "opened", "require_folder", "size_of", "writing"]
+__all__ = ["STANDARD", "is_plain", "opened", "require_folder", "size_of", "suffix_of", "writing"]
 
 STANDARD = "-"  # the name of standard input and standard output
 _GZIP = b"\x1f\x8b"
@@ -90,6 +90,17 @@ def require_folder(path: str | os.PathLike[str]) -> None:
     folder = Path(path).resolve().parent
     if not folder.is_dir():
         raise FileNotFoundError(f"{path}: the folder {folder} does not exist; create it first")
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of a file name in lower case, without that of compression.
+
+    >>> suffix_of("Report.HTML"), suffix_of("model.json.gz"), suffix_of("-")
+    ('.html', '.json', '')
+    """
+    name = PurePath(path)
+    packed = name.suffix.lower() == ".gz"
+    return (name.with_suffix("") if packed else name).suffix.lower()
 
 
 @contextlib.contextmanager

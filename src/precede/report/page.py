@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.parameters import upper_tail, whole_number
 from precede.estimator import BaseRanker
+from precede.files.streams import suffix_of
 from precede.metrics.registry import check_grade, with_relevant
 from precede.model import write_file
 from precede.report import markdown, printing, wording
@@ -27,7 +28,10 @@ from precede.report.subject import Subject, named_models
 from precede.report.trained import training_subject
 from precede.report.wording import Words
 
-__all__ = ["Report"]
+__all__ = ["STYLES", "Report"]
+
+# What is written to a file, by its suffix.
+STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", ".pdf": "pdf"}
 
 
 class Report:
@@ -163,11 +167,12 @@ class Report:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """One page that needs nothing else: written, whole or not at all, to `path`.
 
-        Without a path the text is returned.
+        Without a path the text is returned. The name ends in .html or .htm, or has no suffix.
         """
-        text = _page(self.facts)
         if path is None:
-            return text
+            return _page(self.facts)
+        _check_suffix(path, "html")
+        text = _page(self.facts)
         write_file(path, text.encode("utf-8"))
         return None
 
@@ -176,7 +181,22 @@ class Report:
 
         The environment variable CHROMIUM names one that is not on the path.
         """
+        _check_suffix(path, "pdf")
         printing.write_pdf(_page(self.facts), path)
+
+
+def _check_suffix(path: str | os.PathLike[str], style: str) -> None:
+    """Refuse a name that says that something else is in the file."""
+    suffix = suffix_of(path)
+    if not suffix or STYLES.get(suffix) == style:
+        return
+    made = {"html": "to_html(path)", "pdf": "to_pdf(path)", "json": "to_json()",
+            "markdown": "to_markdown()"}  # fmt: skip
+    others = f", or call {made[STYLES[suffix]]}" if suffix in STYLES else ""
+    raise ValueError(
+        f"{os.fspath(path)}: to_{style} writes {style.upper()}, not {suffix}; name the file "
+        f".{style}{others}"
+    )
 
 
 # -- the page --------------------------------------------------------------------------------

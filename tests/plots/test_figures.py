@@ -17,6 +17,7 @@ from precede.inference import friedman
 from precede.margin import margin_distribution
 from precede.model import Ensemble
 from precede.plots import (
+    ImportanceInfo,
     PairInfo,
     calibration_info,
     draw_calibration,
@@ -392,4 +393,71 @@ def test_plots_of_a_model_in_one_call():
     assert model.plot_importance(top=2).get_yticks().size == 2
     assert model.plot_history().get_ylabel() == "valid_0 pairs_in_order"
     assert model.plot_history(["risk"]).get_ylabel() == "risk"
+    plt.close("all")
+
+
+def shown_in(figure, texts):
+    """Boxes of texts, all of them inside the figure and apart from each other."""
+    figure.canvas.draw()
+    boxes = [text.get_window_extent().padded(-1) for text in texts if text.get_text()]
+    for number, box in enumerate(boxes):
+        assert figure.bbox.padded(1).containsx(box.x0)
+        assert figure.bbox.padded(1).containsx(box.x1)
+        assert figure.bbox.padded(1).containsy(box.y0)
+        assert figure.bbox.padded(1).containsy(box.y1)
+        assert not box.count_overlaps(boxes[:number])
+    return boxes
+
+
+LONG = [f"number_of_transactions_in_the_last_{j:02d}_m" for j in range(30)]
+
+
+@pytest.mark.parametrize("length", [2, 40, 70, 150])
+@pytest.mark.parametrize("count", [1, 30])
+def test_names_of_features_have_room_beside_the_bars(length, count):
+    names = tuple((f"f{j} " + LONG[j] * 4)[:length] for j in range(count))
+    info = ImportanceInfo(names, np.linspace(1, 0.1, count), "share of the total weight")
+    ax = draw_importances(info)
+    shown = shown_in(ax.figure, ax.get_yticklabels())
+    assert len(shown) == count
+    assert ax.get_window_extent().width > 0.3 * ax.figure.bbox.width
+    for bar in ax.patches:  # the first and the last are whole
+        assert ax.get_ylim()[1] < bar.get_y() < bar.get_y() + bar.get_height() < ax.get_ylim()[0]
+    if length <= 70:
+        told = [text.get_text().replace("\n", " ") for text in ax.get_yticklabels()]
+        assert [text.replace(" ", "") for text in told] == [name.replace(" ", "") for name in names]
+    plt.close("all")
+
+
+@pytest.mark.parametrize("count", [5, 15, 60])
+def test_names_beside_given_axes_are_told_apart_where_they_are_shortened(count):
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    names = tuple(f"{name} {j}" for j, name in enumerate(LONG * 2))[:count]
+    info = ImportanceInfo(names, np.linspace(1, 0.1, count), "share of the total weight")
+    for ax in axes:
+        draw_importances(info, ax)
+        assert len({text.get_text() for text in ax.get_yticklabels()}) == count
+    shown_in(figure, [text for ax in axes for text in ax.get_yticklabels()])
+    plt.close("all")
+
+
+def test_long_names_of_features_and_categories_do_not_overlap():
+    generator = np.random.default_rng(0)
+    jobs = [f"self employed since {j} years, other sector" for j in range(9)]
+    names = ["job", *LONG[:5]]
+    X = pd.DataFrame(generator.normal(size=(500, 6)), columns=names)
+    X["job"] = pd.Categorical(generator.choice(jobs, 500))
+    y = (X.job.cat.codes > 4).to_numpy() ^ (X[names[1:]].sum(axis=1).to_numpy() > 0)
+    options = {"interactions": [(0, 1)], "n_estimators": 5, "pair_estimators": 5}
+    model = GlassBoxRanker(validation_fraction=0, **options).fit(X, y.astype(int))
+    figure = model.plot_shapes(X, features=[0, 1, 2, 3])
+    shown_in(figure, [ax.xaxis.label for ax in figure.axes])
+    first = figure.axes[0]
+    shown_in(figure, [first.yaxis.label])
+    ax = draw_pair(pair_info(model, ("job", names[1])))
+    shown_in(ax.figure, [ax.xaxis.label, ax.yaxis.label])
+    for axes in (first, ax):
+        told = [text.get_text() for text in axes.get_xticklabels()]
+        assert len(set(told)) == len(jobs)
+        assert max(map(len, told)) <= 24
     plt.close("all")

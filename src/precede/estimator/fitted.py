@@ -245,7 +245,10 @@ class FittedRanker(Inputs):
         return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
 
     def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
-        """Plot feature importances; see `precede.plots.importance_info` for the two kinds."""
+        """Plot feature importances; see `precede.plots.importance_info` for the two kinds.
+
+        In a figure of your own, ``layout="constrained"`` makes room for long names.
+        """
         from precede import plots  # noqa: PLC0415  (only for those who draw)
 
         check_is_fitted(self)

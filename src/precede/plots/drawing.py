@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -37,7 +38,10 @@ Span = tuple[float, float]
 _WIDTH, _HEIGHT = 440.0, 270.0
 _LETTER = 7.6  # width of a letter, in the mean
 _LINE = 17.0  # height of a line of text
+_INCHES = 0.08  # width of a letter on axes of matplotlib
 _MOST_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
+_TICK_LETTERS = 24  # of a category or bin on an axis of matplotlib
+_ROW_LETTERS = 40  # of the name of a row, on one line beside axes of matplotlib
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
 _REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible; -3: an axis
 
@@ -489,7 +493,8 @@ class Cells:
         ax.figure.colorbar(drawn, ax=ax, label="added to the score")
         for names, set_ticks in zip(self.labels, (ax.set_xticks, ax.set_yticks), strict=True):
             positions = range(0, len(names), max(1, -(-len(names) // self.most_ticks)))
-            set_ticks(list(positions), [names[p] for p in positions], fontsize=7)
+            texts = _abridged([names[p] for p in positions], _TICK_LETTERS)
+            set_ticks(list(positions), texts, fontsize=7)
         ax.tick_params(axis="x", labelrotation=60)
 
 
@@ -606,8 +611,8 @@ class Chart:
         )
 
     def onto(self, ax: Axes | None = None, height: float = 4.0) -> Axes:
-        """Draw onto axes of matplotlib, or onto new ones of this height."""
-        ax = new_axes(height) if ax is None else ax
+        """Draw onto axes of matplotlib, or onto new ones of this height in inches or more."""
+        ax = new_axes(height + self.ticks_height()) if ax is None else ax
         _draw_layers([self], [ax])
         return self.finish(ax)
 
@@ -618,8 +623,7 @@ class Chart:
         if self.y_limits:
             ax.set_ylim(self.y_limits)
         if self.rows:
-            ax.set_yticks(range(len(self.rows)), list(self.rows))
-            ax.invert_yaxis()
+            self._name_rows(ax)
         if self.log:
             ax.set_yscale("log")
         self._write(ax)
@@ -627,16 +631,50 @@ class Chart:
             ax.axis("off")
         return ax
 
+    def rows_height(self) -> float:
+        """Height in inches of new axes on which the names of all rows have room."""
+        lines = max((len(_wrapped(name, _ROW_LETTERS)) for name in self.rows), default=1)
+        return 1.2 + (0.03 + 0.22 * lines) * len(self.rows)
+
+    def ticks_height(self) -> float:
+        """Height in inches that the names of categories take below the axes."""
+        names = [text for _, text in self.x_ticks]
+        names += [text for layer in self.layers if isinstance(layer, Cells)
+                  for text in layer.labels[0]]  # fmt: skip
+        return 0.05 * min(max(map(len, names), default=0), _TICK_LETTERS)
+
+    def _name_rows(self, ax: Axes) -> None:
+        """Name the rows on as many lines as have room, or else without the middle of the name."""
+        ax.set_yticks(range(len(self.rows)), list(self.rows))
+        ax.set_ylim(len(self.rows) - 0.5, -0.5)
+        width, height = _inches(ax)
+        room = 72 * height / len(self.rows)  # in points
+        size = min(ax.yaxis.get_ticklabels()[0].get_fontsize(), max(room / 1.2, 4.0))
+        most = min(max(int(0.6 * width / _INCHES), 12), _ROW_LETTERS)
+        lines = max(int(room / (1.2 * size)), 1)
+        names = [_fitted(name, most, lines) for name in _abridged(self.rows, most * lines)]
+        ax.set_yticklabels(names, fontsize=size, linespacing=1.0)
+
     def _write(self, ax: Axes) -> None:
         """Labels, ticks, the legend and the heading on axes of matplotlib."""
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        for ticked, labelled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
-            if ticked:
-                labelled([at for at, _ in ticked], [text for _, text in ticked])
+        room = [max(int(1.2 * inches / _INCHES), 12) for inches in _inches(ax)]
+        across, up = (_fitted(*each, 3) for each in zip(self.labels, room, strict=True))
+        ax.set(xlabel=across, ylabel=up)
+        self._name_ticks(ax, room[0])
         if any(layer.name for layer in self.layers):
             ax.legend(frameon=False)
         if self.heading:
             ax.set_title(self.heading, fontsize=10)
+
+    def _name_ticks(self, ax: Axes, room: int) -> None:
+        """Ticks that are not round numbers; long names are slanted, so that none hides another."""
+        for ticked, labelled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
+            texts = _abridged([text for _, text in ticked], _TICK_LETTERS)
+            style: dict[str, Any] = {}
+            if ticked is self.x_ticks and len(texts) * (2 + max(map(len, texts), default=0)) > room:
+                style = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": 8}
+            if ticked:
+                labelled([at for at, _ in ticked], texts, **style)
 
     def _limits(self) -> tuple[Span, Span]:
         covered = [layer.covers() for layer in self.layers]
@@ -733,16 +771,16 @@ def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
     """Several charts in one figure, with one scale of y for all of them."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
-    size = (1 + 3 * columns, 2.6 * rows)
+    size = (1 + 3 * columns, (2.6 + max(map(Chart.ticks_height, charts))) * rows)
     figure, grid = _pyplot().subplots(
         rows, columns, figsize=size, layout="constrained", sharey=True, squeeze=False
     )
     _draw_layers(charts, list(grid.flat))
     for chart, ax in zip(charts, grid.flat, strict=False):
-        chart.finish(ax)
+        label = chart.finish(ax).get_xlabel()
         ax.label_outer(remove_inner_ticks=True)
         ax.xaxis.set_tick_params(labelbottom=True)
-        ax.set_xlabel(chart.labels[0])
+        ax.set_xlabel(label)
     for ax in grid.flat[len(charts) :]:
         ax.remove()
     return figure
@@ -841,6 +879,65 @@ def _wrapped(text: str, most: int) -> list[str]:
         lines.append(text[:at].rstrip())
         text = text[at:].lstrip()
     return [*lines, text]
+
+
+def _fitted(text: str, most: int, lines: int) -> str:
+    r"""A text on several lines; one that is too long for them loses its middle.
+
+    >>> _fitted("NumberOfTime60-89DaysPastDueNotWorse", 20, 1)
+    'NumberOfTi…eNotWorse'
+    >>> _fitted("NumberOfTime60-89DaysPastDueNotWorse", 20, 2)
+    'NumberOfTime60-89\nDaysPastDueNotWorse'
+    """
+    lines = min(lines, 4)
+    for kept in range(min(len(text), lines * most), 0, -1):
+        parts = _wrapped(_without_middle(text, kept), most)
+        if len(parts) <= lines and len(parts[-1]) <= most:
+            return "\n".join(parts)
+    return text
+
+
+def _without_middle(text: str, most: int) -> str:
+    """A text of at most so many letters; both its ends, by which names differ, stay.
+
+    >>> _without_middle("sales_of_the_last_12_months", 15)
+    'sales_o…_months'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return text[: most - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def _abridged(texts: Sequence[str], most: int) -> list[str]:
+    """Texts of at most so many letters, without what they share where it would hide the rest.
+
+    >>> _abridged(["loan of 10 years, monthly", "loan of 20 years, monthly"], 12)
+    ['…n of 10 ye…', '…n of 20 ye…']
+    """
+    short = [_without_middle(text, most) for text in texts]
+    if len(set(short)) == len(set(texts)):
+        return short
+    head = _shared(texts)
+    tail = _shared([text[head:][::-1] for text in texts])
+    longest = max(len(text) for text in texts) - head - tail
+    room = max(most - 2 - longest, 0)  # for some of what they share
+    before, after = max(head - (room + 1) // 2, 0), max(tail - room // 2, 0)
+    kept = [text[before : len(text) - after] for text in texts]
+    marked = [f"{'…' * (before > 0)}{text}{'…' * (after > 0)}" for text in kept]
+    return [_without_middle(text, most) for text in marked]
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """Number of letters with which all texts begin."""
+    return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
+
+
+def _inches(ax: Axes) -> tuple[float, float]:
+    """Width and height of axes, before the layout has moved them."""
+    width, height = ax.figure.get_size_inches()
+    place = ax.get_position()
+    return width * place.width, height * place.height
 
 
 def _cut(text: str, most: int) -> str:

@@ -352,7 +352,7 @@ def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
     boxes = [(0.0, value, row - 0.35, row + 0.35) for row, value in enumerate(info.values.tolist())]
     bars = Blocks(boxes, info.values, info.names, "bar")
     chart = Chart("importances", (info.measure, ""), [bars], rows=info.names)
-    return chart.onto(ax, 1.2 + 0.25 * len(info.names))
+    return chart.onto(ax, chart.rows_height())
 
 
 # -- learning curves -------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from explain.test_shapley import trees
 from naive_explain import mixed, shapley
-from precede import RankBoost, Ranker, Stump, Stumps
+from precede import GlassBoxRanker, RankBoost, Ranker, Stump, Stumps
 from precede.datasets import search_results
 from precede.explain.contributions import explain, explain_pair, feature_index, shape_function
 from precede.model import Ensemble
@@ -161,6 +161,36 @@ def test_a_shape_of_lines_and_steps():
     assert "4 linear pieces" in str(shape)
     assert shape_function(Ensemble([Column(0)], [1.0], 1), 0).range == math.inf
     assert np.isnan(shape_function(Ensemble([Column(0)], [1.0], 1), 0).missing)
+
+
+def test_a_shape_is_a_data_frame():
+    """Every piece with its ends, and what is added there, at a reference if there is a slope."""
+    model = Ensemble([Stump(0, 1.0), Stump(0, 3.0), Column(1)], [2.0, -0.5, 2.0], n_features=2)
+    frame = shape_function(model, 0, ["age", "debt"]).to_frame()
+    assert frame.index.name == "age"
+    assert list(frame.index) == ["up to 1", "1 to 3", "above 3", "missing"]
+    assert frame["value"].tolist() == [0.0, 2.0, 1.5, 0.0]
+    assert frame["up_to"].tolist()[:2] == frame["above"].tolist()[1:3] == [1.0, 3.0]
+    line = shape_function(model, 1)
+    assert str(line) == "x1: 1 linear piece; no missing values"
+    assert line.to_frame()["slope"].tolist()[0] == 2.0
+
+
+def test_categories_that_were_text_are_named_in_a_shape():
+    colours = np.random.default_rng(0).choice(["red", "blue", "green"], 300)
+    X = pd.DataFrame({"colour": pd.Categorical(colours)})
+    y = np.select([colours == "red", colours == "blue"], [2, 1], 0)
+    model = GlassBoxRanker(n_estimators=5, validation_fraction=0, bags=2).fit(X, y)
+    shape = model.shape_function("colour")
+    frame = shape.to_frame()
+    assert list(frame.index) == ["blue", "green", "red", "other", "missing"]
+    assert list(frame.columns) == ["value", "error"]
+    assert frame["value"].tolist() == [*shape([0, 1, 2, 3]), shape.missing]
+    assert_array_equal(shape(["red", "blue", None, "mauve"]), shape([2, 0, np.nan, 3]))
+    assert_array_equal(shape(colours), model.predict(X) - model.predict(X)[0] + shape(colours[0]))
+    assert str(shape).startswith(f"colour: {frame.value['blue']:.4g} blue, ")
+    assert max(map(len, str(shape).splitlines())) <= 80
+    assert json.loads(json.dumps(shape.to_dict()))["categories"] == ["blue", "green", "red"]
 
 
 def test_a_feature_of_the_widest_range_has_a_shape():

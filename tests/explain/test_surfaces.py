@@ -31,3 +31,12 @@ def test_labels_say_what_a_bin_holds():
     assert surface.name == "a x b"
     assert_array_equal(surface.errors, np.full((4, 2), 0.5))
     assert surface(math.nan, 1.0)[0] == 0
+
+
+def test_a_surface_is_a_data_frame():
+    term = Term((0, 1), ((0.5,), (0, 1)), (False, True), tuple(range(9)), (1,) * 9)
+    frame = pair_function(term, ["age", "job"], {"job": ["cook", "nurse"]}).to_frame()
+    assert list(frame.index) == ["up to 0.5", "above 0.5", "missing"]
+    assert list(frame.columns) == ["cook", "nurse", "other"]
+    assert (frame.index.name, frame.columns.name) == ("age", "job")
+    assert frame.loc["above 0.5", "nurse"] == 4

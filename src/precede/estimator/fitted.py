@@ -181,7 +181,7 @@ class FittedRanker(Inputs):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         index = explanations.feature_index(feature, names, self.n_features_in_)
-        return explanations.shape_function(self.ensemble_, index, names)
+        return explanations.shape_function(self.ensemble_, index, names, self.categories_)
 
     def explain(self, X: Any, *, background: Any = None) -> explanations.Explanation:
         """Contributions of the features to each score, which they add up to exactly.

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import pairwise
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from precede.engine.arrays import Floats
-from precede.engine.frames import pandas_frame
+from precede.engine.arrays import Floats, Integers
+from precede.engine.frames import is_missing, pandas_frame
+from precede.engine.parameters import counted
 from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
@@ -32,6 +35,7 @@ __all__ = [
     "Explanation",
     "PairExplanation",
     "ShapeFunction",
+    "bin_labels",
     "explain",
     "explain_pair",
     "feature_index",
@@ -57,6 +61,7 @@ class ShapeFunction:
     ``values[p] + slopes[p] * (x - references[p])``; for stumps all slopes are 0 and `values`
     are the steps. `missing` is what a missing value adds (NaN if the model refuses them).
     `errors`, of a model averaged over bags, are the standard errors of `values`; None otherwise.
+    `categories` are the names of categories that were text: x is the number of one, or its name.
 
     Examples
     --------
@@ -68,6 +73,13 @@ class ShapeFunction:
     x0: 0 up to 1, 2 up to 3, 1.5 above; 0 if missing
     >>> shape([1.0, 1.5, float("nan")])
     array([0., 2., 0.])
+    >>> shape.to_frame()
+             above  up_to  value
+    x0
+    up to 1    NaN    1.0    0.0
+    1 to 3     1.0    3.0    2.0
+    above 3    3.0    NaN    1.5
+    missing    NaN    NaN    0.0
     """
 
     name: str
@@ -78,6 +90,7 @@ class ShapeFunction:
     references: Floats
     missing: float
     errors: Floats | None = None
+    categories: tuple[str, ...] = ()
 
     @property
     def is_step(self) -> bool:
@@ -94,42 +107,109 @@ class ShapeFunction:
 
     def __call__(self, x: Any) -> Floats:
         """Value of the function at each x. O(log pieces) each."""
-        x = np.asarray(x, np.float64)
-        piece = np.searchsorted(self.breakpoints, x, side="left")
-        piece = np.minimum(piece, self.breakpoints.size)  # NaN is sorted last
+        x = np.asarray(self._numbers(x), np.float64)
+        piece = self._pieces(x)
         slope = self.slopes[piece]
         # A flat piece must not multiply 0 by an infinite distance; halves do not overflow.
         away = np.where(slope == 0, 0.0, x / 2 - self.references[piece] / 2)
         return np.where(np.isnan(x), self.missing, self.values[piece] + 2 * slope * away)
 
+    def _pieces(self, x: Floats) -> Integers:
+        """Number of the piece of each x."""
+        piece = np.searchsorted(self.breakpoints, x, side="left")
+        return np.minimum(piece, self.breakpoints.size)  # NaN is sorted last
+
+    def _numbers(self, x: Any) -> Any:
+        """Numbers of categories that are given by name; others have the number after the last."""
+        given = np.asarray(x)
+        if not self.categories or given.dtype.kind not in "OTU":
+            return x
+        known = {name: number for number, name in enumerate(self.categories)}
+        found = [
+            math.nan if is_missing(each) else known.get(each, len(known)) if isinstance(each, str)
+            else each for each in given.ravel().tolist()
+        ]  # fmt: skip
+        return np.reshape(np.array(found, np.float64), given.shape)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers."""
         return plain(dict(self.__dict__))
 
-    def __str__(self) -> str:
+    def to_frame(self) -> Any:
+        """Return a pandas data frame: a row for each piece or category, and one for missing values.
+
+        Where there are standard errors, they are the column `error`. Pieces with a slope have
+        their value at `reference`.
+        """
+        columns: dict[str, Any] = {}
+        if self.categories:
+            pieces = self._pieces(np.arange(len(self.categories) + 1.0))
+            index = [*self.categories, "other", "missing"]
+        else:
+            pieces = np.arange(self.values.size)
+            index = bin_labels(self.breakpoints)
+            columns["above"] = [math.nan, *self.breakpoints, math.nan]
+            columns["up_to"] = [*self.breakpoints, math.nan, math.nan]
+        columns["value"] = [*self.values[pieces], self.missing]
         if not self.is_step:
-            return f"{self.name}: {self.values.size} linear pieces; {self.missing:.4g} if missing"
+            columns["slope"] = [*self.slopes, math.nan]
+            columns["reference"] = [*self.references, math.nan]
+        if self.errors is not None:
+            columns["error"] = [*self.errors[pieces], math.nan]
+        return pandas_frame(columns, index=index).rename_axis(self.name)
+
+    def __str__(self) -> str:
         steps = [
             f"{v:.4g} up to {b:.4g}" for v, b in zip(self.values, self.breakpoints, strict=False)
         ]
-        shown = [*steps[:6], "..."] if len(steps) > 7 else steps
         last = f"{self.values[-1]:.4g} {'above' if steps else 'everywhere'}"
-        return f"{self.name}: {', '.join([*shown, last])}; {self.missing:.4g} if missing"
+        if self.categories:
+            values = self(np.arange(len(self.categories) + 1.0))
+            *steps, last = [f"{v:.4g} {name}" for v, name in
+                            zip(values, [*self.categories, "other"], strict=True)]  # fmt: skip
+        shown = [*steps[:6], "..."] if len(steps) > 7 else steps
+        text = ", ".join([*shown, last])
+        if not self.is_step:
+            text = counted(self.values.size, "linear piece")
+        missing = "no" if math.isnan(self.missing) else f"{self.missing:.4g} if"
+        told = f"{self.name}: {text}; {missing} missing" + " values" * (missing == "no")
+        return fill(
+            told, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        )
+
+
+def bin_labels(cuts: Floats) -> list[str]:
+    """What each bin between cuts holds, in words; the last one holds missing values.
+
+    >>> bin_labels(np.array([0.5, 2.0]))
+    ['up to 0.5', '0.5 to 2', 'above 2', 'missing']
+    """
+    if not len(cuts):
+        return ["any", "missing"]
+    texts = [f"{cut:.4g}" for cut in cuts]
+    inner = [f"{a} to {b}" for a, b in pairwise(texts)]
+    return [f"up to {texts[0]}", *inner, f"above {texts[-1]}", "missing"]
 
 
 def shape_function(
-    ensemble: Ensemble, feature: int, names: Sequence[str] | None = None
+    ensemble: Ensemble,
+    feature: int,
+    names: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[Any]] | None = None,
 ) -> ShapeFunction:
     """The function of one feature in a model that is a sum of such functions.
 
     For stumps, features and columns (which read one feature each), and for the curves of a
     glass-box model, whose pair terms are left out. A model with trees of several features, or
     with rankers of your own, is refused: it has no such function, or none that is known.
-    O(rounds) once for a model, then O(pieces).
+    `categories` of features by name, where they were text. O(rounds) once for a model, then
+    O(pieces).
     """
     curves = [(term, w) for term, w in ensemble.terms() if term.features == (feature,)]
     if curves:
-        return _curve(ensemble, curves, feature_names(names, ensemble.n_features)[feature])
+        name = feature_names(names, ensemble.n_features)[feature]
+        known = tuple(map(str, (categories or {}).get(name, ())))
+        return replace(_curve(ensemble, curves, name), categories=known)
     mine = [(line, w) for line, w in _lines_of(ensemble) if line.feature == feature]
     thresholds, steps, missing = steps_of(ensemble, feature)
     ends = [end for line, _ in mine for end in line.ends or ()]

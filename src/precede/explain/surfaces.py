@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from precede.engine.arrays import Floats, Integers
-from precede.explain.contributions import PAIR
+from precede.engine.frames import pandas_frame
+from precede.explain.contributions import PAIR, bin_labels
 from precede.model import plain
 from precede.rankers.terms import Term
 
@@ -66,14 +66,15 @@ class PairFunction:
         >>> function.labels(0) + function.labels(1)
         ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
         """
-        cuts, known = [f"{cut:.4g}" for cut in self.cuts[axis]], self.categories[axis]
+        cuts, known = self.cuts[axis], self.categories[axis]
         if self.categorical[axis]:
-            named = [known[int(cut)] for cut in self.cuts[axis]] if known else cuts
-            return [*named, "other"]
-        if not cuts:
-            return ["any", "missing"]
-        inner = [f"{a} to {b}" for a, b in pairwise(cuts)]
-        return [f"up to {cuts[0]}", *inner, f"above {cuts[-1]}", "missing"]
+            return [*(known[int(cut)] if known else f"{cut:.4g}" for cut in cuts), "other"]
+        return bin_labels(cuts)
+
+    def to_frame(self) -> Any:
+        """Return the values as a pandas data frame: bins of the first feature by the second's."""
+        frame = pandas_frame(self.values, index=self.labels(0)).set_axis(self.labels(1), axis=1)
+        return frame.rename_axis(index=self.names[0], columns=self.names[1])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and numbers."""

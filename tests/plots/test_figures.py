@@ -437,6 +437,7 @@ def test_names_beside_given_axes_are_told_apart_where_they_are_shortened(count):
     for ax in axes:
         draw_importances(info, ax)
         assert len({text.get_text() for text in ax.get_yticklabels()}) == count
+    draw_importances(info, plt.figure().subfigures(1, 2)[1].subplots())
     shown_in(figure, [text for ax in axes for text in ax.get_yticklabels()])
     plt.close("all")
 

@@ -229,7 +229,10 @@ class MultilabelBoost(BaseRanker):
             table = cast(_LabelTable, task.training.table)
             scores, top = result.scores, task.training.arrangement.grade == 1
             if scores is None:  # in the middle of a fit
-                scores = sum((step * h.on(table) for h, step in result.ensemble.parts()), 0.0)
+                scores = np.zeros(table.n_arranged)
+                for ranker, step in result.ensemble.parts():
+                    assert isinstance(ranker, _Voting)
+                    scores += step * ranker.on(table)
             log_weight = log(table.weight[table.item])
             gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
             self.intercept_ = 0.5 * gap

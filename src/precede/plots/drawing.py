@@ -649,7 +649,7 @@ class Chart:
         ax.set_ylim(len(self.rows) - 0.5, -0.5)
         width, height = _inches(ax)
         room = 72 * height / len(self.rows)  # in points
-        size = min(ax.yaxis.get_ticklabels()[0].get_fontsize(), max(room / 1.2, 4.0))
+        size = min(float(ax.yaxis.get_ticklabels()[0].get_fontsize()), max(room / 1.2, 4.0))
         most = min(max(int(0.6 * width / _INCHES), 12), _ROW_LETTERS)
         lines = max(int(room / (1.2 * size)), 1)
         names = [_fitted(name, most, lines) for name in _abridged(self.rows, most * lines)]
@@ -935,9 +935,8 @@ def _shared(texts: Sequence[str]) -> int:
 
 def _inches(ax: Axes) -> tuple[float, float]:
     """Width and height of axes, before the layout has moved them."""
-    width, height = ax.figure.get_size_inches()
-    place = ax.get_position()
-    return width * place.width, height * place.height
+    dots = ax.figure.dpi
+    return ax.bbox.width / dots, ax.bbox.height / dots
 
 
 def _cut(text: str, most: int) -> str:

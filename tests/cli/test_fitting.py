@@ -73,6 +73,7 @@ def test_rounds_are_chosen_on_held_out_queries_where_nothing_is_said(folder, tmp
     chosen = model.selection_.chosen.rounds
     assert chosen == model.n_estimators_ == told["rounds"]
     assert f"auto: n_estimators={chosen} (ndcg@5 on " in talk
+    assert re.search(rf"RankBoost: {chosen} rounds in \d+\.\d s$", talk, re.M), talk
     assert told["selection"]["metric"] == "ndcg@5"
     data = read(folder / "train.csv")
     by_hand = precede.RankBoost(n_estimators=chosen).fit(data.X, data.judgments)

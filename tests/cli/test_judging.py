@@ -32,6 +32,17 @@ def test_metrics_are_those_of_the_library(folder):
     assert len(queries) == 15
 
 
+def test_why_there_are_no_intervals_is_said(folder, tmp_path):
+    data = read(folder / "test.txt")
+    write(tmp_path / "one.txt", replace(data, qid=data.qid * 0 + 7))
+    told = run("evaluate", folder / "a.json", tmp_path / "one.txt")[1]
+    assert told.startswith("no intervals, because there is a single query; ")
+    write(tmp_path / "alike.txt", replace(data, y=data.y * 0 + 1))
+    told = run("evaluate", folder / "a.json", tmp_path / "alike.txt", "-m", "ndcg")[1]
+    assert "note: no query has rows of different grades, so every order is as good as" in told
+    assert "no intervals, because the values of the queries do not differ; " in told
+
+
 def test_ratings_need_a_least_relevant_grade(folder, tmp_path):
     """In every command that names metrics, and in the report."""
     from precede.metrics import evaluate

@@ -71,6 +71,7 @@ def test_warnings_are_notes(folder, tmp_path):
     ("content", "told"),
     [
         (b"grade;qid;a\n1;1;2\n0;1;3\n", "separated by semicolons"),
+        (b"grade;a\n1;0,5\n0;1,5\n", "with decimal=',' in read_csv if numbers are written 0,5"),
         (b"grade|qid|a\n1|1|2\n0|1|3\n", "separated by vertical bars"),
         (b"grade\tqid\ta\n1\t1\t2\n", "separated by tabs"),
         (b"1,1,2.5\n0,1,1.5\n", "add a header with column names"),
@@ -85,6 +86,19 @@ def test_warnings_are_notes(folder, tmp_path):
 def test_files_that_cannot_be_read_get_a_hint(tmp_path, content, told):
     (tmp_path / "t.csv").write_bytes(content)
     assert told in run("fit", tmp_path / "t.csv", code=1)[1]
+
+
+def test_lines_end_between_words_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    command = "precede fit train.csv " + "-s learning_rate=0.1 " * 4
+    talk.say("note: " + "a few words more " * 9 + "\n" + command + "\n  end")
+    told = capsys.readouterr().err.splitlines()
+    assert told[-2:] == [command, "  end"]  # a command can be copied
+    assert len(told) == 5
+    assert all(
+        len(line) <= 60 and line.endswith(("words", "few", "more", "a")) for line in told[:3]
+    )
 
 
 def test_messages_name_options_and_not_arguments(folder, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from precede import RankBoost
 from precede.files import tables as files
 from precede.files.blocks import read_blocks
 from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
@@ -82,6 +83,12 @@ def test_features_come_in_the_order_asked_for(table):
         ("grade,a,a\n1,1,1\n", {}, "line 1 names 'a' twice"),
         ("1,2\n3,4\n", {}, "line 1 holds numbers only"),
         ("grade,city\n1,Paris\n", {}, "row 1, column 'city': 'Paris' is not a finite number"),
+        (
+            "grade,a\nbad,1\n",
+            {},
+            "column 'grade': 'bad' is .*; labels are numbers, of which a larg",
+        ),
+        ("grade,weight,a\n1,x,1\n", {}, "column 'weight': 'x' is .*; weights are numbers"),
         ("grade,a\n,1\n", {}, "the label of row 1 is missing"),
         ("grade,qid,a\n1,,1\n", {}, "row 1 has no qid"),
         ("grade,a\n", {}, "holds no line of data"),
@@ -246,6 +253,14 @@ def test_formats_are_recognised(tmp_path, content, features):
     assert read(plain).feature_names == features
     packed = put(tmp_path / "packed", gzip.compress(content.encode()))
     assert read(packed).feature_names == features
+
+
+def test_json_is_not_data(tmp_path):
+    with pytest.raises(ValueError, match=r"data.json is JSON, .*read_json\('.*'\).to_csv"):
+        read(put(tmp_path / "data.json", '[{"grade": 1, "a": 2}]'))
+    RankBoost(n_estimators=1).fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "model.json")
+    with pytest.raises(ValueError, match=r"model.json is a model, not data; name the model first"):
+        read(tmp_path / "model.json")
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "hello", "1\n2\n", "\x00\x01"])

@@ -312,7 +312,7 @@ def evaluate(
     else:
         write_rows(rows, as_json=as_json, title=f"{source} on {data}")
     if result is not None:
-        say(f"{100 * level:g} % intervals over queries; {result.policy}")
+        say(f"{judging.about_intervals(rows, level)}; {result.policy}")
     missed = judging.unmet(rows, wanted)
     for message in missed:
         say(message)

@@ -214,7 +214,8 @@ def fit_chosen(
 def ended(model: BaseRanker, seconds: float) -> str:
     """Say how many rounds the model has, how long they took and why there are no more."""
     rounds, reason = counted(model.n_estimators_, "round"), model.stop_reason_
-    why = "" if reason == f"{model.n_estimators} rounds" else f" ({reason})"
+    asked_for = [f"{n} rounds" for n in (model.n_estimators_, model.n_estimators)]
+    why = "" if reason in asked_for else f" ({reason})"
     return f"{rounds} in {seconds:.1f} s{why}"
 
 

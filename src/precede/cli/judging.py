@@ -16,7 +16,15 @@ from precede.judgments import Judgments
 from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, list_metrics, metric
 from precede.metrics.registry import with_relevant
 
-__all__ = ["by_query", "compared", "evaluated", "narrow", "requirements", "unmet"]
+__all__ = [
+    "about_intervals",
+    "by_query",
+    "compared",
+    "evaluated",
+    "narrow",
+    "requirements",
+    "unmet",
+]
 
 
 def evaluated(
@@ -32,6 +40,9 @@ def evaluated(
         return [_listed_pairs(task, level)], None
     if task.qid is None:
         return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
+    if not Judgments(task.y, task.qid).n_pairs:
+        say("note: no query has rows of different grades, so every order is as good as any other; "
+            "check the labels")  # fmt: skip
     wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight, relevant))
     wanted = wanted or [*list_metrics(3)]  # which then say what is wrong
     policy = {} if relevant is None else {"relevant": relevant}
@@ -100,6 +111,15 @@ def _ends(
     except ValueError:
         return None, None
     return found.low, found.high
+
+
+def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
+    """Say what the intervals of `evaluated` are, or why there are none."""
+    if any(row["low"] is not None for row in rows):
+        return f"{100 * level:g} % intervals over queries"
+    single = all(row["queries"] == 1 for row in rows)
+    why = "there is a single query" if single else "the values of the queries do not differ"
+    return f"no intervals, because {why}"
 
 
 def by_query(result: Evaluation) -> list[dict[str, Any]]:

@@ -6,7 +6,9 @@ import functools
 import json
 import math
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,7 +52,19 @@ def on_screen() -> bool:
 def say(text: str) -> None:
     """Tell something that is not data."""
     if not _talk["quiet"]:
-        print(text, file=sys.stderr)
+        _tell(text)
+
+
+def _tell(text: str) -> None:
+    """Print to stderr; on a terminal, lines end between words, except in commands to copy."""
+    if sys.stderr.isatty():
+        width = max(shutil.get_terminal_size().columns, 40)
+        options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+        text = "\n".join(
+            line if line.startswith("precede ") else textwrap.fill(line, width, **options)
+            for line in text.split("\n")
+        )
+    print(text, file=sys.stderr)
 
 
 @contextmanager
@@ -117,7 +131,7 @@ _OPTIONS = {
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"precede: {_with_options(message)}", file=sys.stderr)
+    _tell(f"precede: {_with_options(message)}")
     raise typer.Exit(code) from None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from io import BufferedReader
 from typing import Any, NamedTuple, NoReturn
@@ -48,6 +48,7 @@ def delimited_blocks(
     *,
     numbers: Sequence[str],
     texts: Sequence[str],
+    roles: Mapping[str, str] | None = None,
     size: int | None = None,
     begun: bytes = b"",
 ) -> Iterator[Block]:
@@ -60,6 +61,7 @@ def delimited_blocks(
     delimiter, names : what separates the cells, and the name of every column
     numbers, texts : columns to read as numbers (NaN is missing) and as text without the blanks
         around it; the other columns are skipped
+    roles : columns that are labels or weights, by name, for messages
     size : bytes of text of a block; no line may be longer
     begun : the beginning of the text, where it is no longer in the stream
 
@@ -76,7 +78,7 @@ def delimited_blocks(
     csv = _pyarrow(path, "pyarrow.csv")
     # The names are long where the lines are long.
     size = size or BLOCK + 64 * sum(len(name) + 1 for name in names)
-    rows = _Rows(path, delimiter, len(names))
+    rows = _Rows(path, delimiter, len(names), roles or {})
     before = 0
     try:
         reader = csv.open_csv(
@@ -163,8 +165,8 @@ class _Marked:
 class _Rows:
     """What the lines of one file are, and the words for what is wrong with them."""
 
-    def __init__(self, path: str, delimiter: str, width: int):
-        self.path, self.ended = path, False
+    def __init__(self, path: str, delimiter: str, width: int, roles: Mapping[str, str]):
+        self.path, self.roles, self.ended = path, roles, False
         self.word = os.urandom(8).hex()  # that no file holds
         # A line of the wrong length, which arrow hands to `refuse`.
         self.mark = self.word if width > 1 else f"{self.word}{delimiter}{self.word}"
@@ -203,9 +205,18 @@ class _Rows:
     def not_a_number(self, row: int, name: str, text: str) -> NoReturn:
         self._refuse_open(row + 1, text)
         found = text if len(text) <= 40 else f"{text[:40]}..."
+        remedy = {
+            "label": "labels are numbers, of which a larger one ranks higher: encode them, such as "
+            "0 for 'bad' and 1 for 'good'",
+            "weight": "weights are numbers: 2 counts a row twice, 0 leaves it out",
+        }.get(
+            self.roles.get(name, ""),
+            "leave the column out, encode it as numbers, or leave the cell empty if the value is "
+            "missing",
+        )
         raise ValueError(
-            f"{self.path}, row {row + 1}, column {name!r}: {found!r} is not a finite number; leave "
-            "the column out, encode it as numbers, or leave the cell empty if the value is missing"
+            f"{self.path}, row {row + 1}, column {name!r}: {found!r} is not a finite number; "
+            f"{remedy}"
         )
 
     def _refuse_open(self, row: int, text: str, error: Exception | None = None) -> None:

@@ -410,6 +410,7 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
     if known is not None:
         return known
     beginning = stream.peek(1 << 16)
+    _refuse_json(beginning, path)
     if beginning.startswith(b"PAR1"):
         return "parquet"
     lines = [line for line in beginning.splitlines() if line.split() and line.lstrip()[:1] != b"#"]
@@ -422,6 +423,18 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
             return known
     _refuse_delimiter(lines[0].decode("utf-8", "replace"), path)
     raise ValueError(f"{path} is of no known format; say which one it is: {_listed(FORMATS)}")
+
+
+def _refuse_json(beginning: bytes, path: Name) -> None:
+    """Refuse JSON, such as a model where the data should be."""
+    if beginning.lstrip()[:1] not in (b"{", b"["):
+        return
+    if b'"precede"' in beginning:
+        raise ValueError(f"{path} is a model, not data; name the model first, then the data")
+    raise ValueError(
+        f"{path} is JSON, which is not read as data; rewrite it, for example by pandas: "
+        f"read_json({str(path)!r}).to_csv('out.csv', index=False)"
+    )
 
 
 def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Data:
@@ -481,6 +494,7 @@ class Columns:
         for block in delimited_blocks(
             stream, self.path, self.delimiter, self.names,
             numbers=numbers, texts=texts, size=size, begun=self.begun,
+            roles={name: role for role, name in self.found.items()},
         ):  # fmt: skip
             by_name: dict[str, Array] = dict(block.texts)
             by_name |= {name: block.numbers[:, numbers.index(name)].copy() for name in roles}
@@ -567,7 +581,8 @@ def _refuse_delimiter(line: str, path: Name) -> None:
         if line.count(delimiter) > 0:
             remedy = "name it .tsv or give the format tsv" if delimiter == "\t" else (
                 f"rewrite it with commas, for example by pandas: "
-                f"read_csv({str(path)!r}, sep={delimiter!r}).to_csv('out.csv', index=False)"
+                f"read_csv({str(path)!r}, sep={delimiter!r}).to_csv('out.csv', index=False), with "
+                "decimal=',' in read_csv if numbers are written 0,5"
             )  # fmt: skip
             raise ValueError(f"{path}: columns are separated by {what}; {remedy}")
 

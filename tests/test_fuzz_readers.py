@@ -31,6 +31,7 @@ from precede.files.trec import read_qrels, read_run, write_qrels, write_run
 # The rows are few: some stumps order all pairs that they order rightly.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning"),
+    pytest.mark.filterwarnings("ignore:.*looks like the index of a data frame"),
     pytest.mark.usefixtures("folder"),
 ]
 

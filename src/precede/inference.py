@@ -274,7 +274,7 @@ def ranking_risk(
     qid : array-like of shape (n,), optional
         Query of each item; then pairs stay within queries and the *query* is the independent
         unit, otherwise the item is. `group`, the sizes of the queries of rows sorted by query (as
-        in LightGBM), may take its place.
+        in LightGBM), may replace it.
     ties : {"half", "wrong"}, default "half"
         What equal scores of comparable items count. "half" is the paper's L_n: its rule puts x
         above x' iff s(x) ≥ s(x'), which errs in one of the two ordered pairs.
@@ -437,8 +437,7 @@ def compare(
         `ranking_risk`); the scores of the two rankers.
     qid : array-like of shape (n,), optional
         Query of each item; then the query is the independent unit, otherwise the item is.
-        `group`, the sizes of the queries of rows sorted by query (as in LightGBM), may take its
-        place.
+        `group`, the sizes of the queries of rows sorted by query (as in LightGBM), may replace it.
     metric : str, default "ranking_risk"
         "ranking_risk", "pair_error", "pooled_pair_error", "pairwise_accuracy" or "auc" (of
         several grades: 1 − pair error; "auc(relevant=1)" is that of `evaluate`), in which equal

@@ -750,8 +750,8 @@ def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
     if getattr(model, "has_queries_", False) and one_graded_list(judgments):
         warn_caller(
             "the model was fitted with queries and is scored without: rows of different queries "
-            "are compared with each other; pass qid, or y=Judgments(y, qid), which "
-            "cross-validation slices as well",
+            "are compared with each other; pass qid, or y=Judgments(y, qid), which a Pipeline "
+            "passes on and cross-validation slices",
             once=True,
         )
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Floats, Integers
 from precede.engine.elementary import smaller
 from precede.engine.workers import Workers, is_small
-from precede.files.streams import is_plain, opened, suffix_of, writing
+from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
 from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
 from precede.rankers.stumps import Stump
 from precede.rankers.terms import Term, TermTables
@@ -390,10 +390,11 @@ _NOT_MODELS = (".c", ".joblib", ".onnx", ".pickle", ".pkl", ".py", ".sql")
 
 
 def check_model_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name that says that something other than JSON is in the file.
+    """Refuse a name in no folder, or one that says that something other than JSON is in the file.
 
     >>> check_model_name("model.json")
     """
+    require_folder(path)
     suffix = suffix_of(path)
     if suffix in _NOT_MODELS:
         raise ValueError(

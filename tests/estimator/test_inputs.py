@@ -15,6 +15,7 @@ import naive
 from emulated_device import EmulatedDevice, There, needs_compiler
 from precede import (
     BoostedRanker,
+    GlassBoxRanker,
     Judgments,
     MultilabelBoost,
     PushRanker,
@@ -437,3 +438,47 @@ def test_rows_on_a_gpu_with_another_number_of_features(on_device):
     model.fit(on_device(np.eye(4)), [0, 1, 2, 3])
     with pytest.raises(ValueError, match="features"):
         model.fit(on_device(np.eye(4)[:, :2]), [0, 1, 2, 3])
+
+
+def test_attributes_of_other_libraries_are_explained():
+    model = RankBoost(n_estimators=2).fit(X6, Y6)
+    for name, told in (
+        ("booster_", "ensemble_"), ("feature_name_", "feature_names_in_"),
+        ("n_features_", "n_features_in_"), ("save_model", r"save\(path\)"),
+    ):  # fmt: skip
+        assert not hasattr(model, name)
+        with pytest.raises(AttributeError, match=f"'RankBoost' object has no .*'{name}'; .*{told}"):
+            getattr(model, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        _ = model.nothing
+    with pytest.raises(AttributeError, match="predict_proba"):
+        _ = RankBoost(n_estimators=2).fit(X6, [0, 1, 2, 0, 1, 2]).predict_proba
+
+
+def test_rows_in_a_form_of_another_library_are_refused():
+    X, y, qid = data()
+    with pytest.raises(ValueError, match=r"X is a LazyFrame, .*; give X.collect\(\)"):
+        RankBoost().fit(pl.DataFrame(X).lazy(), y, qid=qid)
+    with pytest.raises(ValueError, match="X is a Dataset of lightgbm; give the array"):
+        RankBoost().fit(lightgbm.Dataset(X, y), y, qid=qid)
+
+
+def test_text_in_columns_has_a_remedy_for_those_who_take_categories():
+    frame = pd.DataFrame(X6).assign(city="Paris").rename(columns=str)
+    for make in (BoostedRanker, GlassBoxRanker):
+        with pytest.raises(ValueError, match=r"columns 'city' are not .* such as X.astype"):
+            make().fit(frame, Y6)
+    with pytest.raises(ValueError, match="OrdinalEncoder"):
+        BoostedRanker(rankers="stumps").fit(frame, Y6)
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+def test_a_target_among_the_features_is_told(make):
+    X, y, qid = data()
+    frame = make(dict(zip(NAMES, X.T, strict=True)) | {"grade": y, "query": qid})
+    with pytest.warns(UserWarning, match="is called") as told:
+        RankBoost(n_estimators=2).fit(frame, frame["grade"], qid=frame["query"])
+    first, second = (str(each.message) for each in told)
+    assert first.startswith("y is called 'grade', and X has such a column, so the model can read")
+    assert second.startswith("qid is called 'query', and X has such a column, as a feature; leave")
+    RankBoost(n_estimators=2).fit(frame[NAMES], frame["grade"], qid=frame["query"])

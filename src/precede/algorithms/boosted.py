@@ -124,9 +124,13 @@ class TreeLearner:
         given = column_numbers(self._categorical(), names, self.n_features_in_)
         return sorted({*given, *column_numbers([*self.categories_], names, self.n_features_in_)})
 
+    def _takes_categories(self) -> bool:
+        """Whether the rankers know what to do with categories."""
+        return self._given().takes_categories
+
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Replace the categories of a data frame by numbers, the same as in the fit."""
-        if not self._given().takes_categories:
+        if not self._takes_categories():
             return X
         if reset:
             self.__dict__.pop("categories_", None)

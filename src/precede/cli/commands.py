@@ -211,11 +211,9 @@ def fit(
     precede fit train.txt -a RankBoost -s n_estimators=500 -s step=bound --valid vali.txt
     """
     from precede.cli import fitting  # noqa: PLC0415
-    from precede.files.streams import require_folder  # noqa: PLC0415
     from precede.metrics.registry import with_relevant  # noqa: PLC0415
     from precede.model import check_model_name  # noqa: PLC0415
 
-    require_folder(output)
     check_model_name(output)
     names = with_relevant(metric, relevant) if metric else None
     parameters = fitting.settings(
@@ -604,10 +602,9 @@ def tune(
     precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
     """
     from precede.cli import fitting  # noqa: PLC0415
-    from precede.files.streams import STANDARD, require_folder  # noqa: PLC0415
+    from precede.files.streams import STANDARD  # noqa: PLC0415
     from precede.model import check_model_name  # noqa: PLC0415
 
-    require_folder(output or STANDARD)
     check_model_name(output or STANDARD)
     fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
     base = fitting.made(algorithm, fixed)

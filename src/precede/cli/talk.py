@@ -112,8 +112,9 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 # What messages for Python say, and what it is on the command line.
 _OPTIONS = {
-    "pass qid, or y=Judgments(y, qid), which cross-validation slices as well": "name the column "
-    "of the queries with --qid",
+    "pass qid, or y=Judgments(y, qid), which a Pipeline passes on and cross-validation slices": (
+        "name the column of the queries with --qid"
+    ),
     "use precede.export for": "use `precede export` for",
     "keep_index=True (--keep-index)": "--keep-index",
     "', or by relevant=": "', or by --relevant ",

@@ -37,7 +37,12 @@ from precede.engine.portable import exp, log_of
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator.inputs import evaluation_sets, initial_scores, one_for_each
+from precede.estimator.inputs import (
+    evaluation_sets,
+    initial_scores,
+    one_for_each,
+    warn_of_target,
+)
 from precede.estimator.saving import SavedRanker, evals_result, history_of, parameters_of, part_of
 from precede.files.disk import DiskTable
 from precede.judgments import (
@@ -341,14 +346,14 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         )
         source: Callable[..., Training]
         known: Sequence[int] = ()  # columns of categories that the data name themselves
-        if init_score is not None:
-            self._check_offset(X)
+        self._check_offset(X, init_score)
         if isinstance(X, DiskTable):
             judgments, classes = self._open_table(X, reset=not going_on, y=y, **target)
             source, known = X.training, X.categorical_features
         else:
             X = self._validated(X, reset=not going_on, to_fit=True)
             judgments, classes = self._target(X.shape[0], y, **target)
+            warn_of_target(given[0], y=y, qid=qid)
             source = partial(
                 Training.prepare,
                 X,
@@ -377,8 +382,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         listeners.end()
         return self
 
-    def _check_offset(self, X: Any) -> None:
+    def _check_offset(self, X: Any, init_score: ArrayLike | None) -> None:
         """Refuse init_score where it would be ignored."""
+        if init_score is None:
+            return
         if not self.takes_init_score:
             raise ValueError(f"{type(self).__name__} takes no init_score; leave it out")
         if isinstance(X, DiskTable):

@@ -52,6 +52,20 @@ def _two_classes(estimator: FittedRanker) -> bool:
     return True
 
 
+# Attributes by the names they have in LightGBM, XGBoost and CatBoost, and what to use here.
+_OTHER_ATTRIBUTES = {
+    "booster_": "the fitted model is ensemble_",
+    "dump_model": "save(path) writes JSON",
+    "feature_name_": "the names are feature_names_in_",
+    "feature_names_": "the names are feature_names_in_",
+    "get_booster": "the fitted model is ensemble_",
+    "n_features_": "the number is n_features_in_",
+    "n_iter_": "the number of rounds is n_estimators_",
+    "num_trees": "the number of rounds is n_estimators_",
+    "save_model": "save(path) writes the model, and precede.load reads it",
+}
+
+
 class FittedRanker(Inputs):
     """What all rankers do after a fit, whatever the algorithm; see `BaseRanker`."""
 
@@ -72,6 +86,17 @@ class FittedRanker(Inputs):
     n_averaged_: int = 1  # number of models that the last fit averaged
     selection_: Selection | None = None  # of the last fit
     n_jobs: int | None = None
+
+    if not TYPE_CHECKING:  # a checker would take every attribute for known
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to use where an attribute of another library is asked for."""
+            if name not in _OTHER_ATTRIBUTES:
+                return super().__getattribute__(name)  # which raises what it raised before
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; "
+                f"{_OTHER_ATTRIBUTES[name]}", name=name, obj=self,
+            )  # fmt: skip
 
     # -- scoring ---------------------------------------------------------------------------
 
@@ -113,7 +138,7 @@ class FittedRanker(Inputs):
     ) -> NDArray[np.int64]:
         """Rank of every row inside its query: 1 ranks first; equal scores in row order.
 
-        `group`, the sizes of the queries in the order of the rows, may take the place of `qid`.
+        `group`, the sizes of the queries in the order of the rows, may replace `qid`.
         """
         scores = self.predict(X)
         judgments = Judgments(qid=qid_or_group(scores, qid, group), n=scores.size)

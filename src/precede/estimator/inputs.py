@@ -11,9 +11,18 @@ from sklearn.utils.validation import validate_data
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
 from precede.engine.frames import refuse_text
+from precede.engine.workers import warn_caller
 from precede.judgments import Judgments, check_column, judgments_to_fit
 
-__all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each"]
+__all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each",
+           "warn_of_target"]  # fmt: skip
+
+
+# What to do with text, for algorithms that take categories.
+_CATEGORIES = (
+    "give them a categorical type, such as X.astype({name: 'category'}) of pandas, or list them in "
+    "categorical_features; leave out texts that are no categories"
+)
 
 
 class Inputs(BaseEstimator):
@@ -24,8 +33,9 @@ class Inputs(BaseEstimator):
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
         if to_fit and self.device == "cuda" and on_gpu(X):
             return self._validated_there(X, reset=reset)
+        _refuse_others(X)
         X = self._encoded(copied_here(X), reset=reset)
-        refuse_text(X)
+        refuse_text(X, *([_CATEGORIES] if self._takes_categories() else []))
         return validate_data(
             self,
             X,
@@ -53,6 +63,10 @@ class Inputs(BaseEstimator):
         validate_data(self, found, reset=reset, skip_check_array=True)
         return found
 
+    def _takes_categories(self) -> bool:
+        """Whether the rankers know what to do with categories."""
+        return False
+
     def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
         """Replace categories by numbers; for algorithms that know what to do with them."""
         return X
@@ -66,6 +80,31 @@ class Inputs(BaseEstimator):
             )
         here = {name: copied_here(each) for name, each in target.items()}
         return judgments_to_fit(n, copied_here(y), **here)
+
+
+def _refuse_others(X: Any) -> None:
+    """Refuse rows that are not in memory yet, or in a form of another library."""
+    library, kind = type(X).__module__.split(".")[0], type(X).__name__
+    if library in ("catboost", "lightgbm", "xgboost"):
+        raise ValueError(
+            f"X is a {kind} of {library}; give the array or data frame that it was made of, with y "
+            "and qid or group"
+        )
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise ValueError(f"X is a {kind}, which holds no rows yet; give X.collect()")
+
+
+def warn_of_target(X: Any, **target: Any) -> None:
+    """Warn of a data frame among whose columns are the target or the queries, by their names."""
+    columns = getattr(X, "column_names" if hasattr(X, "column_names") else "columns", ())
+    for what, given in target.items():
+        name = getattr(given, "name", None)
+        if isinstance(name, str) and name in list(columns):
+            harm = "so the model can read off the answer" if what == "y" else "as a feature"
+            warn_caller(
+                f"{what} is called {name!r}, and X has such a column, {harm}; leave it out of X, "
+                f"such as X.drop(columns={name!r}) of pandas"
+            )
 
 
 def copied_here(values: Any) -> Any:

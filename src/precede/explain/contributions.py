@@ -172,9 +172,9 @@ class ShapeFunction:
         if not self.is_step:
             text = counted(self.values.size, "linear piece")
         missing = "no" if math.isnan(self.missing) else f"{self.missing:.4g} if"
-        told = f"{self.name}: {text}; {missing} missing" + " values" * (missing == "no")
+        line = f"{self.name}: {text}; {missing} missing" + " values" * (missing == "no")
         return fill(
-            told, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )
 
 

@@ -55,7 +55,7 @@ class Report:
     item, good, query : words for a row, for the class that should rank first and for a query;
         ``item="borrower", good="repaid"``
     qid : array of query identifiers, optional; `group`, the sizes of the queries in the order of
-        the rows, may take its place
+        the rows, may replace it
     pairs, pair_weight, sample_weight : as in ``fit``, optional
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0

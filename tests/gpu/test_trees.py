@@ -146,5 +146,5 @@ def test_draws(device, rows, share):
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     numbers = 12345, 7, 2
     found = device.draw(device.put(keys), growers.mixers(*numbers), share * 2.0**53)
-    chance = growers._mixed(keys, *numbers) >> np.uint64(11)
+    chance = growers.mixed_keys(keys, *numbers) >> np.uint64(11)
     np.testing.assert_array_equal(device.get(found), np.flatnonzero(chance < share * 2.0**53))

@@ -150,7 +150,7 @@ def test_draws(rows, share):
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):
         found = device.draw(device.put(keys), growers.mixers(*numbers), share * 2.0**53)
-        chance = growers._mixed(keys, *numbers) >> np.uint64(11)
+        chance = growers.mixed_keys(keys, *numbers) >> np.uint64(11)
         wanted = np.flatnonzero(chance < share * 2.0**53)
         np.testing.assert_array_equal(device.get(found), wanted)
         assert found.dtype == np.int32

@@ -106,6 +106,20 @@ OTHER_NAMES = {
     "verbose": "verbosity",
 }
 
+# Those that have no counterpart, and what to do instead.
+WITHOUT_COUNTERPART = {
+    "bagging_freq": "leave it out: rows are drawn for every tree",
+    "boosting": "leave it out: there is one way of boosting",
+    "boosting_type": "leave it out: there is one way of boosting",
+    "bootstrap_type": "leave it out: subsample draws rows without replacement",
+    "booster": "leave it out: there is one way of boosting",
+    "label_gain": "gains of grades belong to rank_weight=RankWeight(gain=...)",
+    "lambdarank_truncation_level": "weights that end at rank 10 are rank_weight='ndcg@10'",
+    "subsample_for_bin": "leave it out: bins are made from all rows",
+    "subsample_freq": "leave it out: rows are drawn for every tree",
+    "tree_method": "leave it out: trees are grown from histograms",
+}
+
 
 def whole_or_not_at_all(fit: Decorated) -> Decorated:
     """Make a fit that fails leave what was fitted before, be it a model or nothing."""
@@ -135,6 +149,8 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     "RankBoost has no parameter 'eta'; it is called learning_rate here"
     >>> unknown_parameter("RankBoost", "learningrate", ["learning_rate", "step"])
     "RankBoost has no parameter 'learningrate'; did you mean learning_rate?"
+    >>> unknown_parameter("BoostedRanker", "subsample_for_bin", ["subsample_by"])
+    "BoostedRanker has no parameter 'subsample_for_bin'; leave it out: bins are made from all rows"
     >>> unknown_parameter("RankBoost", "x", ["learning_rate", "step"])
     "RankBoost has no parameter 'x'; it has learning_rate, step"
     """
@@ -142,7 +158,9 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     here = [own for own in known if name in OTHER_NAMES.get(own, "").split()]
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     remedy = f"it has {', '.join(known)}"
-    if here:
+    if name in WITHOUT_COUNTERPART:
+        remedy = WITHOUT_COUNTERPART[name]
+    elif here:
         remedy = f"it is called {here[0]} here"
     elif close:
         remedy = f"did you mean {close[0]}?"

@@ -381,7 +381,7 @@ class TreeSearch(RegressionSearch):
         """Rows of this round: of each a number follows from its bins, the seed and the round."""
         if self._keys is None:
             return None
-        mixed = _mixed(self._keys, self._family.random_state, self._round, attempt)
+        mixed = mixed_keys(self._keys, self._family.random_state, self._round, attempt)
         chance = mixed >> np.uint64(11)
         return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
 
@@ -413,7 +413,7 @@ class TreeSearch(RegressionSearch):
         """Draw a share of the features that are in a set, at least one."""
         if share == 1:
             return of
-        keys = _mixed(self._features.astype(np.uint64), self._family.random_state, self._round,
+        keys = mixed_keys(self._features.astype(np.uint64), self._family.random_state, self._round,
                       attempt * 1_000_003 + split + 7)  # fmt: skip
         among = np.flatnonzero(of)
         chosen = among[np.argsort(keys[among], kind="stable")]
@@ -508,7 +508,7 @@ def mixers(*more: int) -> Keys:
     return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in more], np.uint64)
 
 
-def _mixed(keys: Keys, *more: int) -> Keys:
+def mixed_keys(keys: Keys, *more: int) -> Keys:
     """Keys mixed with some numbers, as if at random (splitmix64)."""
     mixed = keys.copy()
     for number in mixers(*more):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import BoostedRanker, QBRank
-from precede.rankers import growers
+from precede.engine import mixing
 
 
 def problem(seed, rows=3000, features=7, *, queries=60, missing=True):
@@ -145,6 +145,6 @@ def test_draws(device, rows, share):
     """The rows that the CPU draws, in their order."""
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     numbers = 12345, 7, 2
-    found = device.draw(device.put(keys), growers.mixers(*numbers), share * 2.0**53)
-    chance = growers.mixed_keys(keys, *numbers) >> np.uint64(11)
+    found = device.draw(device.put(keys), mixing.mixers(*numbers), share * 2.0**53)
+    chance = mixing.mixed_keys(keys, *numbers) >> np.uint64(11)
     np.testing.assert_array_equal(device.get(found), np.flatnonzero(chance < share * 2.0**53))

@@ -5,9 +5,9 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank
-from precede.engine import cuda
+from precede.engine import cuda, mixing
 from precede.estimator import base
-from precede.rankers import device_trees, growers
+from precede.rankers import device_trees
 
 pytestmark = needs_compiler
 
@@ -149,8 +149,8 @@ def test_draws(rows, share):
     device = EmulatedDevice()
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):
-        found = device.draw(device.put(keys), growers.mixers(*numbers), share * 2.0**53)
-        chance = growers.mixed_keys(keys, *numbers) >> np.uint64(11)
+        found = device.draw(device.put(keys), mixing.mixers(*numbers), share * 2.0**53)
+        chance = mixing.mixed_keys(keys, *numbers) >> np.uint64(11)
         wanted = np.flatnonzero(chance < share * 2.0**53)
         np.testing.assert_array_equal(device.get(found), wanted)
         assert found.dtype == np.int32

@@ -15,6 +15,7 @@ import numpy as np
 
 from precede.boosting.folds import joined
 from precede.engine.arrays import Floats, Integers, Keys
+from precede.engine.mixing import scattered
 from precede.engine.table import Table
 from precede.engine.training import Training
 from precede.judgments import Judgments
@@ -72,19 +73,19 @@ class Sample:
         keys = np.zeros(kinds.size, np.uint64)
         np.add.at(keys, member, self._row_keys[rows])
         self._add_pairs(keys, rows, member)
-        self._rows, self._member, self._keys = rows, member, _mixed(keys)
+        self._rows, self._member, self._keys = rows, member, scattered(keys)
         self.n_groups = kinds.size
 
     def _keys_of_rows(self, seed: int) -> Keys:
         """A number for every row, from its codes, weight, grade, label and start, and the seed."""
         training, rows = self._training, self._training.arrangement
         keys = training.table.keys(rows.weight, training.workers)
-        keys ^= _mixed(np.full(1, seed, np.uint64))
+        keys ^= scattered(np.full(1, seed, np.uint64))
         for column in (rows.grade, rows.label, training.init_score):
             if column is not None:
-                keys = _mixed(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
+                keys = scattered(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
         found = np.zeros(len(self._judgments), np.uint64)
-        found[rows.order] = _mixed(keys)
+        found[rows.order] = scattered(keys)
         return found
 
     def _add_pairs(self, keys: Keys, rows: Integers, member: Integers) -> None:
@@ -96,7 +97,7 @@ class Sample:
         group[rows] = member
         pairs = pairs[group[pairs[:, 0]] >= 0]
         winner, loser = self._row_keys[pairs].T
-        np.add.at(keys, group[pairs[:, 0]], _mixed(winner * np.uint64(3) + loser))
+        np.add.at(keys, group[pairs[:, 0]], scattered(winner * np.uint64(3) + loser))
 
     def parts(self, count: int, most: int) -> list[Part]:
         """Hold out one of `count` parts of the groups at a time, `most` times.
@@ -161,7 +162,7 @@ def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
     order = np.argsort(keys, kind="stable") if strata is None else np.lexsort((keys, strata))
     part = np.empty(keys.size, np.int64)
     if strata is not None:  # of every `count` neighbours each goes to another part, at random
-        order = order[np.lexsort((_mixed(keys[order]), np.arange(order.size) // count))]
+        order = order[np.lexsort((scattered(keys[order]), np.arange(order.size) // count))]
     part[order] = np.arange(order.size) % count
     return part
 
@@ -200,10 +201,3 @@ def _stacked(parts: Sequence[Judgments]) -> Judgments:
         pair_margin=column("pair_margin"), ties=listed("ties"), tie_weight=column("tie_weight"),
         weight=column("weight"), label=column("label"), n=int(first[-1]),
     )  # fmt: skip
-
-
-def _mixed(keys: Keys) -> Keys:
-    """Scatter the bits of every number."""
-    mixed = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -1471,7 +1471,7 @@ extern "C" __global__ void count_up(i64 n, int* rows) {
 
 #define DRAWN 2048
 
-// Whether a row is drawn for a tree; see `mixed_keys` in rankers/growers.py.
+// Whether a row is drawn for a tree; see engine/mixing.py.
 __device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share) {
   for (int k = 0; k < 3; k++) {
     key += more[k];

@@ -17,10 +17,11 @@ import numpy as np
 from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
 from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
 from precede.engine.exact import sum_of
+from precede.engine.mixing import mixers
 from precede.engine.packing import PackedRows
 from precede.engine.pull import Pull
 from precede.rankers.base import Found
-from precede.rankers.growers import TreeSearch, mixers
+from precede.rankers.growers import TreeSearch
 from precede.rankers.growth import Allowed, Draft, Grown, Growth
 from precede.rankers.splits import Node, Rules, SplitSearch
 

@@ -20,6 +20,7 @@ from numba import njit
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import exact_sum, sum_of
 from precede.engine.histograms.nodes import RowHistograms
+from precede.engine.mixing import mixed_keys
 from precede.engine.packing import PackedRows, factors, pack_rows
 from precede.engine.parameters import in_range, whole_number
 from precede.engine.pull import HESSIANS, Pull
@@ -501,23 +502,6 @@ class TreeSearch(RegressionSearch):
         }  # fmt: skip
         listed = {name: tuple(array.tolist()) for name, array in fields.items()}
         return Tree.trusted(**listed, categories=tuple(sets) if any(sets) else ())
-
-
-def mixers(*more: int) -> Keys:
-    """What is added to keys for some numbers, before they are mixed."""
-    return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in more], np.uint64)
-
-
-def mixed_keys(keys: Keys, *more: int) -> Keys:
-    """Keys mixed with some numbers, as if at random (splitmix64)."""
-    mixed = keys.copy()
-    for number in mixers(*more):
-        mixed += number
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed ^= mixed >> np.uint64(shift)
-            mixed *= np.uint64(factor)
-        mixed ^= mixed >> np.uint64(31)
-    return mixed
 
 
 def _query_keys(keys: Keys, pull: Pull) -> Keys:

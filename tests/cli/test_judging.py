@@ -36,7 +36,7 @@ def test_why_there_are_no_intervals_is_said(folder, tmp_path):
     data = read(folder / "test.txt")
     write(tmp_path / "one.txt", replace(data, qid=data.qid * 0 + 7))
     told = run("evaluate", folder / "a.json", tmp_path / "one.txt")[1]
-    assert told.startswith("no intervals, because there is a single query; ")
+    assert told.startswith("no intervals, because a single query counts; ")
     write(tmp_path / "alike.txt", replace(data, y=data.y * 0 + 1))
     told = run("evaluate", folder / "a.json", tmp_path / "alike.txt", "-m", "ndcg")[1]
     assert "note: no query has rows of different grades, so every order is as good as" in told

@@ -356,7 +356,7 @@ def test_arguments_that_the_fit_of_others_has_are_explained(name, told):
         (TEXT, "columns 'town' are not numbers.*OrdinalEncoder"),
         (pl.from_pandas(TEXT), "columns 'town' are not numbers.*OrdinalEncoder"),
         (pa.Table.from_pandas(TEXT), "columns 'town' are not numbers.*OrdinalEncoder"),
-        (pd.DataFrame({"when": pd.to_datetime(["2020", "2021"])}), "columns 'when' are not"),
+        (pd.DataFrame({"when": pd.to_datetime(["2020", "2021"])}), "columns 'when' are dates"),
         (pd.DataFrame({"kind": pd.Categorical(["a", "b"])}), "columns 'kind' are not numbers"),
     ],
 )  # fmt: skip
@@ -479,6 +479,26 @@ def test_a_target_among_the_features_is_told(make):
     with pytest.warns(UserWarning, match="is called") as told:
         RankBoost(n_estimators=2).fit(frame, frame["grade"], qid=frame["query"])
     first, second = (str(each.message) for each in told)
-    assert first.startswith("y is called 'grade', and X has such a column, so the model can read")
-    assert second.startswith("qid is called 'query', and X has such a column, as a feature; leave")
+    assert first.startswith("y is called 'grade', and X has a column of that name, from which the")
+    assert second.startswith(
+        "qid is called 'query', and X has a column of that name, which becomes"
+    )
     RankBoost(n_estimators=2).fit(frame[NAMES], frame["grade"], qid=frame["query"])
+
+
+def test_a_target_is_looked_for_among_the_names_of_columns():
+    X, y, _ = data()
+    rows = dict(zip(NAMES, X.T, strict=True))
+    frames = [pd.DataFrame(rows | {"column_names": 0.0, "grade": y})]
+    frames.append(pa.Table.from_pandas(frames[0]))
+    for frame in frames:
+        with pytest.warns(UserWarning, match="y is called 'grade'"):
+            RankBoost(n_estimators=2).fit(frame, pd.Series(y, name="grade"))
+    unnamed = pl.DataFrame(rows | {"": y})  # a series of polars has a name, which may be empty
+    RankBoost(n_estimators=2).fit(unnamed, pl.Series(y))
+
+
+def test_dates_have_a_remedy_of_their_own():
+    frame = pd.DataFrame(X6).rename(columns=str).assign(day=pd.Timestamp("2024-05-01"))
+    with pytest.raises(ValueError, match="columns 'day' are dates, not numbers; make numbers"):
+        BoostedRanker().fit(frame, Y6)

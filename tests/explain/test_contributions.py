@@ -193,6 +193,27 @@ def test_categories_that_were_text_are_named_in_a_shape():
     assert json.loads(json.dumps(shape.to_dict()))["categories"] == ["blue", "green", "red"]
 
 
+def test_categories_without_a_curve_have_their_names():
+    generator = np.random.default_rng(0)
+    X = pd.DataFrame({"colour": pd.Categorical(generator.choice(["red", "blue"], 200)), "x": 0.0})
+    X["x"] = generator.normal(size=200)
+    model = GlassBoxRanker(n_estimators=3, validation_fraction=0, interactions=0)
+    shape = model.fit(X, (X.x > 0).to_numpy().astype(int)).shape_function("colour")
+    assert shape.range == 0
+    assert shape(["red", "blue"]).tolist() == [0.0, 0.0]
+    assert list(shape.to_frame().index) == ["blue", "red", "other", "missing"]
+
+
+def test_numbers_of_categories_are_not_taken_for_their_values():
+    """A number says which category it is, so such shapes do not show the values."""
+    stars = np.random.default_rng(0).choice([1, 2, 3], 300)
+    X = pd.DataFrame({"stars": pd.Categorical(stars)})
+    model = GlassBoxRanker(n_estimators=5, validation_fraction=0).fit(X, stars % 3)
+    shape = model.shape_function("stars")
+    assert shape.categories == ()
+    assert "up to 0.5" in str(shape)
+
+
 def test_a_feature_of_the_widest_range_has_a_shape():
     shape = shape_function(Ensemble([Feature(0, -1.7e308, 1.7e308)], [1.0], 1), 0)
     assert_allclose(shape([-1.7e308, 0.0, 1.7e308]), [0.0, 0.5, 1.0])

@@ -259,8 +259,10 @@ def test_json_is_not_data(tmp_path):
     with pytest.raises(ValueError, match=r"data.json is JSON, .*read_json\('.*'\).to_csv"):
         read(put(tmp_path / "data.json", '[{"grade": 1, "a": 2}]'))
     RankBoost(n_estimators=1).fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "model.json")
-    with pytest.raises(ValueError, match=r"model.json is a model, not data; name the model first"):
+    with pytest.raises(ValueError, match=r"model.json is a model, not data; where both"):
         read(tmp_path / "model.json")
+    named = read(put(tmp_path / "data", "[a],{b},label\n1,5,0\n2,6,1\n"))
+    assert named.feature_names == ["[a]", "{b}"]
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "hello", "1\n2\n", "\x00\x01"])

@@ -35,6 +35,7 @@ from precede.plots import (
     precision_info,
     shape_info,
 )
+from precede.plots.drawing import _abridged
 from precede.rankers.columns import Column, Feature
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -462,3 +463,19 @@ def test_long_names_of_features_and_categories_do_not_overlap():
         assert len(set(told)) == len(jobs)
         assert max(map(len, told)) <= 24
     plt.close("all")
+
+
+def test_long_names_stay_different():
+    """Also beside names that share nothing with them, and where lines part them."""
+    late = [f"mean_number_of_late_payments_{n}_months_before_the_application" for n in range(3)]
+    years = [f"loan over ten years since {year}, repaid monthly" for year in (2019, 2020)]
+    info = ImportanceInfo((*late, *years, "lease"), np.arange(6.0) + 1, "gain")
+    for size, columns in (((6, 4), 3), ((6, 4), 1), ((9, 3), 2)):
+        axes = plt.subplots(1, columns, figsize=size, squeeze=False)[1][0]
+        draw_importances(info, axes[0])
+        told = [text.get_text() for text in axes[0].get_yticklabels()]
+        assert len(set(told)) == 6
+        assert told[-1] == "lease"
+        plt.close("all")
+    numbered = _abridged(["a" * 30 + "b" * n + "c" * 30 for n in (9, 10)], 12)
+    assert len(set(numbered)) == 2

@@ -35,15 +35,17 @@ class Lost:
         return self.here.close()
 
 
+@pytest.mark.parametrize("subsample", [1.0, 0.5])
 @pytest.mark.parametrize("lost", [0, 5, 12, 15])
 @pytest.mark.parametrize("ends", [[100, 101], [0, 0], [1, 2], [150]])
-def test_machines_with_few_rows_or_none_and_machines_that_are_lost(ends, lost):
+def test_machines_with_few_rows_or_none_and_machines_that_are_lost(ends, lost, subsample):
     device, rng = EmulatedDevice(), np.random.default_rng(1)
     rows = rng.normal(size=(150, 35))  # more features than one block of threads takes
     rows[::4, 2] = np.nan
     rows[:, 30] = 1.0
     pull = rng.normal(size=150)
-    table, trees = Table.build(rows), Trees(num_leaves=9, min_child_samples=2)
+    table = Table.build(rows)
+    trees = Trees(num_leaves=9, min_child_samples=2, subsample=subsample, random_state=3)
     alone = trees.search(table, pull)
 
     def work(block, spec, workers):

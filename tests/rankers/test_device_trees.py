@@ -142,7 +142,7 @@ def test_warm_starts_and_interruptions():
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
 
 
-@pytest.mark.parametrize("rows", [1, 31, 2048, 2049, 5000])
+@pytest.mark.parametrize("rows", [0, 1, 31, 2048, 2049, 5000])
 @pytest.mark.parametrize("share", [0.0, 1e-9, 0.3, 0.999, 1.0])
 def test_draws(rows, share):
     """The rows that the CPU draws, in their order."""

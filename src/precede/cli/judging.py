@@ -118,7 +118,7 @@ def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
     if any(row["low"] is not None for row in rows):
         return f"{100 * level:g} % intervals over queries"
     single = all(row["queries"] == 1 for row in rows)
-    why = "there is a single query" if single else "the values of the queries do not differ"
+    why = "a single query counts" if single else "the values of the queries do not differ"
     return f"no intervals, because {why}"
 
 

@@ -285,6 +285,8 @@ class Device:
 
     def draw(self, keys: Keys, more: Keys, share: float) -> Any:
         """Numbers of the rows whose keys, mixed with `more`, are below a share of 2^53."""
+        if not keys.size:
+            return self.zeros(0, dtype=np.int32)
         pieces, given = -(-keys.size // DRAWN), (np.int64(keys.size), keys, self.put(more), share)
         counts, rows = self.zeros(pieces, dtype=np.int64), self.zeros(1, dtype=np.int32)
         self.launch("draw", pieces, 32, *given, 0, counts, rows)

@@ -74,11 +74,14 @@ def refuse_text(
         return
     import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
 
-    text = [
-        name
-        for name, kind in frame.schema.items()
-        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Datetime, nw.Date)
-    ]
+    kinds = frame.schema.items()
+    dates = [name for name, kind in kinds if kind in (nw.Datetime, nw.Date)]
+    if dates:
+        raise ValueError(
+            f"columns {', '.join(map(repr, dates[:5]))} are dates, not numbers; make numbers of "
+            "them, such as days since a day, or leave them out"
+        )
+    text = [name for name, kind in kinds if kind in (nw.String, nw.Categorical, nw.Enum)]
     if text:
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} are not numbers; {remedy}")
 

@@ -106,18 +106,18 @@ OTHER_NAMES = {
     "verbose": "verbosity",
 }
 
-# Those that have no counterpart, and what to do instead.
+# Those that have no counterpart, and what to use instead where an estimator has it.
 WITHOUT_COUNTERPART = {
-    "bagging_freq": "leave it out: rows are drawn for every tree",
-    "boosting": "leave it out: there is one way of boosting",
-    "boosting_type": "leave it out: there is one way of boosting",
-    "bootstrap_type": "leave it out: subsample draws rows without replacement",
-    "booster": "leave it out: there is one way of boosting",
+    "bagging_freq": "with subsample rows are drawn for every tree",
+    "boosting": "",
+    "boosting_type": "",
+    "booster": "",
+    "bootstrap_type": "subsample draws rows without replacement",
     "label_gain": "gains of grades belong to rank_weight=RankWeight(gain=...)",
     "lambdarank_truncation_level": "weights that end at rank 10 are rank_weight='ndcg@10'",
-    "subsample_for_bin": "leave it out: bins are made from all rows",
-    "subsample_freq": "leave it out: rows are drawn for every tree",
-    "tree_method": "leave it out: trees are grown from histograms",
+    "subsample_for_bin": "",
+    "subsample_freq": "with subsample rows are drawn for every tree",
+    "tree_method": "",
 }
 
 
@@ -150,7 +150,7 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     >>> unknown_parameter("RankBoost", "learningrate", ["learning_rate", "step"])
     "RankBoost has no parameter 'learningrate'; did you mean learning_rate?"
     >>> unknown_parameter("BoostedRanker", "subsample_for_bin", ["subsample_by"])
-    "BoostedRanker has no parameter 'subsample_for_bin'; leave it out: bins are made from all rows"
+    "BoostedRanker has no parameter 'subsample_for_bin'; leave it out"
     >>> unknown_parameter("RankBoost", "x", ["learning_rate", "step"])
     "RankBoost has no parameter 'x'; it has learning_rate, step"
     """
@@ -159,7 +159,9 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     remedy = f"it has {', '.join(known)}"
     if name in WITHOUT_COUNTERPART:
-        remedy = WITHOUT_COUNTERPART[name]
+        instead = WITHOUT_COUNTERPART[name]
+        has = any(own in instead for own in known if own in ("rank_weight", "subsample"))
+        remedy = f"leave it out: {instead}" if has else "leave it out"
     elif here:
         remedy = f"it is called {here[0]} here"
     elif close:

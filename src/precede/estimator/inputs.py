@@ -96,14 +96,17 @@ def _refuse_others(X: Any) -> None:
 
 def warn_of_target(X: Any, **target: Any) -> None:
     """Warn of a data frame among whose columns are the target or the queries, by their names."""
-    columns = getattr(X, "column_names" if hasattr(X, "column_names") else "columns", ())
+    columns = getattr(X, "columns", ())
+    if isinstance(columns, list) and columns and not isinstance(columns[0], str):
+        columns = X.column_names  # those of pyarrow have the values
     for what, given in target.items():
         name = getattr(given, "name", None)
-        if isinstance(name, str) and name in list(columns):
-            harm = "so the model can read off the answer" if what == "y" else "as a feature"
+        if isinstance(name, str) and name and name in list(columns):
+            harm = "from which the model can read off the answer" if what == "y" else (
+                "which becomes a feature")  # fmt: skip
             warn_caller(
-                f"{what} is called {name!r}, and X has such a column, {harm}; leave it out of X, "
-                f"such as X.drop(columns={name!r}) of pandas"
+                f"{what} is called {str(name)!r}, and X has a column of that name, {harm}; leave "
+                f"it out of X, such as X.drop(columns={str(name)!r}) of pandas"
             )
 
 

@@ -202,13 +202,15 @@ def shape_function(
     For stumps, features and columns (which read one feature each), and for the curves of a
     glass-box model, whose pair terms are left out. A model with trees of several features, or
     with rankers of your own, is refused: it has no such function, or none that is known.
-    `categories` of features by name, where they were text. O(rounds) once for a model, then
-    O(pieces).
+    Those of `categories`, by the name of their feature, are known to the function where all of them
+    are text. O(rounds) once for a model, then O(pieces).
     """
+    name = feature_names(names, ensemble.n_features)[feature]
+    known = tuple((categories or {}).get(name, ()))
+    if not all(isinstance(each, str) for each in known):
+        known = ()  # a number could be a category, or the number of another one
     curves = [(term, w) for term, w in ensemble.terms() if term.features == (feature,)]
     if curves:
-        name = feature_names(names, ensemble.n_features)[feature]
-        known = tuple(map(str, (categories or {}).get(name, ())))
         return replace(_curve(ensemble, curves, name), categories=known)
     mine = [(line, w) for line, w in _lines_of(ensemble) if line.feature == feature]
     thresholds, steps, missing = steps_of(ensemble, feature)
@@ -224,8 +226,9 @@ def shape_function(
         values, slopes = values + weight * value, slopes + weight * slope
         if line.ends is None:
             missing = math.nan
-    name = feature_names(names, ensemble.n_features)[feature]
-    return ShapeFunction(name, feature, breakpoints, values, slopes, references, missing)
+    return ShapeFunction(
+        name, feature, breakpoints, values, slopes, references, missing, categories=known
+    )
 
 
 def _lines_of(ensemble: Ensemble) -> list[tuple[Line, float]]:

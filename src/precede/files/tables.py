@@ -427,10 +427,10 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
 
 def _refuse_json(beginning: bytes, path: Name) -> None:
     """Refuse JSON, such as a model where the data should be."""
-    if beginning.lstrip()[:1] not in (b"{", b"["):
+    if not re.match(rb"\s*(\{\s*\"|\[\s*[\[{])", beginning):
         return
     if b'"precede"' in beginning:
-        raise ValueError(f"{path} is a model, not data; name the model first, then the data")
+        raise ValueError(f"{path} is a model, not data; where both are given, the model is first")
     raise ValueError(
         f"{path} is JSON, which is not read as data; rewrite it, for example by pandas: "
         f"read_json({str(path)!r}).to_csv('out.csv', index=False)"

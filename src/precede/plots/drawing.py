@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -652,7 +652,7 @@ class Chart:
         size = min(float(ax.yaxis.get_ticklabels()[0].get_fontsize()), max(room / 1.2, 4.0))
         most = min(max(int(0.6 * width / _INCHES), 12), _ROW_LETTERS)
         lines = max(int(room / (1.2 * size)), 1)
-        names = [_fitted(name, most, lines) for name in _abridged(self.rows, most * lines)]
+        names = _abridged(self.rows, most, lambda name, most: _fitted(name, most, lines))
         ax.set_yticklabels(names, fontsize=size, linespacing=1.0)
 
     def _write(self, ax: Axes) -> None:
@@ -909,23 +909,35 @@ def _without_middle(text: str, most: int) -> str:
     return text[: most - 1 - tail] + "…" + text[len(text) - tail :]
 
 
-def _abridged(texts: Sequence[str], most: int) -> list[str]:
-    """Texts of at most so many letters, without what they share where it would hide the rest.
+def _abridged(
+    texts: Sequence[str], most: int, fit: Callable[[str, int], str] = _without_middle
+) -> list[str]:
+    """Texts as `fit` shortens them; those that would look alike lose what they share instead.
 
-    >>> _abridged(["loan of 10 years, monthly", "loan of 20 years, monthly"], 12)
-    ['…n of 10 ye…', '…n of 20 ye…']
+    >>> _abridged(["loan of 10 years, monthly", "loan of 20 years, monthly", "lease"], 12)
+    ['…n of 10 ye…', '…n of 20 ye…', 'lease']
     """
-    short = [_without_middle(text, most) for text in texts]
-    if len(set(short)) == len(set(texts)):
-        return short
+    shown = {text: fit(text, most) for text in texts}
+    for short in {*shown.values()}:
+        alike = [text for text, each in shown.items() if each == short]
+        if len(alike) > 1:
+            shown |= _apart(alike, most, fit)
+    return [shown[text] for text in texts]
+
+
+def _apart(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> dict[str, str]:
+    """Different texts without some of what they share, or else numbered."""
     head = _shared(texts)
     tail = _shared([text[head:][::-1] for text in texts])
-    longest = max(len(text) for text in texts) - head - tail
-    room = max(most - 2 - longest, 0)  # for some of what they share
+    room = max(most - 2 - max(len(text) - head - tail for text in texts), 0)  # for what they share
     before, after = max(head - (room + 1) // 2, 0), max(tail - room // 2, 0)
-    kept = [text[before : len(text) - after] for text in texts]
-    marked = [f"{'…' * (before > 0)}{text}{'…' * (after > 0)}" for text in kept]
-    return [_without_middle(text, most) for text in marked]
+    ends = "…" * (before > 0), "…" * (after > 0)
+    found = {
+        text: fit(ends[0] + text[before : len(text) - after] + ends[1], most) for text in texts
+    }
+    if len({*found.values()}) < len(texts):
+        found = {text: fit(f"({number}) {text}", most) for number, text in enumerate(texts, 1)}
+    return found
 
 
 def _shared(texts: Sequence[str]) -> int:

@@ -137,7 +137,7 @@ def shape_info(
     if not 0 < within <= 1:
         raise ValueError(f"within={within!r} is out of range; use more than 0, up to 1")
     shape: ShapeFunction = model.shape_function(feature)
-    named = shape.categories
+    named = model.categories_.get(shape.name, ())
     if model.categories_ and hasattr(X, "columns"):  # texts become the numbers of the fit
         X = model._validated(X, reset=False)
     column = _column(X, shape.feature)

@@ -167,7 +167,7 @@ class Report:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """One page that needs nothing else: written, whole or not at all, to `path`.
 
-        Without a path the text is returned. The name ends in .html or .htm, or has no suffix.
+        Without a path the text is returned. Names of other formats (.pdf, .md, .json) are refused.
         """
         if path is None:
             return _page(self.facts)
@@ -188,14 +188,13 @@ class Report:
 def _check_suffix(path: str | os.PathLike[str], style: str) -> None:
     """Refuse a name that says that something else is in the file."""
     suffix = suffix_of(path)
-    if not suffix or STYLES.get(suffix) == style:
+    if STYLES.get(suffix, style) == style:
         return
     made = {"html": "to_html(path)", "pdf": "to_pdf(path)", "json": "to_json()",
             "markdown": "to_markdown()"}  # fmt: skip
-    others = f", or call {made[STYLES[suffix]]}" if suffix in STYLES else ""
     raise ValueError(
         f"{os.fspath(path)}: to_{style} writes {style.upper()}, not {suffix}; name the file "
-        f".{style}{others}"
+        f".{style}, or call {made[STYLES[suffix]]}"
     )
 
 

@@ -694,7 +694,7 @@ class DiskTable:
         graded = int(arrays["level_start"][-1])
         good = good and bool(np.isfinite(arrays["grade"][:graded]).all())
         good = good and bool(((arrays["order"] >= 0) & (arrays["order"] < self.n_rows)).all())
-        good = good and all(bool((np.diff(cut) > 0).all()) for cut in self.bins.cuts)
+        good = good and all(bool((cut[1:] > cut[:-1]).all()) for cut in self.bins.cuts)
         if not good or not np.isfinite(arrays["cuts"]).all():
             raise ValueError(f"{self.path} is not a table of precede: its numbers make no sense")
 

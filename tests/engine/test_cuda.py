@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -314,3 +315,16 @@ def test_room_for_histograms():
     assert not rows.has_room(11)
     rows.histograms = device.zeros(12, 1)
     assert rows.has_room(12)
+
+
+def test_a_kernel_keeps_the_shared_memory_it_was_allowed():
+    """Another thread may have allowed more in the meantime."""
+    asked = []
+    kernel = SimpleNamespace(max_dynamic_shared_size_bytes=0)
+    device = cuda.Device.__new__(cuda.Device)
+    device._kernels, device._lock = {}, threading.Lock()
+    device._module = SimpleNamespace(get_function=lambda name: asked.append(name) or kernel)
+    for shared, allowed in ((100, 100), (50, 100), (200, 200), (0, 200)):
+        assert device._allow("fill", shared) is kernel
+        assert kernel.max_dynamic_shared_size_bytes == allowed
+    assert asked == ["fill"]

@@ -8,6 +8,7 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, QBRank
 from precede.engine.workers import Workers
 from precede.estimator import base
+from precede.risks import device_mixture
 from precede.risks.mixture import QuadraticMixture
 
 pytestmark = needs_compiler
@@ -106,3 +107,12 @@ def test_labels_that_would_not_fit_are_refused():
     needed = 100 * ROWS  # of the pairs
     with pytest.raises(ValueError, match=r"the pulls of all .* would take .* use device='cpu'"):
         mixture.bind(arrangement, Workers(1, EmulatedDevice(free=needed - 1)))
+
+
+def test_labels_count_as_well(monkeypatch):
+    """The memory of labels is asked for, beside that of the pairs."""
+    arrangement = judgments("both").arrange("pairs", labelled=True)
+    mixture = QuadraticMixture("gap", 0.5, "pairs")
+    monkeypatch.setattr(device_mixture, "OF_ROW", 10_000)
+    with pytest.raises(ValueError, match=r"the pulls of all labels would take .* device='cpu'"):
+        mixture.bind(arrangement, Workers(1, EmulatedDevice(free=9_999 * ROWS)))

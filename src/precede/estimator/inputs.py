@@ -102,8 +102,9 @@ def warn_of_target(X: Any, **target: Any) -> None:
     for what, given in target.items():
         name = getattr(given, "name", None)
         if isinstance(name, str) and name and name in list(columns):
-            harm = "from which the model can read off the answer" if what == "y" else (
-                "which becomes a feature")  # fmt: skip
+            harm = "which becomes a feature"
+            if what == "y":
+                harm = "from which the model can read off the answer"
             warn_caller(
                 f"{what} is called {str(name)!r}, and X has a column of that name, {harm}; leave "
                 f"it out of X, such as X.drop(columns={str(name)!r}) of pandas"

@@ -171,8 +171,10 @@ class ShapeFunction:
         text = ", ".join([*shown, last])
         if not self.is_step:
             text = counted(self.values.size, "linear piece")
-        missing = "no" if math.isnan(self.missing) else f"{self.missing:.4g} if"
-        line = f"{self.name}: {text}; {missing} missing" + " values" * (missing == "no")
+        missing = f"{self.missing:.4g} if missing"
+        if math.isnan(self.missing):
+            missing = "no missing values"
+        line = f"{self.name}: {text}; {missing}"
         return fill(
             line, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
         )

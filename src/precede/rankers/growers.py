@@ -414,8 +414,8 @@ class TreeSearch(RegressionSearch):
         """Draw a share of the features that are in a set, at least one."""
         if share == 1:
             return of
-        keys = mixed_keys(self._features.astype(np.uint64), self._family.random_state, self._round,
-                      attempt * 1_000_003 + split + 7)  # fmt: skip
+        numbers = self._family.random_state, self._round, attempt * 1_000_003 + split + 7
+        keys = mixed_keys(self._features.astype(np.uint64), *numbers)
         among = np.flatnonzero(of)
         chosen = among[np.argsort(keys[among], kind="stable")]
         drawn = np.zeros(of.size, np.bool_)

@@ -13,6 +13,7 @@ import tempfile
 from contextlib import contextmanager
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def about(threads):
 def _commit():
     """The commit, marked where code differs from it; pages of results may differ."""
     commit = _git("rev-parse", "--short", "HEAD") or "unknown"
-    return commit + "-dirty" * bool(_git("status", "--porcelain", "-uno", "--", "*.py"))
+    return commit + "-dirty" * bool(_git("status", "--porcelain", "--", "*.py", "src/precede"))
 
 
 def _git(*words):
@@ -102,26 +103,31 @@ def last(name):
 
 STAMP = (
     "<!-- written by {script} at commit {commit}; "
-    "sha256 of its code: {code}; of the text above: {text} -->"
+    "sha256 of its code: {code}; of src/precede: {package}; of the text above: {text} -->"
 )
+# Pages made of lines that are kept from run to run, which other versions may have measured.
+COLLECTED = {"benchmarks.md", "connamacher2019.md", "glassbox.md", "quality.md"}
 
 
 def write_page(script, name, text):
-    """Write a page of results; its last line says which script wrote it, and seals the text.
+    """Write a page of results; its last line says which code wrote it, and seals the text.
 
-    `tests/test_docs.py` finds pages that were edited by hand, and pages whose script has changed
-    since. Call it as ``write_page(__file__, "name.md", text)``.
+    The line names the script, the commit, and the contents of the package when the script started,
+    followed by "-and-earlier" where the page keeps what earlier runs measured. `tests/test_docs.py`
+    finds pages that were edited by hand, and pages whose script has changed since. Call it as
+    ``write_page(__file__, "name.md", text)``.
     """
     script = Path(script).resolve()
     stamp = STAMP.format(
-        script=script.relative_to(ROOT).as_posix(), commit=_commit(),
-        code=code_digest(script), text=digest(text),
+        script=script.relative_to(ROOT).as_posix(), commit=AT_START[0], code=code_digest(script),
+        package=AT_START[1] + "-and-earlier" * (name in COLLECTED), text=digest(text),
     )  # fmt: skip
     (RESULTS / name).write_text(f"{text.rstrip()}\n\n{stamp}\n", encoding="utf-8")
 
 
 def read_page(name):
-    """The text of a page without the line that seals it."""
+    """The text of a page without the line that seals it, for a script that keeps parts of it."""
+    COLLECTED.add(name)
     text = (RESULTS / name).read_text(encoding="utf-8")
     return text.rpartition("\n<!-- written by ")[0] or text
 
@@ -139,6 +145,27 @@ def code_digest(script):
             words += [repr(value) for _, value in ast.iter_fields(node)
                       if isinstance(value, str | int | float)]  # fmt: skip
     return digest(" ".join(words))
+
+
+def package_digest(folder):
+    """A digest of the files of a package: their paths and contents, without compiled ones."""
+    paths = sorted(path for path in Path(folder).rglob("*")
+                   if path.is_file() and "__pycache__" not in path.parts)  # fmt: skip
+    whole = hashlib.sha256()
+    for path in paths:
+        contents = hashlib.sha256(path.read_bytes()).hexdigest()
+        whole.update(f"{path.relative_to(folder).as_posix()} {contents}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def imported_package():
+    """The folder of the package that an import would load; not always the one beside us."""
+    found = find_spec("precede")
+    return Path(found.origin).parent if found and found.origin else ROOT / "src" / "precede"
+
+
+# Taken when a script starts: files may change while it runs.
+AT_START = (_commit(), package_digest(imported_package()))
 
 
 def middle(values):

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import precede
 from precede.engine.compatibility import has_callbacks
 
 ROOT = Path(__file__).parents[1]
@@ -266,16 +268,37 @@ def pages_written_by(script):
             yield ast.literal_eval(node.args[1])
 
 
+@functools.cache
+def package_at(commit):
+    """The digest of src/precede at a commit; None where git does not have the commit."""
+    measure = runpy.run_path(str(ROOT / "benchmarks" / "measure.py"))
+    try:
+        with measure["source_at"](commit) as source:
+            return measure["package_digest"](source / "precede")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def fault_of_page(text, scripts, measure):
     """What shows that a page is not what its script wrote, or None."""
     seal = re.escape(measure["STAMP"]).replace(r"\{", "{").replace(r"\}", "}")
-    fields = dict.fromkeys(("script", "commit", "code", "text"), r"(\S+)")
+    fields = dict(
+        script=r"(\S+)",
+        commit="([0-9a-f]{7,}(?:-dirty)?|unknown)",
+        code="([0-9a-f]{16})",
+        # pages that were measured before versions were recorded know only when they were committed
+        package="([0-9a-f]{16}(?:-and-earlier)?|unknown, text since [0-9a-f]{7})",
+        text="([0-9a-f]{16})",
+    )
     found = re.fullmatch(rf"(.*?)\n\n{seal.format(**fields)}\n", text, re.S)
     if not found:
         return "it does not end with the line of write_page"
-    body, script, _, code, digest = found.groups()
+    body, script, commit, code, package, digest = found.groups()
     if measure["digest"](body) != digest:
         return "its text was changed after it was written"
+    known = None if package.startswith("unknown") else package_at(commit)
+    if known and not package.startswith(known):
+        return f"src/precede of commit {commit} is {known}, not {package}"
     if script not in scripts:
         return f"{script} does not write it"
     if measure["code_digest"](ROOT / script) != code:
@@ -338,6 +361,9 @@ def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
     assert "does not write it" in fault(text, ["benchmarks/speed/scale.py"])
     code = measure["code_digest"](script)
     assert "has changed since" in fault(text.replace(code, code[::-1]))
+    package = measure["AT_START"][1]
+    assert "does not end" in fault(text.replace(f"of src/precede: {package}; ", ""))
+    assert "does not end" in fault(text.replace(package, "recent"))
     source = script.read_text(encoding="utf-8")
     for number, (old, new, same) in enumerate([
         ("import os", "import os  # a comment", True), ("import os", "import os, re", True),
@@ -347,6 +373,51 @@ def test_pages_that_are_not_the_output_of_their_script_are_found(tmp_path):
         copy = tmp_path / f"{number}.py"
         copy.write_text(source.replace(old, new), encoding="utf-8")
         assert (measure["code_digest"](copy) == code) is same
+
+
+def test_a_page_names_the_contents_of_the_package_that_it_measured(tmp_path):
+    """Also of files that git does not know yet, and of pages that keep earlier measurements."""
+    measure = runpy.run_path(str(ROOT / "benchmarks" / "measure.py"))
+    measure["write_page"].__globals__["RESULTS"] = tmp_path
+    assert measure["imported_package"]() == Path(precede.__file__).parent
+    script, package = ROOT / "benchmarks" / "speed" / "push.py", measure["AT_START"][1]
+    for _ in range(2):  # the second time, parts of the page are kept
+        measure["write_page"](script, "a.md", "# A\n")
+        last = (tmp_path / "a.md").read_text(encoding="utf-8").splitlines()[-1]
+        kept = "-and-earlier" * ("a.md" in measure["COLLECTED"])
+        assert f"; of src/precede: {package}{kept}; " in last
+        measure["read_page"]("a.md")
+    assert kept == "-and-earlier"
+
+    digest = measure["package_digest"]
+    folder = tmp_path / "package"
+    (folder / "engine" / "__pycache__").mkdir(parents=True)
+    (folder / "engine" / "a.py").write_text("1")
+    found = {digest(folder)}
+    (folder / "engine" / "__pycache__" / "a.nbi").write_text("1")
+    assert digest(folder) in found
+    (folder / "engine" / "kernels.cu").write_text("1")
+    found.add(digest(folder))
+    (folder / "engine" / "kernels.cu").rename(folder / "kernels.cu")
+    found.add(digest(folder))
+    (folder / "engine" / "a.py").write_text("2")
+    assert len(found | {digest(folder)}) == 4
+
+
+def test_a_page_that_claims_a_commit_has_the_package_of_that_commit(measure):
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, cwd=ROOT
+    ).stdout.decode()
+    if not (package := package_at(commit.strip())):
+        pytest.skip("this is no git repository")
+    script = "benchmarks/speed/push.py"
+    code, text = measure["code_digest"](ROOT / script), measure["digest"]("# A")
+    for claimed, fault in ((package, None), (package + "-and-earlier", None), ("0" * 16, "is")):
+        stamp = measure["STAMP"].format(
+            script=script, commit=commit.strip(), code=code, package=claimed, text=text
+        )
+        found = fault_of_page(f"# A\n\n{stamp}\n", [script], measure)
+        assert (found is None) if fault is None else (f"is {package}, not" in found)
 
 
 def test_files_shown_on_pages_are_those_that_run():

@@ -74,7 +74,7 @@ def averaged(examples, judgments):
 
 
 def line_search(judgments, h, g, *, weight, margin):
-    """The least point of R along g, exactly: R is a parabola between kinks."""
+    """The least point s >= 0 of R along g, exactly: R is a parabola between kinks."""
     kinks, item = [], [1.0] * len(h) if judgments.weight is None else list(judgments.weight)
     pairs = naive_trees.pairs_of(judgments, "pairs")
     for x, y, _, gap in pairs:
@@ -93,9 +93,8 @@ def line_search(judgments, h, g, *, weight, margin):
                 total -= (1 - weight) * item[z] * (label - h[z] - s * g[z]) * g[z]
         return total
 
-    edges = sorted({0.0, *kinks})
-    edges = [edges[0] - 1e6, *edges, edges[-1] + 1e6]
-    for low, high in itertools.pairwise(edges):
+    edges = [0.0, *sorted({kink for kink in kinks if kink > 0})]
+    for low, high in itertools.pairwise([*edges, edges[-1] + 1e6]):
         before, after = slope(low), slope(high)
         if before <= 0 <= after and before < after:
             return low - before * (high - low) / (after - before)

@@ -289,25 +289,33 @@ def test_step_lengths_that_make_no_sense_are_refused(learner):
         learner(step_length=0.1, rankers="stumps").fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
-def test_the_search_by_secants_stays_near_the_least_point():
+def test_the_step_does_not_depend_on_the_scale_of_the_ranker():
     judgments = Judgments(SAMPLE.y, SAMPLE.qid)
     risk = PairRisk("logistic").bind(judgments)
-    rng = np.random.default_rng(0)
     zero = risk.state(np.zeros(risk.arrangement.n_arranged))
-    for scale in (0.01, 1.0, 30.0):
-        values = scale * (SAMPLE.truth[risk.arrangement.order] + rng.normal(0, 1, zero.pull.size))
-        edge = risk.edge(zero, values)
-        step = SecantStep().step(risk, zero, Found(None, edge), values).size
-        best, _ = risk.line_search(zero, values)
-        fall = zero.log_value - risk.log_value(zero.scores + step * values)
-        most = zero.log_value - risk.log_value(zero.scores + best * values)
-        assert abs(step) <= 8
-        if abs(best) <= 8:
-            assert fall >= 0.999 * most
-        assert fall > 0
+    noise = np.random.default_rng(0).normal(0, 1, zero.pull.size)
+    values = SAMPLE.truth[risk.arrangement.order] + noise
+    best, _ = risk.line_search(zero, values)
+    for scale in (1e-4, 0.01, 1.0, 30.0, 1e4):
+        edge = risk.edge(zero, scale * values)
+        step = SecantStep().step(risk, zero, Found(None, edge), scale * values).size
+        assert step * scale == pytest.approx(best, rel=1e-7)
 
 
-def naive_least(risk, most=8.0):
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "softmax"])
+def test_a_step_without_a_least_risk_is_finite(loss):
+    """The loss falls for ever along a tree that puts all pairs in order."""
+    X, y = np.arange(12.0)[:, None], np.repeat([0, 1], 6)
+    model = BoostedRanker(
+        loss=loss, line_search=True, learning_rate=0.4, n_estimators=3, min_child_samples=1
+    ).fit(X, y)
+    if loss != "softmax":  # which goes on until its slope is a billionth of the first
+        assert model.history_["smoothed"].all()
+    assert (np.diff(model.history_["log_risk"]) < 0).all()
+    assert np.isfinite(model.ensemble_.weights).all()
+
+
+def naive_least(risk, most=1e3):
     """Where a convex function of a step is least, by halving thirds."""
     low, high = 0.0, most
     for _ in range(100):
@@ -349,16 +357,18 @@ def test_the_search_by_secants_ends_at_the_least_risk(model, loss, monkeypatch):
         ahead = values[winner] - values[loser]
 
         def risk(step, margin=margin, ahead=ahead):
-            return loss.value(margin + step * ahead - asked).sum()
+            with np.errstate(over="ignore"):
+                return loss.value(margin + step * ahead - asked).sum()
 
         best = naive_least(risk)
-        assert weight / 0.3 == pytest.approx(best, rel=0.1)
-        assert risk(0.0) - risk(weight / 0.3) >= 0.999 * (risk(0.0) - risk(best))
+        # Values tell the best step to half of their digits.
+        assert weight / 0.3 == pytest.approx(best, rel=1e-5)
+        assert risk(0.0) - risk(weight / 0.3) >= (1 - 1e-9) * (risk(0.0) - risk(best))
         margin = margin + weight * ahead
     own = MixtureRisk if isinstance(model, QBRank) else None
     seen = [kind for kind in evaluations if own is None or kind is own]
     # One evaluation a round is the loop's own.
-    assert len(seen) / model.n_estimators_ <= 5.0
+    assert len(seen) / model.n_estimators_ <= 10.0
 
 
 def counted(state, evaluations, kind):

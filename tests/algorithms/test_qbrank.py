@@ -1,24 +1,30 @@
 """QBRank: algorithm 2 as printed, and what is left without pairs or without labels."""
 
-from dataclasses import replace
+import warnings
 
 import lightgbm
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import naive_qbrank
 import naive_trees
 import strategies
 from algorithms.test_boosted import SAMPLE, half_labelled
-from precede import Judgments, PairRisk, QBRank, SquaredHinge
+from precede import (
+    BoostedRanker,
+    Judgments,
+    PairRisk,
+    PushRanker,
+    QBRank,
+    SquaredHinge,
+    Trees,
+)
 from precede.boosting.history import Rounds
-from precede.boosting.loop import run
-from precede.boosting.steps import LineSearch
 from precede.datasets import search_results
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.rankers.base import Found
 from precede.rankers.columns import Constant
 
 
@@ -83,31 +89,60 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
     expected = naive_qbrank.qbrank(
         X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
     )
-    model = QBRank(rankers=naive_qbrank.Stump(), learning_rate=0.3, **options)
-    plan = model.plan(Rounds(8 + with_labels))
-    with Workers(1) as workers:
-        training = Training.prepare(
-            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
-        )
-        result = run(replace(plan, step=LineSearch()), training)
-    np.testing.assert_allclose(result.ensemble.predict(X), expected, rtol=1e-8, atol=1e-8)
+    model = QBRank(
+        rankers=naive_qbrank.Stump(), learning_rate=0.3, n_estimators=8 + with_labels, **options
+    ).fit(X, judgments)
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8, atol=1e-8)
 
 
-def test_without_labels_the_bound_is_the_same_fit_with_an_exact_line_search():
+@given(st.data(), st.sampled_from([0.3, 1.0]), st.sampled_from(["gap", 0.2]),
+       st.sampled_from([0.01, 1.0, 30.0]), st.integers(0, 2**32 - 1))  # fmt: skip
+@settings(max_examples=150)
+def test_the_step_is_the_least_point_of_the_risk_on_the_line(data, weight, margin, scale, seed):
+    """The shipped rule along any ranker, however large its values, against every parabola."""
+    judgments = data.draw(labelled(margins=margin == "gap"))
+    options = {"weight": weight, "margin": margin}
+    plan = QBRank(**options, rankers=naive_qbrank.Stump()).plan(Rounds(1))
+    try:
+        risk = plan.risk.bind(judgments.arrange("pairs", labelled=True))
+    except ValueError:  # nothing to learn from
+        return
+    order, rng = risk.arrangement.order, np.random.default_rng(seed)
+    h, g = rng.normal(0, 1, (2, len(judgments)))
+    g = scale * (np.round(g) if data.draw(st.booleans()) else g)
+    state = risk.state(h[order])
+    edge = risk.edge(state, g[order])
+    if edge < 0:
+        g, edge = -g, -edge
+    if edge < 1e-6:
+        return
+    step = plan.step.step(risk, state, Found(Constant(), edge), g[order])
+    assert not step.smoothed
+    best = naive_qbrank.line_search(judgments, h, g, **options)
+    at, least = (risk.state((h + s * g)[order]) for s in (step.size, best))
+    assert at.log_value == pytest.approx(least.log_value, rel=1e-9, abs=1e-9) or (
+        max(np.exp(at.log_value - state.log_value), np.exp(least.log_value - state.log_value))
+        < 1e-15
+    )
+    further = risk.state((h + (best + 1e-3 / scale) * g)[order])
+    if further.log_value > least.log_value + 1e-9:  # one least point
+        assert step.size == pytest.approx(best, rel=1e-5)
+
+
+def test_full_steps_are_not_capped():
+    model = QBRank(learning_rate=1.0, n_estimators=100).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+    assert max(model.ensemble_.weights) > 8
+    assert np.unique(model.ensemble_.weights).size == model.n_estimators_
+    assert (np.diff(model.history_["risk"]) < 0).all()
+
+
+def test_without_labels_the_bound_is_the_same_fit():
     """Targets half as large and weights twice as large: the same trees, twice the steps."""
-    found = []
-    with Workers(1) as workers:
-        training = Training.prepare(
-            SAMPLE.X, Judgments(SAMPLE.y, SAMPLE.qid), balance="pairs", max_bins=255,
-            workers=workers, labelled=True,
-        )  # fmt: skip
-        for hessian in ("terms", "bound"):
-            model = QBRank(hessian=hessian)
-            model.n_features_in_ = SAMPLE.X.shape[1]
-            plan = model.plan(Rounds(8))
-            result = run(replace(plan, step=LineSearch()), training)
-            found.append(result.ensemble.predict(SAMPLE.X))
-    np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-6)
+    found = [
+        QBRank(hessian=hessian, n_estimators=8).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+        for hessian in ("terms", "bound")
+    ]
+    np.testing.assert_allclose(*(model.predict(SAMPLE.X) for model in found), rtol=0, atol=1e-7)
 
 
 def test_without_pairs_it_is_gradient_boosted_trees():
@@ -186,3 +221,45 @@ def test_drawn_rows_after_the_constant_are_those_of_one_longer_fit():
     model.set_params(n_estimators=6).fit(sample.X, both)
     assert model.ensemble_.rankers == whole.ensemble_.rankers
     assert model.ensemble_.weights == whole.ensemble_.weights
+
+
+def test_scores_rise_with_a_feature_that_they_must_rise_with():
+    """The tree that fits the averages best has a negative edge here, and was subtracted."""
+    X = np.array([[0.0], [3], [1], [3], [2], [2], [3], [2], [1], [3], [3], [1]])
+    y, qid = [1, 0, 1, 2, 1, 1, 0, 0, 2, 1, 1, 0], [0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1]
+    model = QBRank(monotone_constraints=[1], num_leaves=2, min_child_samples=1, n_estimators=4)
+    with pytest.warns(UserWarning, match="the search found no weak ranker that improves the risk"):
+        model.fit(X, y, qid=qid)
+    assert (np.diff(model.predict(np.arange(4.0)[:, None])) >= 0).all()
+
+
+TREES = {"num_leaves": 4, "min_child_samples": 1, "reg_lambda": 0.0}
+AVERAGES = Trees(**TREES, targets="average", monotone_constraints=[1, -1])
+MONOTONE = [
+    QBRank(**TREES, monotone_constraints=[1, -1]),
+    QBRank(**TREES, monotone_constraints=[1, -1], learning_rate=1.0, hessian="newton"),
+    QBRank(**TREES, monotone_constraints=[1, -1], step_length=0.1),
+    BoostedRanker(**TREES, monotone_constraints=[1, -1], targets="average", line_search=True),
+    BoostedRanker(**TREES, monotone_constraints=[1, -1], targets="average"),
+    PushRanker(price=1, rankers=AVERAGES),
+    PushRanker(price=2, rankers=AVERAGES, loss="logistic"),
+]
+
+
+@given(st.data(), st.sampled_from(MONOTONE), st.integers(0, 2**32 - 1))
+@settings(max_examples=100)
+def test_no_step_along_a_monotone_tree_goes_backwards(data, estimator, seed):
+    rng = np.random.default_rng(seed)
+    n = data.draw(st.integers(6, 16))
+    X = rng.integers(0, 4, (n, 2)).astype(float)
+    y, qid = rng.integers(0, 3, n), rng.integers(0, data.draw(st.integers(1, 2)), n)
+    if Judgments(y, qid).n_pairs == 0:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = clone(estimator).set_params(n_estimators=4).fit(X, y, qid=qid)
+    assert all(weight >= 0 for weight in model.ensemble_.weights)
+    grid = np.array([[a, b] for a in range(4) for b in range(4)], float)
+    scores = model.predict(grid).reshape(4, 4)
+    assert (np.diff(scores, axis=0) >= 0).all()
+    assert (np.diff(scores, axis=1) <= 0).all()

@@ -255,10 +255,11 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         bound (the diagonal of every pair's own second derivative at its largest), or the item
         weights (Friedman's gradient boosting).
     targets : {"sum", "average"}
-        Whether the pairs of a row add up or are averaged.
+        Whether the pairs of a row add up or are averaged. With averages the fit ends where the
+        risk does not fall along the tree that fits them best.
     line_search : bool
-        Search for the step on the true risk, which then never rises; otherwise the step is 1,
-        which costs some two evaluations of the risk a round less.
+        Search for the step >= 0 of the least true risk, which then never rises; otherwise the step
+        is 1, which costs some four evaluations of the risk a round less.
     step_length : float, optional
         If given, every tree is added with this length, ``||g||² = sum W_i g(x_i)² / n``, and not at
         all where it would raise the risk, instead of a line search and a learning rate: the
@@ -314,7 +315,7 @@ min_split_gain
 
     Notes
     -----
-    A round costs one tree (see `Trees`) and one evaluation of the risk (some three with a line
+    A round costs one tree (see `Trees`) and one evaluation of the risk (some five with a line
     search): O(n) for the exponential loss; for the others the number of pairs in short
     queries, O(n log n) or about 15 n in long ones. The number of threads and the order of the
     rows do not change the model.

@@ -48,9 +48,10 @@ class QBRank(BaggedTrees, BaseRanker):
         more than on pairs alone, where they are the same fit up to the line search's tolerance.
     targets : {"average", "sum"}
         Whether a row of many pairs gets the average of their gradients, as in the paper, or
-        their sum, weighing as much as all of them.
+        their sum, weighing as much as all of them. The fit ends where R does not fall along the
+        tree that fits the averages best.
     line_search : bool
-        Search for the step on R, which then never rises; otherwise it is 1.
+        Search for the step >= 0 of the least R, which then never rises; otherwise it is 1.
     step_length : float, optional
         Steps of this normalised length instead, without a learning rate; see `BoostedRanker`.
     learning_rate : float in (0, 1]
@@ -73,7 +74,7 @@ random_state, n_jobs, device, verbose
 
     Notes
     -----
-    A round costs one tree (see `Trees`) and some three evaluations of R, each O(pairs) for short
+    A round costs one tree (see `Trees`) and some five evaluations of R, each O(pairs) for short
     queries and O(n log n) for long ones; no pair of graded labels is ever listed.
 
     References
@@ -94,7 +95,7 @@ random_state, n_jobs, device, verbose
     ...                  label=np.where(known, np.nan, sample.y))
     >>> model = QBRank(n_estimators=60).fit(sample.X, both)
     >>> round(model.score(sample.X, sample.y, sample.qid), 2)
-    0.79
+    0.8
     """
 
     learns_labels = True

@@ -107,8 +107,9 @@ class CoordinateDescent(Method):
         step = self._step(found, values)
         self._warn(step, found)
         weight = step.size if step.whole else self.plan.learning_rate * step.size
-        if self.plan.nonnegative and weight <= 0:  # the edge was nothing but rounding
-            self.exhausted = NOTHING_LEFT
+        forward = self.plan.nonnegative or self.plan.rankers.quadratic
+        if forward and weight <= 0 and not step.whole:
+            self.exhausted = NOTHING_LEFT  # the edge was nothing but rounding
             return None
         self._moving = True
         self._add(found.ranker, weight, values)

@@ -30,15 +30,14 @@ __all__ = [
 ]
 
 
-# `SecantStep` evaluates the risk at most so often, and goes no further than this.
-EVALUATIONS = 12
-
-
-LONGEST_STEP = 8.0
-
-
-# It ends where the slope is at most this share of the slope at 0.
-FLAT = 0.01
+# `SecantStep` ends where the slope is at most this share of the slope at 0, or between two steps
+# that are apart by this share of themselves, as on a kink.
+FLAT = 1e-9
+# It evaluates the risk at most so often; halving alone would take half as many.
+EVALUATIONS = 100
+# Values of the risk are known up to such a share of it, and tell nothing of shorter moves.
+ROUNDING = 1e-12
+SHORT = 1e-3
 
 
 class SmoothedStepWarning(UserWarning):
@@ -161,13 +160,13 @@ class NormalizedStep(StepRule):
         self.hessian = hessian
         self._taken = 0.0
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
-        """Scale the ranker to the length; the family holds its multiples, negative ones too."""
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
+        """Scale the ranker to the length."""
         weight = risk.pull_of(state).hessian(self.hessian)
         square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
         rows = sum_of(lambda: values.size, risk.workers)
         norm = float(np.sqrt(square / rows) * exp_of(0.5 * state.log_mass))
-        size = (1.0 if found.edge > 0 else -1.0) * self.length / norm
+        size = self.length / norm
         rises = risk.log_value(state.scores + size * values) > state.log_value
         self._taken = 0.0 if rises else self.length
         return Step(0.0 if rises else size, whole=True)
@@ -192,70 +191,98 @@ class QuadraticStep(StepRule):
 
 
 class SecantStep(StepRule):
-    """The least risk along a ranker fitted to a quadratic model, in few evaluations.
+    """The step >= 0 of the least risk along a ranker fitted to a quadratic model.
 
     Such a ranker is of about the right size, so the search begins at 1. It goes to the least
-    point of the cubic through the values and slopes of the risk at two steps, one on either side
-    of the least point once there are such, until the slope is at most a hundredth of what it was
-    at 0: for a risk that is nearly quadratic between the two, within about 1 % of the best step
-    and 0.01 % of the greatest fall. The step is at most 8, never one that raises the risk, and
-    found in at most 12 evaluations of the risk; should they not suffice (on kinks) it is the
-    best of those tried.
+    point of the cubic through the values and slopes of the risk at the last two steps, or to the
+    middle between a step before the least point and one beyond it where the cubic does not help,
+    until the slope is at most a billionth of what it was at 0. Where many steps are the best,
+    because the risk is flat between them, it is the first one that the search meets.
+
+    There is no best step where the ranker reverses no pair and the loss falls for ever; it is then
+    `BoundRisk.smoothed_step`, as in a `LineSearch`, and marked as "smoothed" in the history. The
+    step never raises the risk.
     """
 
+    warns = False  # a tree that reverses no pair is no sign of a feature that gives the answer away
     on_device = True
 
-    def step(
-        self,
-        risk: BoundRisk,
-        state: State,
-        found: Found,
-        values: Array,
-    ) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
         """Follow the least points of cubics."""
-        sign, at_zero = (1.0 if found.edge > 0 else -1.0), abs(found.edge)
-        start = _Probe(0.0, at_zero, 0.0)
-        before, low, high, best = None, start, None, start
-        size = 1.0
+        noise = ROUNDING * exp_of(state.log_value - state.log_mass)
+        low = here = best = _Probe(0.0, found.edge, 0.0)
+        high, moves, size = None, (np.inf, np.inf), 1.0
         for _ in range(EVALUATIONS):
-            at = risk.state(state.scores + sign * size * values)
-            fall = sign * risk.edge(at, values) * exp_of(at.log_mass - state.log_mass)
-            gained = -expm1_of(at.log_value - state.log_value)  # share of the risk
-            here = _Probe(size, fall, gained * exp_of(state.log_value - state.log_mass))
+            before, here = here, _probe(risk, state, values, size)
             best = max(best, here, key=lambda probe: probe.gained)
-            if here.gained >= 0 and (
-                abs(fall) <= FLAT * at_zero or (fall > 0 and size >= LONGEST_STEP)
-            ):
-                return Step(sign * size)
-            if fall > 0 and here.gained >= low.gained:
-                before, low = low, here
+            if here.gained >= -noise and abs(here.fall) <= FLAT * found.edge:
+                if here.fall > 0 and high is None and _falls_for_ever(risk, values):
+                    return _smoothed(risk, state, found.edge, values)
+                return Step(here.size if here.gained >= 0 else best.size)
+            if here.fall > 0 and here.gained >= low.gained - noise:
+                low = here
             else:  # beyond the least point, or beyond one of several
                 high = here
-            size = _next_step(before or start, low, high)
-        return Step(sign * best.size)
+            if high is not None and high.size - low.size <= FLAT * high.size:
+                break
+            size = _next_step(before, here, low, high, moves[0])
+            moves = moves[1], abs(size - here.size)
+        return Step(best.size)
 
 
 class _Probe(NamedTuple):
-    """A step, minus the slope of the risk there, and by how much the risk has fallen."""
+    """A step, minus the slope of the risk there, and by how much the risk has fallen.
+
+    Both are in units of the mass where the round begins.
+    """
 
     size: float
     fall: float
     gained: float
 
 
-def _next_step(before: _Probe, low: _Probe, high: _Probe | None) -> float:
-    """Least point of the cubic through two probes; inside the bracket, or not too far ahead."""
-    one, other = (before, low) if high is None else (low, high)
-    length = other.size - one.size
-    # The fall is q(u) = C + B u + A u² at u = (step - one) / length, and its integral is known.
-    quadratic = 3.0 * (one.fall + other.fall) - 6.0 * (other.gained - one.gained) / length
-    slope = other.fall - one.fall - quadratic
+def _probe(risk: BoundRisk, state: State, values: Array, size: float) -> _Probe:
+    """Evaluate the risk at a step along the values."""
+    at = risk.state(state.scores + size * values)
+    fall = risk.edge(at, values) * exp_of(at.log_mass - state.log_mass)
+    share = -expm1_of(at.log_value - state.log_value)  # of the risk
+    return _Probe(size, fall, share * exp_of(state.log_value - state.log_mass))
+
+
+def _next_step(
+    before: _Probe, here: _Probe, low: _Probe, high: _Probe | None, move: float
+) -> float:
+    """Least point of the cubic through the last two probes, if it is where the least risk is.
+
+    Otherwise the middle of the bracket, or further ahead. Moves that are not at most half of the
+    one before the last, `move`, do not converge.
+    """
+    length = here.size - before.size
+    # The fall is q(u) = C + B u + A u² at u = (step - before) / length, and its integral is known.
+    quadratic = 0.0
+    if abs(length) > SHORT * here.size:
+        quadratic = 3.0 * (before.fall + here.fall) - 6.0 * (here.gained - before.gained) / length
+    slope = here.fall - before.fall - quadratic
     square = slope * slope  # a power would depend on the C library
-    root = square - 4.0 * quadratic * one.fall
-    under = np.sqrt(root) - slope if root > 0 and square < np.inf else 0.0
-    share = 2.0 * one.fall / under if under > 0 else np.inf
-    if high is not None:
-        inside = share if 0 < share < 1 else one.fall / (one.fall - min(other.fall, 0.0))
-        return one.size + length * min(max(inside, 0.05), 0.95)
-    ahead = one.size + length * share if share > 1 else np.inf
-    return min(ahead, 4 * low.size, LONGEST_STEP)
+    root = square - 4.0 * quadratic * before.fall
+    # The falls run against the steps where `length` is negative.
+    under = np.sqrt(root) - np.sign(length) * slope if 0 < root < np.inf else 0.0
+    size = before.size + abs(length) * 2.0 * before.fall / under if under > 0 else np.inf
+    if high is None:
+        return float(min(size, 4.0 * low.size)) if size > low.size else 4.0 * low.size
+    inside = low.size < size < high.size and abs(size - here.size) <= 0.5 * move
+    return float(size) if inside else 0.5 * (low.size + high.size)
+
+
+def _falls_for_ever(risk: BoundRisk, values: Array) -> bool:
+    """Whether the risk has no least point along the values."""
+    device = risk.workers.device
+    if device is not None and device.holds(values):
+        values = device.get(values)
+    return risk.falls_for_ever(values)
+
+
+def _smoothed(risk: BoundRisk, state: State, edge: float, values: Array) -> Step:
+    """The finite step for a ranker that reverses no pair."""
+    width = risk.width(values)
+    return Step(risk.smoothed_step(state, edge / width, 0.0, width=width), smoothed=True)

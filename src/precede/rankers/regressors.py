@@ -37,7 +37,7 @@ class RegressionSearch(Search):
         return self.fit(pull, np.ones(pull.size), allowed)
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> Found | None:
-        """Fit a ranker to the quadratic model of the risk."""
+        """Fit a ranker to the quadratic model of the risk; None if that does not fall along it."""
         weight, rows = pull.hessian(self.hessian), pull.rows
         if self.targets == "sum":
             return self.fit(pull.values, weight, allowed, rows=rows)
@@ -45,8 +45,10 @@ class RegressionSearch(Search):
         found = self.fit(pull.values / terms, weight / terms, allowed, rows=rows)
         if found is None or found.values is None:
             return None
+        # Averages are not the gradient: the risk may rise along a ranker that fits them best. The
+        # steps of Zheng et al. are >= 0, and the negative of a monotone ranker is none.
         edge = pull.edge(found.values)
-        return replace(found, edge=edge) if edge != 0 else None
+        return replace(found, edge=edge) if edge > 0 else None
 
     def fit(
         self,

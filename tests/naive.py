@@ -322,8 +322,11 @@ class Candidate:
         return [self.missing if math.isnan(x) else int(float(x) > self.threshold) for x in column]
 
 
-def candidates(X, cuts=None):
-    """All stumps that differ on X, in the order in which ties are broken."""
+def candidates(X, cuts=None, one_way=False):
+    """All stumps that differ on X, in the order in which ties are broken.
+
+    With `one_way` no weight is negative, and "is missing" is another ranker than "is present".
+    """
     X = np.asarray(X)
     found = []
     for feature in range(X.shape[1]):
@@ -334,6 +337,8 @@ def candidates(X, cuts=None):
             found.append(Candidate(feature, -math.inf, 0))
         for cut in own:
             found += [Candidate(feature, cut, side) for side in range(2 if missing else 1)]
+        if one_way and missing and not np.isnan(column).all():
+            found.append(Candidate(feature, math.inf, 1))
     return found
 
 

@@ -160,7 +160,7 @@ def stump_supremum(X, signs):
     for j in range(len(X[0])):
         column = [row[j] for row in X]
         present = sorted({v for v in column if not math.isnan(v)})
-        for t in [-math.inf, *present[:-1]]:
+        for t in [-math.inf, *present[:-1], math.inf]:
             for side in (False, True):
                 above = [side if math.isnan(v) else v > t for v in column]
                 best = max(best, abs(sum(g for g, v in zip(signs, above, strict=True) if v)))
@@ -185,8 +185,11 @@ def least_errors(X, y, qid, listed, members, reverse):
     return min(found), found.count(min(found)), len(found), len(pairs)
 
 
-def all_stumps(X):
-    """Values of every stump that splits the rows, by feature, threshold and side of the missing."""
+def all_stumps(X, reverse=True):
+    """Values of every stump that splits the rows, by feature, threshold and side of the missing.
+
+    The last one of a feature is "is missing", where "is present" cannot be turned round.
+    """
     rows = []
     for column in np.asarray(X, float).T:
         present = sorted(set(column[~np.isnan(column)]))
@@ -199,6 +202,8 @@ def all_stumps(X):
                     continue  # every row on one side
                 above = np.ones(len(column), bool) if cut is None else column > cut
                 rows.append(np.where(np.isnan(column), side, above).astype(float).tolist())
+        if missing and not reverse:
+            rows.append(np.isnan(column).astype(float).tolist())
     return rows
 
 

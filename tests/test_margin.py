@@ -50,9 +50,9 @@ def separable(draw, most=9):
     return X, made
 
 
-def stumps_of(X, made):
+def stumps_of(X, made, one_way=False):
     rows = sorted({row for pair in naive.list_pairs(made) for row in (pair.winner, pair.loser)})
-    return naive.candidates(X[rows])
+    return naive.candidates(X[rows], one_way=one_way)
 
 
 # -- the linear programme --------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_the_best_margin_is_that_of_all_pairs_and_all_stumps(problem):
 @given(some.problems(most=8, tied=False), st.booleans())
 def test_the_best_margin_of_anything(problem, nonnegative):
     X, made = problem
-    values = [stump.values(X) for stump in stumps_of(X, made)]
+    values = [stump.values(X) for stump in stumps_of(X, made, nonnegative)]
     expected = naive_margin.best_margin(made, values, nonnegative=nonnegative)
     assert best_margin(X, made, nonnegative=nonnegative) == pytest.approx(expected, abs=1e-8)
 

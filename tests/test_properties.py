@@ -66,7 +66,7 @@ def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
     options = {"learning_rate": learning_rate, "balance": balance}
     model = boost(algorithm, X, made, 10, nonnegative=nonnegative, **options)
     rows = sorted({row for pair in naive.list_pairs(made) for row in (pair.winner, pair.loser)})
-    stumps = naive.candidates(X[rows])
+    stumps = naive.candidates(X[rows], one_way=nonnegative)
     expected = naive.rankboost(
         made, [stump.values(X) for stump in stumps], rounds=10, select=select, step=step,
         positive_only=nonnegative, tie=1e-9 if select == "decrease" else 2.0**-40, **options,

@@ -41,7 +41,7 @@ def check(found, expected, sample):
 @given(problems(feature), st.booleans())
 def test_the_best_stump_is_the_best_of_all_listed(sample, reverse):
     X, y, qid, pairs, judgments = sample
-    members = naive.all_stumps(X) or [[0.0] * len(y)]
+    members = naive.all_stumps(X, reverse) or [[0.0] * len(y)]
     expected = naive.least_errors(X, y, qid, pairs, members, reverse)
     if not naive.all_stumps(X):
         expected = (expected[0], 1, 1, expected[3])
@@ -76,6 +76,15 @@ def test_ties_go_to_the_first_member_and_are_counted():
     assert (found.n_minimisers, found.n_members) == (2, 8)
     turned = minimise_ranking_risk(X, [1, 0, 0], rankers="columns")
     assert (turned.ranker, turned.sign, turned.n_minimisers) == (Column(0), -1, 2)
+
+
+def test_missing_values_against_present_ones_are_a_stump_in_either_direction():
+    X = [[np.nan], [np.nan], [1.0], [2.0]]
+    for y, stump in [([1, 1, 0, 0], Stump(0, np.inf, 1)), ([0, 0, 1, 1], Stump(0, -np.inf))]:
+        found = minimise_ranking_risk(X, y, reverse=False)
+        assert (found.pair_error, found.ranker, found.n_members) == (0.0, stump, 4)
+        both = minimise_ranking_risk(X, y)
+        assert (both.pair_error, both.ranker, both.n_members) == (0.0, Stump(0, -np.inf), 6)
 
 
 def test_the_rule_puts_ties_above():

@@ -47,7 +47,7 @@ def test_rounds_are_those_of_the_paper(problem, nonnegative):
     X, made = problem
     model = SmoothMargin(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
     model.fit(X, made)
-    stumps = stumps_of(X, made)
+    stumps = stumps_of(X, made, nonnegative)
     values = [stump.values(X) for stump in stumps]
     chosen, steps, smooth = naive_margin.smooth_margin(
         made, values, rounds=25, nonnegative=nonnegative

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from exports.readers import FOUR, only, stump_models
+from exports.readers import FINITE, FOUR, only, stump_models
 from precede import Stump, Tree
 from precede.explain.additive import additive_terms
 from precede.model import Ensemble
@@ -31,7 +31,7 @@ CURVED = Tree(
 )
 
 
-@given(stump_models(), st.lists(terms(), max_size=3), FOUR)
+@given(stump_models(FINITE | st.just(np.inf)), st.lists(terms(), max_size=3), FOUR)
 def test_tables_add_up_to_the_scores(stumps, found, rows):
     flags = {f: n for t in found for f, n in zip(t.features, t.categorical, strict=True)}
     found = [t for t in found if all(flags[f] == n for f, n in zip(t.features, t.categorical,

@@ -44,7 +44,8 @@ SINGLES = st.floats(-3, 3, width=32) | st.sampled_from([0.0, -0.0, 0.5, 2.0, mat
 SINGLE_ROWS = st.lists(st.lists(SINGLES, min_size=3, max_size=3), min_size=1, max_size=6)
 
 
-THRESHOLDS = st.floats(-3, 3)
+FINITE = st.floats(-3, 3)
+THRESHOLDS = FINITE | st.sampled_from([-math.inf, math.inf])
 
 
 @st.composite
@@ -117,9 +118,9 @@ MIXED = Ensemble(
     [
         *(Stump(0, t, missing=1) for t in (0.1, 0.7, 0.3)),
         Stump(2, -math.inf), Stump(1, -0.2), Feature(1, -1.0, 2.0), Feature(2, -1.7e308, 1.7e308),
-        Constant(), Stump(1, 0.0), Stump(0, 0.7),
+        Constant(), Stump(1, 0.0), Stump(0, 0.7), Stump(2, math.inf, missing=1),
     ],
-    [0.1, 0.2, -0.7, 0.05, 1.3, 0.9, 3.0, 0.01, 1e-17, 0.3],
+    [0.1, 0.2, -0.7, 0.05, 1.3, 0.9, 3.0, 0.01, 1e-17, 0.3, 0.7],
     3,
 )  # fmt: skip
 

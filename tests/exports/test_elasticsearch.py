@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import format_readers as read
-from exports.readers import FOUR, SINGLE_ROWS, close, fitted, stump_models, tree_models
+from exports.readers import FINITE, FOUR, SINGLE_ROWS, close, fitted, stump_models, tree_models
 from precede import BoostedRanker, RankBoost, Stump, export
 from precede.exports.elasticsearch import (
     elasticsearch_text,
@@ -46,7 +46,7 @@ def test_elasticsearch_keeps_missing_values_and_double_precision(ensemble, rows)
     assert_allclose(got, ensemble.predict(X), rtol=1e-6, atol=1e-6)
 
 
-@given(stump_models(), SINGLE_ROWS)
+@given(stump_models(FINITE), SINGLE_ROWS)
 def test_thresholds_are_not_rounded_for_elasticsearch(ensemble, rows):
     at = [[r.threshold] * 3 for r in ensemble.rankers]
     above = [[np.nextafter(r.threshold, np.inf)] * 3 for r in ensemble.rankers]

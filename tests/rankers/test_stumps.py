@@ -1,5 +1,6 @@
 """Stumps and the search for the best of them, against every threshold and side in turn."""
 
+import json
 import math
 
 import numpy as np
@@ -8,15 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 import naive
 import strategies as some
 from precede import (
+    AdaBoostRanker,
+    ConvexRisk,
     Features,
+    GlassBoxRanker,
     Judgments,
     PairRisk,
     PushRanker,
     RankBoost,
+    RankBoostPlus,
     SmoothMargin,
     Stump,
     Stumps,
@@ -24,6 +30,7 @@ from precede import (
 from precede.engine.table import Table
 from precede.engine.ties import TIE, TIE_OF_DECREASES
 from precede.engine.workers import Workers
+from precede.model import Ensemble
 from precede.rankers.base import ranker_from_dict
 from precede.rankers.stumps import StumpSearch
 
@@ -40,7 +47,7 @@ def as_candidate(found):
 def test_a_stump_means_the_same_on_rows_and_on_codes(X):
     """`Stump(X)` compares raw values, `Stump.on(table)` compares codes: thresholds are cuts."""
     table = Table.build(X)
-    for stump in naive.candidates(X, table.bins.cuts):
+    for stump in naive.candidates(X, table.bins.cuts, one_way=True):
         ours = Stump(stump.feature, stump.threshold, stump.missing)
         assert_array_equal(ours(X), stump.values(X))
         assert_array_equal(ours.on(table), stump.values(X))
@@ -69,8 +76,8 @@ def test_a_cut_between_adjacent_floats_parts_them(dtype, steps):
 
 
 def test_a_stump_survives_the_trip_through_plain_data():
-    stump = Stump(3, -math.inf, 1)
-    assert ranker_from_dict(stump.to_dict()) == stump
+    for stump in (Stump(3, -math.inf, 1), Stump(3, math.inf, 1)):
+        assert ranker_from_dict(stump.to_dict()) == stump
 
 
 # -- the steepest stump ----------------------------------------------------------------------
@@ -159,22 +166,25 @@ def decreases(draw, most=9):
     return X, made, draw(some.scores(len(made), spread=2.0)), balance
 
 
-def find_decrease(X, made, scores, balance):
+def find_decrease(X, made, scores, balance, one_way=False):
     bound = PairRisk("exponential", balance=balance).bind(made)
     order = bound.arrangement.order
     state = bound.state(scores[order])
     table = Table.build(X, order=order)
-    return table, StumpSearch(table, Workers(1)).best_decrease(bound.factors(state))
+    search = StumpSearch(table, Workers(1))
+    if one_way:
+        search.rising()
+    return table, search.best_decrease(bound.factors(state))
 
 
-@given(decreases())
-@settings(max_examples=120)
-def test_the_largest_decrease_is_the_best_by_brute_force(situation):
+@given(decreases(), st.booleans())
+@settings(max_examples=160)
+def test_the_largest_decrease_is_the_best_by_brute_force(situation, one_way):
     """1 - Z after the step taken, over the list of pairs, for every threshold and side."""
     X, made, scores, balance = situation
-    table, found = find_decrease(X, made, scores, balance)
+    table, found = find_decrease(X, made, scores, balance, one_way)
     rows = table.order
-    stumps = naive.candidates(X[rows], table.bins.cuts)
+    stumps = naive.candidates(X[rows], table.bins.cuts, one_way)
     splits = [
         naive.masses(
             made, scores, stump.values(X), naive.exponential(), naive.power_price(1),
@@ -183,7 +193,10 @@ def test_the_largest_decrease_is_the_best_by_brute_force(situation):
         for stump in stumps
     ]  # fmt: skip
     half_a_pair = 0.5 / naive.pair_count(made)
-    worth = [naive.decrease(right, wrong, half_a_pair) for right, wrong, _ in splits]
+    worth = [
+        naive.decrease(right, wrong, half_a_pair) if right > wrong or not one_way else 0.0
+        for right, wrong, _ in splits
+    ]
     chosen = naive.first_of_the_best(worth, TIE_OF_DECREASES)
     if chosen is None:
         assert found is None or found.decrease < 1e-15
@@ -290,7 +303,7 @@ def test_constrained_search_is_the_best_of_those_allowed(data):
     found = Stumps(monotone_constraints=signs).start(table, workers).best(pull)
     edges = [
         edge
-        for each in naive.candidates(X, table.bins.cuts)
+        for each in naive.candidates(X, table.bins.cuts, one_way=True)
         if (edge := float(pull @ each.values(X))) * signs[each.feature] > 0
         or signs[each.feature] == 0
     ]
@@ -341,3 +354,62 @@ def test_constraints_that_cannot_be_kept_are_refused():
         RankBoost(nonnegative=True, monotone_constraints={"a": -1}).fit(X, y)
     with pytest.raises(ValueError, match="may miss the largest edge"):
         SmoothMargin(rankers=Stumps(monotone_constraints=[1, 0])).fit(X, y)
+    with pytest.raises(ValueError, match="votes go in either direction"):
+        AdaBoostRanker(rankers=Stumps(monotone_constraints=[1, 0])).fit(X, y)
+
+
+# -- missing values that tell the classes apart ----------------------------------------------------
+
+EVERY_USE = [
+    RankBoost(), RankBoost(nonnegative=True), RankBoost(nonnegative=True, select="decrease"),
+    RankBoost(nonnegative=True, step="bound"), RankBoost(nonnegative=True, n_jobs=2),
+    *(RankBoost(monotone_constraints=[sign, 0], select="decrease") for sign in (-1, 1)),
+    *(make(monotone_constraints=[sign, 0]) for make in (RankBoost, PushRanker) for sign in (-1, 1)),
+    PushRanker(), AdaBoostRanker(), ConvexRisk(radius=3.0), RankBoostPlus(),
+    SmoothMargin(), SmoothMargin(nonnegative=True), GlassBoxRanker(min_child_samples=1),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("missing_above", [True, False])
+@pytest.mark.parametrize("model", EVERY_USE, ids=lambda model: repr(model).replace("\n", ""))
+def test_every_algorithm_learns_from_missing_values_in_both_directions(model, missing_above):
+    """Also where weights have one sign and where present values must rise or fall."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (60, 2)).astype(float)
+    X[rng.random(60) < 0.4, 0] = math.nan
+    y = (np.isnan(X[:, 0]) == missing_above).astype(int)
+    model = clone(model).set_params(n_estimators=5).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert_array_equal(model.explain(X).total(), model.predict(X))
+    again = Ensemble.from_dict(json.loads(json.dumps(model.ensemble_.to_dict())))
+    assert_array_equal(again.predict(X), model.predict(X))
+    # What it learned holds for values that were not seen in training.
+    new = model.predict([[math.nan, 1.0], [-1e9, 1.0], [1e9, 1.0]])
+    assert ((new[0] > new[1:]) == missing_above).all()
+
+
+def test_missing_values_alone_are_the_last_of_tied_stumps():
+    """Where pulls leave it open, the lowest threshold comes first, missing values below."""
+    X = np.array([[0.0], [1.0], [math.nan], [math.nan]])
+    for given_pull, stump in [
+        ([-0.5, -0.5, 0.5, 0.5], Stump(0, math.inf, 1)),
+        ([-1.0, 0.0, 0.5, 0.5], Stump(0, 0.5, 1)),
+        ([0.5, 0.5, -0.5, -0.5], Stump(0, -math.inf)),
+    ]:
+        table, pull = Table.build(X), np.array(given_pull)
+        assert Stumps().start(table).rising().best(pull).ranker == stump
+        for sign in (-1, 1):
+            found = Stumps(monotone_constraints=[sign]).start(table).best(sign * pull)
+            assert (found.ranker, found.edge) == (stump, sign)
+
+
+def test_as_many_bins_as_there_are_codes_leave_room_for_the_missing():
+    X = np.append(np.arange(255.0), [math.nan] * 5)[:, None]
+    table = Table.build(X)
+    assert table.bins.n_bins[0] == 255
+    pull = np.where(np.isnan(X[:, 0]), 0.2, -1 / 255)
+    stump = Stumps().start(table).rising().best(pull).ranker
+    assert stump == Stump(0, math.inf, 1)
+    assert stump.first_code(table) == 255
+    assert_array_equal(stump.on(table), np.isnan(X[:, 0]))

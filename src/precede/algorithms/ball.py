@@ -592,9 +592,7 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
         combine = partial(
             _edges_of_stumps,
             np.searchsorted(features, [stump.feature for stump in kept]),
-            np.array(
-                [np.searchsorted(table.bins.cuts[s.feature], s.threshold, "right") for s in kept]
-            ),
+            np.array([stump.first_code(table) for stump in kept]),
             np.array([stump.missing for stump in kept], bool),
         )
         edges[stumps] = sum_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,12 @@ def minimise_ranking_risk(
     pairs : array-like of shape (m, 2) of rows (winner, loser), optional
         Listed pairs, each counting as one.
     rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
-        All stumps at all thresholds (no binning; missing values on either side), the columns of X
-        as scores, or your own scoring functions, `Ranker` objects among them.
+        All stumps at all thresholds (no binning; missing values on either side, also missing
+        ones against all present ones), the columns of X as scores, or your own scoring functions,
+        `Ranker` objects among them.
     reverse : bool, default True
-        Whether −s is a member of the class wherever s is.
+        Whether −s is a member of the class wherever s is. Then −1[x is present] stands for
+        1[x is missing], which is a stump of its own only without it.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def minimise_ranking_risk(
         raise ValueError("X holds infinity; give finite numbers, or NaN where a value is missing")
     sample = _Pairs(_judgments(y, qid, pairs, len(table)))
     if isinstance(rankers, str) and rankers == "stumps":
-        members = _stumps(table, sample)
+        members = _stumps(table, sample, reverse)
     else:
         members = (
             (np.array([sample.errors(_values(score, table, number))]), [score].__getitem__)
@@ -189,7 +192,9 @@ def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
     return starts[run], starts[run + 1]
 
 
-def _stumps(table: Array, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
+def _stumps(
+    table: Array, sample: _Pairs, reverse: bool
+) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
     """For each feature: errors of all its stumps, and the stump of a position in that array.
 
     A stump h has ``2·errors = pairs - Σ net_i h(x_i)``, because a pair adds 1 to the sum if it
@@ -205,27 +210,19 @@ def _stumps(table: Array, sample: _Pairs) -> Iterator[tuple[Integers, Callable[[
         middle = low / 2 + high / 2
         cuts = np.where((low <= middle) & (middle < high), middle, low)
         above = int(net.sum()) - np.cumsum(net)[ends]
-        if absent.any() and not absent.all():  # present values against missing ones
-            cuts, above = np.append(-np.inf, cuts), np.append(net.sum(), above)
-        sides = 2 if absent.any() and not absent.all() else 1
-        edges = np.stack([above, above + sample.net[absent].sum()][:sides], axis=1).ravel()
-        # -inf with missing values above is the constant, which is no stump.
-        keep = np.ones(edges.size, bool)
-        keep[1:2] = sides == 1
-        positions = np.flatnonzero(keep)
+        missing = np.zeros(cuts.size, np.int64)
+        if absent.any() and not absent.all():
+            # Every threshold twice, after "is present" and before "is missing".
+            lost = sample.net[absent].sum()
+            both = np.stack([above, above + lost], axis=1).ravel()
+            above = np.concatenate([[net.sum()], both, [lost]])[: both.size + 2 - reverse]
+            missing = np.concatenate([[0], np.tile([0, 1], cuts.size), [1]])
+            cuts = np.concatenate([[-np.inf], np.repeat(cuts, 2), [np.inf]])
+        yield sample.n_crucial - above, partial(_stump, feature, cuts, missing)
 
-        def stump(
-            position: int,
-            feature: int = feature,
-            cuts: Any = cuts,
-            positions: Any = positions,
-            n: int = sides,
-        ) -> Stump:
-            return Stump(
-                feature, float(cuts[positions[position] // n]), int(positions[position] % n)
-            )
 
-        yield sample.n_crucial - edges[keep], stump
+def _stump(feature: int, cuts: Floats, missing: Integers, position: int) -> Stump:
+    return Stump(feature, float(cuts[position]), int(missing[position]))
 
 
 def _scores(rankers: str | Sequence[Score], table: Array) -> list[Score]:

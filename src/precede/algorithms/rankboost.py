@@ -51,11 +51,12 @@ class RankBoost(BaseRanker):
     nonnegative : bool
         Only take forward steps, along rankers with a positive edge, as Rudin & Schapire do; the
         set of rankers is then not closed under complements unless it contains them. With stumps
-        or features the score never falls when a feature grows. Such steps may stop short of the
-        least risk, even of the least over non-negative weights (Connamacher et al., lemma 3).
+        or features the score never falls when a feature grows; with stumps a missing value may
+        count for or against a row. Such steps may stop short of the least risk, even of the least
+        over non-negative weights (Connamacher et al., lemma 3).
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
         With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
-        name. Missing values have no direction.
+        name. A constraint orders present values only; missing ones may count either way.
     n_estimators : int or "auto"
         Number of rounds. "auto" chooses them on queries (rows of a single list) that are held out,
         the fewest within one standard error of the best, and then fits all rows; `selection_` has

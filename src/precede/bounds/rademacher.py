@@ -119,10 +119,10 @@ def rademacher_bound(
 def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
     """Return the largest |Σ_i signs_i · h(x_i)| over the stumps h = 1[x_j > t] and the constant 1.
 
-    Found by `precede.Stumps`: missing values on either side, thresholds at the cut points of
-    `precede.engine.table.Bins`. These are at most 254 a feature, so this is a supremum over binned
-    stumps, and over all of them where a feature has at most 255 distinct values. The sums are
-    exact for signs of −1 and 1. O(d·n·(log n + draws)).
+    Found by `precede.Stumps`: missing values on either side, "is missing" among the stumps,
+    thresholds at the cut points of `precede.engine.table.Bins`. These are at most 254 a feature,
+    so this is a supremum over binned stumps, and over all of them where a feature has at most 255
+    distinct values. The sums are exact for signs of −1 and 1. O(d·n·(log n + draws)).
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
     if not np.isfinite(rows).all():
         raise ValueError("signs hold NaN or infinity; give finite numbers, such as −1 and 1")
     search = Stumps(lazy=False).start(Table.build(table))
-    best = np.abs(rows.sum(axis=1))
+    best = np.maximum(np.abs(rows.sum(axis=1)), np.abs(rows @ np.isnan(table)).max(axis=1))
     for draw, row in enumerate(rows):
         # The search wants sums within [−1, 1]; a power of two takes nothing from the signs.
         scale = 2.0 ** math.ceil(math.log2(max(float(np.abs(row).sum()), 1e-300)))

@@ -2752,7 +2752,8 @@ __device__ void pick_stump(const u64* sums, int bins, int missing, int sign, i64
   __syncthreads();
   i64 edge = total - (up_to - own), other = edge + lost;
   i64 size = sign || edge > 0 ? edge : -edge, other_size = sign || other > 0 ? other : -other;
-  bool below = code < bins && (code > 0 || missing), above = code < bins && code > 0 && missing;
+  // From `bins` on nothing but missing values is above the threshold: the question "is it missing?".
+  bool below = code < bins && (code > 0 || missing), above = code < bins + (sign != 0) && code > 0 && missing;
   i64 most = below && size > 0 ? size : 0;
   if (above && other_size > most) most = other_size;
   most = greatest_integer(most, room);

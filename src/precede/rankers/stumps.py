@@ -33,11 +33,15 @@ MOST = 1 << 62
 class Stump(Ranker):
     """``h(x) = 1 if x[feature] > threshold else 0``, and `missing` where x is NaN.
 
-    A threshold of ``-inf`` tells present values from missing ones.
+    Infinite thresholds tell missing values from present ones: ``Stump(feature, -inf)`` is 1
+    where a value is present, ``Stump(feature, inf, missing=1)`` where it is missing.
 
     >>> import numpy as np
-    >>> Stump(0, 0.5, missing=1)(np.array([[0.2], [0.7], [np.nan]]))
+    >>> X = np.array([[0.2], [0.7], [np.nan]])
+    >>> Stump(0, 0.5, missing=1)(X)
     array([0, 1, 1], dtype=uint8)
+    >>> Stump(0, np.inf, missing=1)(X)
+    array([0, 0, 1], dtype=uint8)
     """
 
     feature: int
@@ -65,10 +69,9 @@ class Stump(Ranker):
 
     def on(self, table: Table) -> Bytes:
         """Read from the codes, where the threshold is a cut; from the raw column otherwise."""
-        cuts = table.bins.cuts[self.feature]
-        first = int(np.searchsorted(cuts, self.threshold, side="right"))
-        is_cut = first > 0 and cuts[first - 1] == self.threshold
-        if not is_cut and self.threshold > -np.inf:
+        cuts, first = table.bins.cuts[self.feature], self.first_code(table)
+        is_cut = 0 < first <= cuts.size and cuts[first - 1] == self.threshold
+        if not is_cut and np.isfinite(self.threshold):
             column = table.column(self.feature)
             above = column > self.threshold
             return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
@@ -79,9 +82,18 @@ class Stump(Ranker):
         table.release(np.array([self.feature]))
         return above.view(np.uint8)
 
+    def first_code(self, table: Table) -> int:
+        """Lowest code above the threshold; the number of bins if no present value is."""
+        cuts = table.bins.cuts[self.feature]
+        beyond = self.threshold == np.inf
+        return int(np.searchsorted(cuts, self.threshold, side="right")) + beyond
+
 
 class Stumps(Family):
     """One feature against one threshold, in both directions, missing values on either side.
+
+    Features with missing values also have "is present" and "is missing", which differ from each
+    other by a sign and a constant.
 
     All thresholds of a feature are searched at once: their edges are the partial sums of the
     histogram of the pull over its bins. The search is *lazy*: between two rounds no edge can
@@ -96,8 +108,9 @@ class Stumps(Family):
         Whether to skip features that cannot win.
     monotone_constraints : list of -1, 0 and 1, or dict of column number to -1 or 1, optional
         Scores must fall (-1) or rise (1) with a feature: only stumps whose edge has this sign are
-        searched, and so every weight has it. Missing values have no direction. Under constraints
-        `exhaustive` is false, because the largest absolute edge may be left out.
+        searched, and so every weight has it. Missing values have no direction: a constraint orders
+        present values only, and rows without a value may rank above all others or below. Under
+        constraints `exhaustive` is false, because the largest absolute edge may be left out.
 
     Examples
     --------
@@ -157,7 +170,8 @@ class StumpSearch(Search):
         self._rising = False
         features = table.n_features
         self._n_bins = table.bins.n_bins
-        self._missing = table.bins.has_missing
+        # Where every value is missing, "present or missing" is no question.
+        self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
         self._integers = np.zeros(table.n_arranged, np.int64)
         # What is known of each feature: its best stump (signed edge, first code above the
         # threshold, side of the missing) when last looked at, and how far edges may have
@@ -320,8 +334,8 @@ class StumpSearch(Search):
 
     def _stump(self, feature: int, first: int, missing: int) -> Stump:
         """Make the stump that is 1 from code `first` up."""
-        threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
-        return Stump(feature, float(threshold), missing)
+        ends = [-np.inf, *self._table.bins.cuts[feature], np.inf]
+        return Stump(feature, float(ends[first]), missing)
 
 
 def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:
@@ -394,8 +408,9 @@ def _largest_decrease(
     if signs is not None:
         ways = signs[:, None, None]
         gain = np.where((ways == 0) | (ways * (right - wrong) > 0), gain, 0.0)
-    # Missing values above every present one is the complement of below every one.
-    gain[np.arange(gain.shape[0]), 1, n_bins] = 0
+    # In both directions "is missing" is "is present" again.
+    both = np.arange(gain.shape[0]) if signs is None else np.flatnonzero(signs == 0)
+    gain[both, 1, n_bins[both]] = 0
     decrease = gain.transpose(0, 2, 1)  # features, thresholds, side of the missing
     if decrease.max() <= 0:
         return None

@@ -61,6 +61,7 @@ def _signs(values: Bytes) -> NDArray[np.int8]:
 class Votes(Family):
     """All stumps as votes of 1 and -1, both directions, missing values on either side.
 
+    "Is missing" is "is present" in the other direction.
     A risk over pairs cannot tell a vote from its stump; a risk over rows can. The edges of
     all thresholds of a feature are partial sums of one histogram. O(n) for each feature and
     round.
@@ -107,6 +108,12 @@ def voting(family: Family, *, constant: bool) -> Family:
     >>> voting(Stumps() | Features(), constant=True)
     Votes() | Features() | Constants()
     """
+    for each in family.members:
+        if isinstance(each, Stumps) and each.monotone_constraints is not None:
+            raise ValueError(
+                f"rankers={each!r}: votes go in either direction; leave the constraints out, or "
+                "use RankBoost"
+            )
     votes = [Votes() if isinstance(each, Stumps) else each for each in family.members]
     if constant:
         votes.append(Constants())

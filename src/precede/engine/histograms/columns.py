@@ -100,13 +100,15 @@ class Histograms:
 
 
 def sums_from(histograms: Integers) -> Integers:
-    """Sums over the codes from each one up, without missing values: (features, 255).
+    """Sums over the codes from each one up, without missing values: (features, 256), the last 0.
 
     >>> import numpy as np
-    >>> sums_from(np.ones((1, 256), np.int64))[0, [0, 253, 254]]
-    array([255,   2,   1])
+    >>> sums_from(np.ones((1, 256), np.int64))[0, [0, 254, 255]]
+    array([255,   1,   0])
     """
-    return histograms[:, : BINS - 1][:, ::-1].cumsum(axis=1)[:, ::-1]
+    sums = np.zeros_like(histograms)
+    sums[:, :-1] = histograms[:, -2::-1].cumsum(axis=1)[:, ::-1]
+    return sums
 
 
 assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
@@ -173,8 +175,10 @@ def _pick(
         first = 2             [ 1    1  ... ]      missing below (0) or above (1)
         edge        sum over the codes from `first` up
 
-    Gives the first cut whose absolute edge (if `rising`, whose edge) is at least `least`; if
-    that is negative, the first of those that tie with the feature's best.
+    Returns the first cut whose absolute edge (if `rising`, whose edge) is at least `least`; if
+    that is negative, the first of those that tie with the feature's best. If `rising`, the last
+    cut (``first = bins``) has the missing values alone above it: "is missing", whose edge is
+    that of "is present" turned round, so that among absolute edges one of them is enough.
     """
     total = np.int64(0)
     for code in range(bins):
@@ -189,6 +193,8 @@ def _pick(
             other = edge + sums[255]
             most = larger(most, larger(edge, turn * edge))
             most = larger(most, larger(other, turn * other))
+        if rising and missing:
+            most = larger(most, sums[255])
         least = _least_tied(most)
     if rising:  # an edge of 0 or below is no reason to step forward
         least = larger(least, 1)
@@ -203,6 +209,8 @@ def _pick(
             best[0], best[1], best[2] = other, first, 1
             return
         edge -= sums[first]
+    if rising and missing and sums[255] >= least:
+        best[0], best[1], best[2] = sums[255], bins, 1
 
 
 @njit(cache=True, nogil=True)

@@ -279,6 +279,26 @@ def test_many_damaged_files_are_read_or_refused(folder, good, case):
     test()
 
 
+def fit_damaged_tables(count, **environment):
+    """Fit trees, shape functions and stumps from damaged tables, where a crash harms nobody."""
+    done = subprocess.run(
+        [sys.executable, Path(__file__).parent / "hostile_tables.py", "0", str(count)],
+        env={**os.environ, **environment}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-3000:]}"
+    assert min(json.loads(done.stdout).values()) > count / 5  # some of each, or nothing was tried
+
+
+def test_no_damaged_table_ends_the_interpreter():
+    fit_damaged_tables(300)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_no_damaged_table_leads_beyond_an_array(tmp_path):
+    fit_damaged_tables(20_000, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_no_damaged_file_leads_beyond_an_array(tmp_path):

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import zlib
 
 import numpy as np
@@ -678,6 +679,7 @@ def test_an_interrupted_write_keeps_the_old_table(tmp_path, stored, monkeypatch)
             raise OSError("the disk is gone")
         rename(source, target)
 
+    monkeypatch.setattr(disk, "_exchanged", lambda one, other: False)
     monkeypatch.setattr(disk.os, "rename", rename_once)
     with pytest.raises(OSError, match="the disk is gone"):
         write_table(stored, [(X, y, qid)])
@@ -686,6 +688,48 @@ def test_an_interrupted_write_keeps_the_old_table(tmp_path, stored, monkeypatch)
     write_table(stored, [(X[:100], y[:100], qid[:100])])
     assert DiskTable(stored).n_rows == 100
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux can exchange two names")
+def test_readers_find_the_old_or_the_new_table(stored):
+    """Opened again and again while the table is replaced again and again."""
+    X, y, qid, _ = sample()
+    sizes, stop, failures = (100, 300), threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            try:
+                table = DiskTable(stored, verify=False)
+                assert len(table.judgments) == table.n_arranged
+                assert table.n_rows in sizes
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for n in sizes * 40:
+        write_table(stored, [(X[:n], y[:n], qid[:n])])
+    stop.set()
+    reader.join()
+    assert failures == []
+
+
+def test_a_table_that_is_replaced_while_it_is_opened_is_opened_again(stored, monkeypatch):
+    """Not with members of both."""
+    X, y, qid, _ = sample()
+    member, times = DiskTable._member, []
+
+    def replaced(self, name, kind, dimensions):
+        if name == "winner" and not times:
+            times.append(1)
+            write_table(stored, [(X[:100], y[:100], qid[:100])])
+        return member(self, name, kind, dimensions)
+
+    monkeypatch.setattr(DiskTable, "_member", replaced)
+    table = DiskTable(stored, verify=False)
+    assert table.n_rows == 100
+    assert table._codes.shape == (6, table.n_arranged)
 
 
 def test_the_rows_are_arranged_once(tmp_path, monkeypatch):
@@ -760,3 +804,88 @@ def test_a_smoothed_step_warns_from_disk_as_well(tmp_path):
         RankBoost(n_estimators=3, learning_rate=1.0).fit(table)
     with pytest.warns(SmoothedStepWarning):
         RankBoost(n_estimators=3, learning_rate=1.0).fit(X[:, :1], y)
+
+
+@pytest.mark.parametrize("depth", [100, 600, 990, 5000, 200_000])
+def test_nesting_of_any_depth_is_refused(stored, depth):
+    text = (stored / "table.json").read_text()
+    nested = "[" * depth + "]" * depth
+    (stored / "table.json").write_text(text.replace('"names": null', f'"names": {nested}'))
+    with pytest.raises(ValueError, match=r"t is damaged: table.json"):
+        DiskTable(stored)
+
+
+# -- what kernels index by -------------------------------------------------------------------
+
+
+def put(folder, name, array):
+    """Write a member of a table, with checksums that agree."""
+    path = folder / f"{name}.npy"
+    np.save(path, array)
+    fields = json.loads((folder / "table.json").read_text())
+    fields["members"][name]["checksum"] = zlib.crc32(path.read_bytes())
+    del fields["checksum"]
+    (folder / "table.json").write_bytes(disk._signed(fields))
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_codes_beyond_the_bins_are_refused(stored, verify):
+    """Kernels of trees write by them: `munmap_chunk(): invalid pointer`."""
+    codes = np.load(stored / "codes.npy")
+    put(stored, "codes", np.where(codes == 255, 200, codes).astype(np.uint8))
+    with pytest.raises(ValueError, match=r"feature 0 has the code 200, beyond its [0-9]+ bins"):
+        DiskTable(stored, verify=verify)
+
+
+def test_plain_damage_to_the_codes_is_refused_without_checksums(stored):
+    """One byte of feature 5, which has three values and none missing."""
+    good = (stored / "codes.npy").read_bytes()
+    for code in (3, 255):
+        (stored / "codes.npy").write_bytes(good[:-1] + bytes([code]))
+        with pytest.raises(ValueError, match=f"feature 5 has the code {code}, beyond its 3 bins"):
+            DiskTable(stored, verify=False)
+
+
+def test_codes_beyond_the_categories_are_refused(tmp_path):
+    X = np.array([[np.nan, 0.0], [np.nan, 1.0]])
+    folder = tmp_path / "t"
+    write_table(folder, [(X, [0, 1])], categorical_features=[0])
+    codes = np.load(folder / "codes.npy")
+    codes[0, 0] = 0
+    put(folder, "codes", codes)
+    with pytest.raises(ValueError, match="feature 0 has the code 0, beyond its 0 bins"):
+        DiskTable(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("order", [5, 5]),
+        ("order", [300]),
+        ("grade", [7.0]),
+        ("grade", [-7.0]),
+        ("weight", [0.0]),
+        ("weight", [float("nan")]),
+        ("pair_weight", [0.0]),
+        ("winner", [1]),
+        ("loser", [1, 0]),
+        ("level_start", [0, 0]),
+        ("level_start", [0, 2**62, -(2**62)]),
+        ("query_start", [0, 2**62, -(2**62)]),
+        ("cut_start", [0, 2**63 - 1, -(2**63)]),
+        ("low", [np.inf]),
+        ("low", [np.nan]),
+        ("high", [-1e9]),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(tmp_path, name, begin):
+    X, y, qid, _ = sample()
+    folder = tmp_path / "t"
+    write_table(folder, [(X, y, qid)], pairs=[(0, 1), (2, 3), (4, 5)])
+    array = np.load(folder / f"{name}.npy")
+    array[: len(begin)] = begin
+    if name == "winner":
+        array[0] = np.load(folder / "loser.npy")[0]
+    put(folder, name, array)
+    with pytest.raises(ValueError, match=r"t(: | is not a table of precede: its (runs|numbers))"):
+        DiskTable(folder)

@@ -16,12 +16,14 @@ fits from it holds some numbers for each row and a few columns of codes.
 
 from __future__ import annotations
 
+import ctypes
 import io
 import json
 import math
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import warnings
@@ -191,7 +193,9 @@ def _install(made: Path, target: Path) -> None:
     _to_disk(made)
     if not target.exists():
         os.rename(made, target)
-    else:
+    elif _exchanged(made, target):
+        shutil.rmtree(made) if made.is_dir() else made.unlink()
+    else:  # there is a moment without a table
         aside = made.with_name(f"{made.name}.old")
         os.rename(target, aside)
         try:
@@ -204,6 +208,14 @@ def _install(made: Path, target: Path) -> None:
         else:
             aside.unlink()
     _to_disk(target.parent)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False where the system or the disk cannot."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    names = os.fsencode(one), os.fsencode(other)
+    return rename is not None and rename(here, names[0], here, names[1], exchange) == 0
 
 
 def _to_disk(folder: Path) -> None:
@@ -505,10 +517,15 @@ def _starts(parts: Sequence[Array]) -> NDArray[np.int64]:
 
 def _parts(whole: Array, starts: NDArray[np.int64]) -> list[Array] | None:
     """What `_starts` was taken of; None if it cannot have been."""
-    good = starts.size and starts[0] == 0 and bool((np.diff(starts) >= 0).all())
+    good = starts.size and starts[0] == 0 and bool((starts[1:] >= starts[:-1]).all())
     if not good or starts[-1] != whole.size:
         return None
     return [whole[a:b].copy() for a, b in pairwise(starts)]
+
+
+def _inside(values: Array, least: float, end: float) -> bool:
+    """Whether all values are numbers from `least` to below `end`."""
+    return bool(((values >= least) & (values < end)).all())
 
 
 def _npy_header(kind: str, shape: tuple[int, ...]) -> bytes:
@@ -535,9 +552,10 @@ class DiskTable:
     ----------
     path : the folder
     verify : bool
-        Whether to read all of it once and compare its checksums, as the method `verify` does.
-        In any case the JSON file and the small members are compared with their checksums, and
-        kind, shape and length of the large ones with what the JSON file says.
+        Whether to compare the checksums of all members, as the method `verify` does. In any
+        case the JSON file and the small members are compared with their checksums, and all
+        that a fit indexes by (codes, row numbers, starts of queries and levels) with what it
+        indexes: compiled code does not check bounds.
 
     Attributes
     ----------
@@ -551,8 +569,10 @@ class DiskTable:
     Notes
     -----
     The table holds bins and not values: weak rankers made of thresholds can be fitted, others
-    are refused. Opening costs one reading of the folder; pages that a fit has read belong to
-    the operating system, which takes them back when it needs memory. Nothing is unpickled.
+    are refused. Opening reads the folder once, in O(n) memory for n rows; pages that a fit has
+    read belong to the operating system, which takes them back when it needs memory. Nothing is
+    unpickled. The folder must not be changed while the table is in use; `write_table` to the
+    same name replaces the folder and leaves open tables as they are.
 
     Examples
     --------
@@ -567,13 +587,25 @@ class DiskTable:
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = True):
         self.path = Path(path)
+        while True:
+            before = _identity(self.path)
+            try:
+                self._read(verify)
+            except (ValueError, OSError):
+                if _identity(self.path) == before:
+                    raise
+            if _identity(self.path) == before:
+                return  # otherwise it was replaced meanwhile, and members may be of both
+
+    def _read(self, verify: bool) -> None:
         fields = _read_fields(self.path)
         try:
             self._open(fields)
-            if verify:
-                self.verify()
+            for name in PER_ROW if verify else ():
+                self._compare(name)
             self._check_runs()
             self._check_numbers()
+            self._check_codes(verify)
         except (KeyError, TypeError, IndexError, OverflowError) as error:
             raise ValueError(f"{self.path} is not a table of precede: {error}") from error
 
@@ -581,8 +613,9 @@ class DiskTable:
         if "arranged" not in fields:  # tables written before it was called so
             fields["arranged"] = fields["places"]
         self._fields = fields
-        for name in ("rows", "arranged", "features", "max_bins"):
+        for name in ("rows", "arranged", "features"):
             whole_number(f"{self.path}: {name}", fields[name], least=1)
+        whole_number(f"{self.path}: max_bins", fields["max_bins"], least=2, most=MAX_BINS)
         self.n_rows, self.n_arranged = fields["rows"], fields["arranged"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
         for name in ("total", "balanced_total", "items_total", "pair_count"):
@@ -601,13 +634,17 @@ class DiskTable:
         self.bins = self._open_bins()
 
     def _open_names(self, names: Any, classes: Any) -> None:
+        if names is not None and not (
+            isinstance(names, list) and all(isinstance(name, str) for name in names)
+        ):
+            raise ValueError(f"{self.path}: the names of the features are not a list of texts")
         if names is not None and len(names) != self.n_features:
             raise ValueError(f"{self.path}: {len(names)} names for {self.n_features} features")
-        if not all(isinstance(name, str) for name in names or ()):
-            raise ValueError(f"{self.path}: the names of the features are not all text")
-        self.feature_names = None if names is None else list(names)
+        self.feature_names = names
         two = isinstance(classes, list) and len(classes) == 2
-        if classes is not None and not (two and all(isinstance(c, int | float) for c in classes)):
+        if classes is not None and not (
+            two and all(isinstance(c, int | float) and -(2**63) <= c < 2**63 for c in classes)
+        ):
             raise ValueError(f"{self.path}: its classes are not two numbers")
         self.classes = None if classes is None else np.array(classes)
 
@@ -616,8 +653,8 @@ class DiskTable:
         sizes = {self._arrays[name].size for name in ("low", "high", "has_missing")}
         if cuts is None or len(cuts) != self.n_features or sizes != {self.n_features}:
             raise ValueError(f"{self.path}: the cuts are not those of {self.n_features} features")
-        if max((cut.size for cut in cuts), default=0) >= MAX_BINS:
-            raise ValueError(f"{self.path}: a feature has more than {MAX_BINS} bins")
+        if max((cut.size for cut in cuts), default=0) >= self.max_bins:
+            raise ValueError(f"{self.path}: a feature has more than {self.max_bins} bins")
         missing = self._arrays["has_missing"].astype(bool)
         ends = self._arrays["low"], self._arrays["high"]
         return Bins(tuple(cuts), *ends, missing, self._open_categories(cuts))
@@ -673,30 +710,75 @@ class DiskTable:
             raise ValueError(f"{self.path} is damaged: {name}.npy has a wrong checksum")
 
     def _check_runs(self) -> None:
-        """Compiled code relies on these numbers; nothing in a file may lead it astray."""
+        """Queries and levels follow one another; pairs join different rows, sorted."""
         levels, queries = self._arrays["level_start"], self._arrays["query_start"]
         rising = all(
-            starts.size and starts[0] == 0 and (np.diff(starts) > 0).all()
+            starts.size and starts[0] == 0 and (starts[1:] > starts[:-1]).all()
             for starts in (levels, queries)
         )
         inside = rising and levels[-1] <= self.n_arranged and queries[-1] == levels.size - 1
-        sides = [self._arrays[name] for name in ("winner", "loser")]
-        inside = inside and sides[0].size == sides[1].size == self._arrays["pair_weight"].size
-        if not inside or any(((s < 0) | (s >= self.n_arranged)).any() for s in sides):
+        winner, loser = self._arrays["winner"], self._arrays["loser"]
+        inside = inside and winner.size == loser.size == self._arrays["pair_weight"].size
+        inside = inside and all(((s >= 0) & (s < self.n_arranged)).all() for s in (winner, loser))
+        by_row = (loser[1:] > loser[:-1]) | (loser[1:] == loser[:-1]) & (winner[1:] > winner[:-1])
+        if not inside or not by_row.all() or (winner == loser).any():
             raise ValueError(f"{self.path} is not a table of precede: its runs make no sense")
 
     def _check_numbers(self) -> None:
-        """Weights and grades are numbers, cuts rise, rows are there."""
-        arrays = self._arrays
-        weights = [arrays[name] for name in ("weight", "outer", "outer_of_items", "pair_weight")]
-        good = all((each >= 0).all() and (each < np.inf).all() for each in weights)
-        # Rows that only listed pairs know come last and have no grade.
-        graded = int(arrays["level_start"][-1])
-        good = good and bool(np.isfinite(arrays["grade"][:graded]).all())
-        good = good and bool(((arrays["order"] >= 0) & (arrays["order"] < self.n_rows)).all())
-        good = good and all(bool((cut[1:] > cut[:-1]).all()) for cut in self.bins.cuts)
+        """Weights and grades are numbers, grades agree with the levels, cuts and rows rise."""
+        arrays, bins = self._arrays, self.bins
+        good = all(_inside(arrays[name], 0.0, np.inf) for name in ("outer", "outer_of_items"))
+        for name in ("weight", "pair_weight"):
+            good = good and _inside(arrays[name], 0.0, np.inf) and bool(arrays[name].all())
+        good = good and self._grades_rise()
+        good = good and _inside(arrays["order"], 0, self.n_rows)
+        order = np.sort(arrays["order"])
+        good = good and bool((order[1:] > order[:-1]).all())
+        good = good and all(bool((cut[1:] > cut[:-1]).all()) for cut in bins.cuts)
+        for cut, low, high in zip(bins.cuts, bins.low, bins.high, strict=True):
+            good = good and not (abs(low) == np.inf or abs(high) == np.inf or low > high)
+            good = good and (cut.size == 0 or bool(low <= cut[0] and cut[-1] <= high))
         if not good or not np.isfinite(arrays["cuts"]).all():
             raise ValueError(f"{self.path} is not a table of precede: its numbers make no sense")
+
+    def _grades_rise(self) -> bool:
+        """Whether grades are equal in a level and rise from level to level of a query."""
+        levels, queries = self._arrays["level_start"], self._arrays["query_start"]
+        # Rows that only listed pairs know come last and have no grade.
+        grade = self._arrays["grade"][: levels[-1]]
+        rises = grade[1:] > grade[:-1]
+        wanted = np.zeros(grade.size, np.int8)  # 1: rises, 0: stays, 2: another query begins
+        wanted[levels[:-1]] = 1
+        wanted[levels[queries[:-1]]] = 2
+        changes = (rises == wanted[1:]) & (rises | (grade[1:] == grade[:-1]))
+        return bool(np.isfinite(grade).all() and (changes | (wanted[1:] == 2)).all())
+
+    def _check_codes(self, verify: bool) -> None:
+        """Compare the codes with the bins of their features, in one pass over the file.
+
+        With `verify` the pass takes the checksum as well.
+        """
+        member, bins = self._members[CODES], self.bins
+        checksum = zlib.crc32(member.mapped[: member.begin])
+        for feature, column in enumerate(self._codes):
+            kept = bins.categories.get(feature)
+            limit = bins.cuts[feature].size + 1 if kept is None else kept.size
+            missing, highest = bool(bins.has_missing[feature]), -1
+            for first in range(0, column.size, CHUNK):
+                part = column[first : first + CHUNK]
+                if verify:
+                    checksum = zlib.crc32(part, checksum)
+                # Where values may be missing, 255 wraps to 0 and every code c becomes c + 1.
+                top = int((part + np.uint8(1)).max()) - 1 if missing else int(part.max())
+                highest = max(highest, top)
+                member.release(member.begin + feature * column.size + first, CHUNK)
+            if highest >= limit:
+                raise ValueError(
+                    f"{self.path} is damaged: feature {feature} has the code {highest}, beyond its "
+                    f"{limit} bins; write it again"
+                )
+        if verify and checksum != self._fields["members"][CODES]["checksum"]:
+            raise ValueError(f"{self.path} is damaged: {CODES}.npy has a wrong checksum")
 
     @property
     def n_places(self) -> int:
@@ -823,6 +905,15 @@ class _MappedTable(Table):
         raise ValueError(f"{self._path} is in its order already")
 
 
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """What differs between a folder and another one that takes its name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
 def _read_fields(path: Path) -> dict[str, Any]:
     """The JSON file of a table, checked."""
     if path.is_file():
@@ -846,7 +937,11 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise ValueError(
             f"{path} has another format than {FORMAT} or {NAMED_FORMAT}; upgrade precede to read it"
         )
-    if _signed(fields) != text:
+    try:
+        signed = _signed(fields)
+    except RecursionError:  # which begins at another depth than that of reading
+        signed = b""
+    if signed != text:
         raise ValueError(f"{path} is damaged: {FIELDS} has a wrong checksum; write it again")
     return fields
 

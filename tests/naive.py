@@ -220,14 +220,36 @@ class Risk:
             return np.array([float(c / self.mass) if self.mass else 0.0 for c in self.curvature])
 
 
+def divisors(judgments, balance):
+    """n_k by which the losses of k are divided before the price: 1, or balanced those above k."""
+    above = defaultdict(float)
+    for pair in list_pairs(judgments):
+        above[pair.loser] += pair.inner
+    return above if balance != "pairs" else dict.fromkeys(above, 1.0)
+
+
+def divided(price, divisor):
+    """n g(u / n): value, slope, curvature."""
+    value, slope, curvature = price
+    return (
+        lambda u: divisor * value(u / divisor),
+        lambda u: slope(u / divisor),
+        lambda u: curvature(u / divisor) / divisor,
+    )
+
+
 def risk(judgments, scores, loss, price, *, gap=False, balance="pairs"):
-    """R(s) = sum_k v_k g(sum_i w_ik l(s_i - s_k)), differentiated by hand, pair by pair."""
+    """R(s) = sum_k v_k g(sum_i w_ik l(s_i - s_k)), differentiated by hand, pair by pair.
+
+    Balanced, ``v_k n_k g(... / n_k)``: the price is of the mean loss of k.
+    """
     with decimal.localcontext(DIGITS):
         return _risk(judgments, [Decimal(float(s)) for s in scores], loss, price, gap, balance)
 
 
 def _risk(judgments, scores, loss, price, gap, balance):
     outer = [Decimal(v) for v in loser_weights(judgments, balance)]
+    divisor = divisors(judgments, balance)
     terms_of = defaultdict(list)
     for pair in list_pairs(judgments):
         margin = scores[pair.winner] - scores[pair.loser]
@@ -241,7 +263,9 @@ def _risk(judgments, scores, loss, price, gap, balance):
     curvature = [Decimal(0)] * len(judgments)
     for k, terms in terms_of.items():
         loss_sum = sum(term[1] for term in terms)
-        cost, price_slope, price_curvature = (outer[k] * part(loss_sum) for part in price)
+        cost, price_slope, price_curvature = (
+            outer[k] * part(loss_sum) for part in divided(price, Decimal(divisor[k]))
+        )
         slope = sum(term[2] for term in terms)
         value += cost
         mass -= price_slope * slope
@@ -264,13 +288,14 @@ def masses(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"
         outer = [Decimal(v) for v in loser_weights(judgments, balance)]
         pairs = list_pairs(judgments)
         margin = [scores[p.winner] - scores[p.loser] - Decimal(gap and p.gap) for p in pairs]
-        loss_sum = defaultdict(Decimal)
+        loss_sum, divisor = defaultdict(Decimal), divisors(judgments, balance)
         for pair, m in zip(pairs, margin, strict=True):
             loss_sum[pair.loser] += Decimal(pair.inner) * loss[0](m)
         sums = [Decimal(0)] * 3
         for pair, m in zip(pairs, margin, strict=True):
             side = int(ranker[pair.winner]) - int(ranker[pair.loser])
-            price_slope = outer[pair.loser] * price[1](loss_sum[pair.loser])
+            _, slope, _ = divided(price, Decimal(divisor[pair.loser]))
+            price_slope = outer[pair.loser] * slope(loss_sum[pair.loser])
             sums[{1: 0, -1: 1, 0: 2}[side]] -= price_slope * Decimal(pair.inner) * loss[1](m)
         total = sum(sums)
         return tuple(float(s / total) if total else 0.0 for s in sums)

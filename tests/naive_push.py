@@ -8,7 +8,7 @@ import naive
 
 
 def paid(judgments, scores, loss):
-    """What every loser pays: u_k, and the derivative of each of its terms by the margin."""
+    """The losses of every loser: u_k, and the derivative of each of its terms by the margin."""
     by_loser = {}
     for pair in naive.list_pairs(judgments):
         margin = scores[pair.winner] - scores[pair.loser]
@@ -24,16 +24,19 @@ def paid(judgments, scores, loss):
 
 
 def objective(judgments, scores, loss, price, balance="pairs"):
-    """sum_k v_k g(u_k)."""
-    outer = naive.loser_weights(judgments, balance)
-    return math.fsum(outer[k] * price[0](u) for k, (u, _) in paid(judgments, scores, loss).items())
+    """sum_k v_k g(u_k); balanced, sum_k v_k n_k g(u_k / n_k)."""
+    outer, above = naive.loser_weights(judgments, balance), naive.divisors(judgments, balance)
+    return math.fsum(
+        outer[k] * above[k] * price[0](u / above[k])
+        for k, (u, _) in paid(judgments, scores, loss).items()
+    )
 
 
 def slope_along(judgments, scores, values, loss, price, balance="pairs"):
     """Derivative of the objective along a ranker (R05, before equation 2)."""
-    outer = naive.loser_weights(judgments, balance)
+    outer, above = naive.loser_weights(judgments, balance), naive.divisors(judgments, balance)
     return math.fsum(
-        outer[k] * price[1](u) * term * (values[pair.winner] - values[pair.loser])
+        outer[k] * price[1](u / above[k]) * term * (values[pair.winner] - values[pair.loser])
         for k, (u, terms) in paid(judgments, scores, loss).items()
         for pair, term in terms
     )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer
 
+import naive
 import naive_push
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
@@ -116,6 +117,26 @@ def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
     assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
     total = PairRisk(loss, price).value(made, model.predict(X))
     assert total == pytest.approx(objectives[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("balance", ["queries", "items"])
+@pytest.mark.parametrize("price", [4, "exp"])
+def test_a_balanced_fit_charges_for_means(price, balance):
+    """The recorded risk is the mean payment of enumeration, and 1 at scores 0."""
+    X, made = binary_problem(3, queries=True)
+    twin_price = naive_push.EXP if price == "exp" else naive_push.power(price)
+    chosen, steps, objectives = naive_push.convex_push(
+        made, X.T.tolist(), rounds=5, loss=naive_push.EXPONENTIAL, price=twin_price, balance=balance
+    )
+    model = PushRanker(
+        price=price, balance=balance, rankers="columns", n_estimators=5, learning_rate=1.0
+    )
+    model = fit(model, X, made)
+    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
+    mean = np.array(objectives) / naive.total_weight(made, balance)
+    expected = np.log(mean) if price == "exp" else mean ** (1 / price)
+    assert_allclose(model.history_["risk"], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic", "hinge", "squared_hinge"])

@@ -239,6 +239,11 @@ ESTIMATORS = {
     ),
     "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 8}),
     "exp push": (DaskPushRanker, PushRanker, {"price": "exp", "n_estimators": 3}),
+    "balanced push": (
+        DaskPushRanker,
+        PushRanker,
+        {"price": 4, "balance": "queries", "n_estimators": 5},
+    ),
     "global push": (DaskPushRanker, PushRanker, {"price": 2, "scope": "global", "n_estimators": 5}),
     "logistic push": (DaskPushRanker, PushRanker, {"loss": "logistic", "n_estimators": 2}),
     "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 12}),

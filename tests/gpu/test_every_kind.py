@@ -59,6 +59,7 @@ KINDS = [
     (RankBoost(n_estimators=3, rank_weight="ndcg@10"), "queries"),
     (RankBoost(n_estimators=3, rank_weight="ndcg"), "queries"),
     (PushRanker(n_estimators=3, price=4), "queries"),
+    (PushRanker(n_estimators=3, price=4, balance="items"), "queries"),
     (PushRanker(n_estimators=3, price=4), "one list"),
     (RankBoostPlus(n_estimators=3), "queries"),
     (GlassBoxRanker(n_estimators=3, pair_estimators=2, interactions=1), "queries"),

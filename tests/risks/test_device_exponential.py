@@ -63,10 +63,11 @@ def test_one_list_cut_into_pieces(monkeypatch, price, grades):
     assert_same(risk, scores, (rng.random(scores.size) < 0.3).astype(np.uint8))
 
 
+@pytest.mark.parametrize("price", [1, 4])
 @pytest.mark.parametrize("balance", ["queries", "items"])
-def test_balances(balance):
+def test_balances(balance, price):
     judgments, rng = problem(3, weighted=True)
-    risk = bound(judgments, balance=balance)
+    risk = bound(judgments, price, balance=balance)
     scores = rng.normal(size=risk.arrangement.n_arranged)
     assert_same(risk, scores, rng.integers(0, 2, scores.size).astype(np.uint8))
 

@@ -39,7 +39,7 @@ def spread(price):
 @st.composite
 def situations(draw, price, kind=None, loss="exponential"):
     made = draw(some.judgments(kind=kind, margins=some.LOSSES[loss][2]))
-    balance = draw(st.sampled_from(["pairs", "queries"]))
+    balance = draw(st.sampled_from(["pairs", "queries", "items"]))
     return made, draw(some.scores(len(made), spread=spread(price))), balance
 
 
@@ -79,6 +79,35 @@ def test_value_and_pull_are_those_of_enumeration(loss, price):
         made, scores, balance = situation
         bound, state, expected = at(made, scores, balance, loss, price)
         assert_same_state(bound, state, expected, relative(price))
+
+    check()
+
+
+@pytest.mark.parametrize("price", [1, 4, 16, "exp"])
+def test_balanced_queries_have_equal_shares_of_the_pull_at_scores_0(price):
+    """Two queries of 25 rows, with 5 and 20 positives."""
+    made = Judgments(np.repeat([1, 0, 1, 0], [5, 20, 20, 5]), qid=np.repeat([0, 1], 25))
+    pull = PairRisk("exponential", price, balance="queries").pull(made, np.zeros(50))
+    first, second = np.maximum(pull, 0).reshape(2, 25).sum(axis=1)
+    assert first == pytest.approx(second, rel=1e-12)
+
+
+@EVERY_FORM
+@EVERY_PRICE
+def test_a_balanced_price_leaves_the_pull_at_scores_0_as_it_is(loss, price):
+    """Whatever the grades, the weights and the listed pairs, it is that of a linear price."""
+    ours, _, gap = some.LOSSES[loss]
+    if gap:  # pairs that ask for different margins do not lose the same at scores 0
+        ours = "hinge"
+
+    @given(some.judgments(), st.sampled_from(["queries", "items"]))
+    @settings(max_examples=12)
+    def check(made, balance):
+        pulls = []
+        for one in (some.PRICES[price][0], 1):
+            bound = PairRisk(ours, one, balance=balance).bind(made)
+            pulls.append(bound.state(np.zeros(bound.arrangement.n_arranged)).pull)
+        assert_allclose(pulls[0], pulls[1], atol=1e-12)
 
     check()
 

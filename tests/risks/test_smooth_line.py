@@ -19,10 +19,12 @@ def many_rows(levels, weighted, rows=30_000):
 
 @pytest.mark.parametrize("levels", [2, 4])
 @pytest.mark.parametrize("power", [1, 4, 16])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted):
+@pytest.mark.parametrize(
+    ("weighted", "balance"), [(False, "pairs"), (True, "pairs"), (True, "items")]
+)
+def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted, balance):
     made, scores, values = many_rows(levels, weighted)
-    bound = PairRisk("logistic", power).bind(made)
+    bound = PairRisk("logistic", power, balance=balance).bind(made)
     order = bound.arrangement.order
     state, at = bound.state(scores[order]), values[order]
     assert SmoothLine.fits(bound, state)

@@ -150,7 +150,14 @@ class PushRanker(BaseRanker):
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
-    monotone_constraints, n_estimators, learning_rate, balance, max_bins, max_features, \
+    balance : {"pairs", "queries", "items"}
+        "pairs" is the sum above, over all queries. Otherwise an item is charged for the mean of its
+        pair losses: ``sum_k v_k n_k g( sum_{i above k} l(f(x_i) - f(x_k)) / n_k )`` with n_k the
+        number of items above k, and v_k the same for all items of a query, such that ``v_k n_k``
+        sums to 1 in it ("queries") or to its number of items ("items"). At scores 0 every query
+        has this share of the pull, for every price; counts are sums of weights where there are
+        weights. ``exp(u)`` of a mean is a weak push: take a power.
+    monotone_constraints, n_estimators, learning_rate, max_bins, max_features, \
 early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, device, verbose
         As for `RankBoost`.

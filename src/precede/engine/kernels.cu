@@ -2097,7 +2097,7 @@ extern "C" __global__ void query_levels(int queries, const i64* query_start, con
   carry[bottom] = 0.0;
   fresh[bottom] = 0.0;
   for (i64 level = bottom; level < top; level++) {
-    double log_loser = portable_log(loser_sum[level]) + ends[count + level] + log_balance[query];
+    double log_loser = portable_log(loser_sum[level]) + ends[count + level] + log_balance[level];
     above = loser[level];
     double own = winner[level] + below;
     winner[level] = own;
@@ -2179,7 +2179,7 @@ extern "C" __global__ void price_curvatures(int queries, const i64* query_start,
     double log_winner = portable_log(by_level[level]) - ends[level];
     curvature[level] = (power - 1.0) * portable_exp(2.0 * log_winner + below - log_value);
     if (level < top - 1) {
-      double log_loser = portable_log(by_level[count + level]) + ends[count + level] + log_balance[query];
+      double log_loser = portable_log(by_level[count + level]) + ends[count + level] + log_balance[level];
       below = log_add(below, log_loser + (power - 2.0) * above[level]);
     }
   }

@@ -20,7 +20,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.elementary import larger, smaller
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
-from precede.engine.portable import exp_of, log_of
+from precede.engine.portable import exp_of, log, log_of
 from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
@@ -326,11 +326,17 @@ class BoundRisk:
 
 
 class BoundLossRisk(BoundRisk):
-    """A bound risk made of a loss of margins and a price."""
+    """A bound risk made of a loss of margins and a price.
+
+    With `mean` a loser k is charged for the mean of its losses in place of their sum, and counts as
+    many times as it weighs: ``v_k n_k g(u_k / n_k)`` with n_k the weight of those above it. At
+    scores 0 the pull is then that of a linear price, whatever the price.
+    """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None
-    ):
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None,
+        *, mean: bool = False,
+    ):  # fmt: skip
         if arrangement.pair_margin is not None and not loss.gap:
             raise ValueError(
                 f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
@@ -341,6 +347,7 @@ class BoundLossRisk(BoundRisk):
         self.loss = loss
         self.price = cost
         self.decay, self.flattens = decay_rate(loss)
+        self.mean = mean and cost.power != 1  # the mean of a linear price is the sum
         self._scale: tuple[float, float] | None = None
 
     def totals(self, state: State) -> Floats:  # noqa: ARG002
@@ -367,22 +374,33 @@ class BoundLossRisk(BoundRisk):
 
         The payment that, made by all losers alike, would cost as much as what they pay, over
         the same for a loss of 1 a pair: ``g⁻¹(sum v_k g(u_k) / sum v_k)`` divided by
-        ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k the weight of those above k. For ``g(u) = u``
-        it is the mean loss of a pair; for ``u^p``, the exponential loss and two classes it is
-        R05's ``F_p^(1/p) / (I K^(1/p))``.
+        ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k the weight of those above k; with `mean`,
+        ``g⁻¹(sum v_k n_k g(u_k / n_k) / sum v_k n_k)``. For ``g(u) = u`` it is the mean loss of a
+        pair; for ``u^p``, the exponential loss and two classes it is R05's
+        ``F_p^(1/p) / (I K^(1/p))``.
         """
         if self.price.power == 1:
             return log_value - float(np.log(self.arrangement.total))
         log_losers, log_unit = self.payment_scale()
         return self.price.log_inverse(log_value - log_losers) - log_unit
 
+    def log_divisors(self) -> Floats:
+        """Logarithms of what the losses of every row are divided by: n_k with `mean`, else 1."""
+        above = self.arrangement.weight_above() if self.mean else np.zeros(0)
+        log_above = np.zeros(self.arrangement.n_arranged)
+        log_above[np.flatnonzero(above)] = log(above[above > 0])
+        return log_above
+
     def payment_scale(self) -> tuple[float, float]:
         """Logarithms of the weight of all losers, and of their mean payment for a loss of 1."""
         if self._scale is None:
             above = self.arrangement.weight_above()
             losers = above > 0
+            log_above = np.log(above[losers])
             log_outer = np.log(self.arrangement.outer[losers])
-            log_price = self.price.log_value(np.log(above[losers])) + log_outer
+            if self.mean:
+                log_outer, log_above = log_outer + log_above, np.zeros_like(log_above)
+            log_price = self.price.log_value(log_above) + log_outer
             log_losers, log_value = log_totals([log_outer, log_price], self.workers)
             self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
         return self._scale

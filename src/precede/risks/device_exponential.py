@@ -43,9 +43,10 @@ class DeviceSeparableRisk(SeparableRisk):
     steps_on_device = True
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
-    ):
-        super().__init__(arrangement, loss, cost, workers)
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None,
+        *, mean: bool = False,
+    ):  # fmt: skip
+        super().__init__(arrangement, loss, cost, workers, mean=mean)
         assert self.workers.device is not None
         self._device: Device = self.workers.device
         levels = np.diff(arrangement.query_start)
@@ -65,7 +66,7 @@ class DeviceSeparableRisk(SeparableRisk):
         pieces = Pieces.cut(arrangement, PIECE)
         self._pieces = pieces.count, put(pieces.start), put(pieces.level)
         self._blocks = -(-pieces.count // WARPS)
-        self._counts = self.log_balance.size, self._level_query.size
+        self._counts = arrangement.query_start.size - 1, self._level_query.size
         self._query_start, self._query_of_level = (
             put(arrangement.query_start),
             put(self._level_query),

@@ -71,14 +71,16 @@ class SeparableRisk(BoundLossRisk):
 
         R = sum_l A(l)^p · sum_{k in l} b_k^p.
 
-    Winner and loser masses follow from the same sums by level. Listed pairs are added one by
-    one, for p = 1 (for other prices `GeneralRisk` adds the two before the price is taken).
+    Winner and loser masses follow from the same sums by level. With `mean` a loser of level l has
+    the weight ``n(l)^(1-p)`` in addition. Listed pairs are added one by one, for p = 1 (for other
+    prices `GeneralRisk` adds the two before the price is taken).
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
-    ):
-        super().__init__(arrangement, loss, cost, workers)
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None,
+        *, mean: bool = False,
+    ):  # fmt: skip
+        super().__init__(arrangement, loss, cost, workers, mean=mean)
         if loss.form is None or loss.form.kind != "separable" or cost.power is None:
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
@@ -90,16 +92,20 @@ class SeparableRisk(BoundLossRisk):
         # heavy one with a small term.
         even = all_true(lambda: bool((weight == 1.0).all()), self.workers)
         self.log_weight = np.zeros(0) if even else log(weight)
-        first = arrangement.level_start[arrangement.query_start[:-1]]
         levels = np.diff(arrangement.query_start)
         self._level_query = np.repeat(np.arange(levels.size), levels)
-        self.log_balance = np.zeros(1)  # levels are shared in a single query only, unbalanced
+        # What every level is weighed by as losers; levels are shared in an unbalanced list only.
+        self.log_balance = np.zeros(self._level_query.size)
         # Sums over queries cross machines, unless all of them know the same query.
         self.across = None if arrangement.shared else self.workers
         if not arrangement.shared:
-            share = arrangement.outer[first] / arrangement.weight[first]
-            # Without a balance there is no logarithm to compile.
-            self.log_balance = log(share) if (share != 1).any() else np.zeros(share.size)
+            first = arrangement.level_start[:-1]
+            of_query = first[arrangement.query_start[:-1]]
+            share = arrangement.outer[of_query] / arrangement.weight[of_query]
+            if (share != 1).any():  # without a balance there is no logarithm to compile
+                self.log_balance = log(share)[self._level_query]
+            if self.mean:
+                self.log_balance += (1.0 - self.power) * self.log_divisors()[first]
         pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
         self._log_pair = log(pair_weight * arrangement.outer[arrangement.loser])
 
@@ -140,13 +146,13 @@ class SeparableRisk(BoundLossRisk):
         since a loser pays for all of its winners together,
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
-        parts, pieces = state.parts, self.pieces
+        parts, pieces, query_start = state.parts, self.pieces, self.arrangement.query_start
         price_curvature = np.zeros(parts.levels.shape[1])
         if self.power != 1:
             self.workers.run(
-                _price_curvatures_of_queries, self.log_balance.size, self.arrangement.query_start,
-                parts.levels, *parts.ends, self.power, self.log_balance, state.log_value,
-                price_curvature, small=self.small,
+                _price_curvatures_of_queries, query_start.size - 1, query_start, parts.levels,
+                *parts.ends, self.power, self.log_balance, state.log_value, price_curvature,
+                small=self.small,
             )  # fmt: skip
         hessian = np.zeros(self.arrangement.n_arranged)
         self.workers.run(
@@ -242,7 +248,7 @@ class SeparableRisk(BoundLossRisk):
             power, low, high, terms, words, small=self.small,
         )  # fmt: skip
         words = self.sums_of_levels(words)
-        queries = self.log_balance.size
+        queries = self.arrangement.query_start.size - 1
         levels = np.zeros((6, low.size))
         log_query = np.zeros(queries)
         run(
@@ -451,7 +457,7 @@ def _levels_of_queries(
     for query in range(begin, end):
         bottom, top = query_start[query], query_start[query + 1]
         log_query[query] = _levels_of_query(
-            bottom, top, log_winner[bottom - first : top - first], high, power, log_balance[query],
+            bottom, top, log_winner[bottom - first : top - first], high, power, log_balance,
             by_level,
         )  # fmt: skip
     for row in range(2, 6):
@@ -460,7 +466,7 @@ def _levels_of_queries(
 
 @njit(**INNER)
 def _levels_of_query(
-    bottom: int, top: int, log_winner: Floats, high: Floats, power: float, log_balance: float,
+    bottom: int, top: int, log_winner: Floats, high: Floats, power: float, log_balance: Floats,
     by_level: Floats,
 ) -> float:  # fmt: skip
     """Logarithms of rows 2 to 5 of by_level, whose row 4 has logarithms of the sums of losers."""
@@ -472,7 +478,7 @@ def _levels_of_query(
     below, total = -np.inf, -np.inf  # b times the price's slope, over the levels below; all pairs
     log_carry, log_fresh = -np.inf, -np.inf
     for level in range(bottom, top):
-        log_loser = by_level[4, level] + high[level] + log_balance
+        log_loser = by_level[4, level] + high[level] + log_balance[level]
         by_level[4, level], by_level[5, level] = log_carry, log_fresh
         by_level[2, level] = log_winner[level - bottom] + below
         total = _log_add(total, by_level[2, level])
@@ -533,7 +539,7 @@ def _price_curvatures_of_queries(
                 2.0 * log_winner + below - log_value
             )
             if j < top - bottom - 1:
-                log_loser = portable_log(by_level[1, level]) + high[level] + log_balance[query]
+                log_loser = portable_log(by_level[1, level]) + high[level] + log_balance[level]
                 below = _log_add(below, log_loser + (power - 2.0) * above[j + 1])
 
 

@@ -151,10 +151,9 @@ def _own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
 
 
 def _relative_to(risk: SeparableRisk, logs: Floats, ends: Floats) -> Floats:
-    """Add what the sums are relative to, and the balance of the queries to the losers."""
-    levels = np.diff(risk.arrangement.query_start)
+    """Add what the sums are relative to, and the balance of the levels to the losers."""
     logs[:2] -= ends[:2]
-    logs[2:] += ends[2:] + np.repeat(risk.log_balance, levels)
+    logs[2:] += ends[2:] + risk.log_balance
     return logs
 
 

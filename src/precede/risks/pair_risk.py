@@ -35,7 +35,11 @@ class PairRisk(Risk):
     price : number p for ``u^p``, "linear", "exp" or Price
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same, or every query, or every item: a query then weighs
-        as much as it has items.
+        as much as it has items. With a balance the price is of the mean loss of a loser:
+        ``R(s) = sum_k v_k n_k g( sum_{i above k} w_ik l(s_i - s_k) / n_k )`` with
+        ``n_k = sum_{i above k} w_ik``, and the weights v_k of a query are its item weights times
+        ``c / sum_k v_k n_k``, where c is 1, or the number of items by weight. At scores 0 the pull
+        is that of a linear price then: no price changes the shares of the queries.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking; see `RankWeight`. `value` and the other methods
         take the ranks from the scores they are given. The price must be linear.
@@ -89,14 +93,15 @@ class PairRisk(Risk):
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
+        mean = self.balance != "pairs"  # without effect on a linear price
         on_device = workers is not None and workers.device is not None
         if self.rank_weight is not None:
             return self._bind_ranked(judgments, workers or Workers(1))
         if separable and power_of_sum and not loss.gap:
             exponential = risks.DeviceSeparableRisk if on_device else risks.SeparableRisk
-            return exponential(judgments, loss, cost, workers)
+            return exponential(judgments, loss, cost, workers, mean=mean)
         if loss.pair_kernel is None or cost.power != 1 or judgments.shared:
-            return risks.GeneralRisk(judgments, loss, cost, workers)
+            return risks.GeneralRisk(judgments, loss, cost, workers, mean=mean)
         if loss.pair_kernel == "logistic":
             logistic = risks.DeviceLogisticRisk if on_device else risks.LogisticRisk
             return logistic(judgments, loss, cost, workers)

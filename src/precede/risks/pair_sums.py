@@ -28,14 +28,16 @@ class GeneralRisk(BoundLossRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
-    ):
-        super().__init__(arrangement, loss, cost, workers)
+        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None,
+        *, mean: bool = False,
+    ):  # fmt: skip
+        super().__init__(arrangement, loss, cost, workers, mean=mean)
         self._small = is_small("exponentials", arrangement.n_arranged)
         self._sums = PairSums(arrangement, loss, self.workers)
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(arrangement.weight)
             self._log_outer = np.log(arrangement.outer)
+        self._log_divisor = self.log_divisors()
         self._heaviest = float(
             greatest_of(lambda: arrangement.weight.max(initial=0.0), self.workers)
         )
@@ -51,10 +53,11 @@ class GeneralRisk(BoundLossRisk):
             scores, self._log_weight, ("value", "slope")
         )
         involved = self._sums.is_loser
+        log_payment = (log_loss_sum - self._log_divisor)[involved]
         log_price = np.full(scores.size, -np.inf)
-        log_price[involved] = self.price.log_value(log_loss_sum[involved])
+        log_price[involved] = self.price.log_value(log_payment) + self._log_divisor[involved]
         log_price_slope = np.full(scores.size, -np.inf)
-        log_price_slope[involved] = self.price.log_slope(log_loss_sum[involved])
+        log_price_slope[involved] = self.price.log_slope(log_payment)
         log_price_slope += self._log_outer
         (log_won,) = self._sums.over_losers(scores, log_price_slope, ("slope",))
         log_loss, log_win = log_price_slope + log_slope, log_won + self._log_weight
@@ -80,7 +83,8 @@ class GeneralRisk(BoundLossRisk):
         if self.price.power is not None:  # u^p is its slope times u / p
             log_value = float(logarithm(costs / self.price.power)) + most + unit
         else:
-            log_price = self.price.log_value(logarithm(loss_sum) + unit) + self._log_outer_of_losers
+            log_price = self.price.log_value(logarithm(loss_sum) + (unit - self._log_divisor))
+            log_price += self._log_divisor + self._log_outer_of_losers
             log_value = log_total(log_price, self.workers)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
@@ -126,7 +130,7 @@ class GeneralRisk(BoundLossRisk):
         unit = np.log(self._heaviest)
 
         def chunk(first: int, last: int) -> None:
-            part = logarithm(loss_sum[first:last]) + unit
+            part = logarithm(loss_sum[first:last]) + (unit - self._log_divisor[first:last])
             log_price_slope[first:last] = (
                 self.price.log_slope(part) + self._log_outer_of_losers[first:last]
             )
@@ -165,10 +169,11 @@ class GeneralRisk(BoundLossRisk):
         involved = sums.is_loser
         log_price_slope = np.full(scores.size, -np.inf)
         log_price_curvature = np.full(scores.size, -np.inf)
-        log_price_slope[involved] = self.price.log_slope(log_loss_sum[involved])
-        log_price_curvature[involved] = self.price.log_curvature(log_loss_sum[involved])
+        log_payment = (log_loss_sum - self._log_divisor)[involved]
+        log_price_slope[involved] = self.price.log_slope(log_payment)
+        log_price_curvature[involved] = self.price.log_curvature(log_payment)
         log_price_slope += self._log_outer
-        log_price_curvature += self._log_outer
+        log_price_curvature += self._log_outer - self._log_divisor
         (won_curvature,) = sums.over_losers(scores, log_price_slope, ("curvature",))
         won_price_curvature = sums.squared_slopes(scores, log_price_curvature)
         terms = (

@@ -74,6 +74,11 @@ class SmoothLine:
         self._power = cost.power
         share = arrangement.weight / arrangement.weight.max()
         outer_share = arrangement.outer / arrangement.outer.max()
+        if risk.mean:
+            log_share = (1.0 - cost.power) * risk.log_divisors()
+            outer_share = outer_share * np.exp(
+                log_share - log_share[arrangement.level_start[-2] - 1]
+            )
         levels = list(pairwise(arrangement.level_start))
         # Weights of the points that stand for all grades above each level but the top.
         self._above = [self._weights(scores, share, self._winners, run) for run in levels[1:]]

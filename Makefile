@@ -1,5 +1,5 @@
 # make demo   install into .venv and take the tour
-# make test   install into .venv and run linters, type checks and the test suite
+# make test   install into .venv and run linters, type checks and the test suite, which builds the site
 # make oldest the suite with the oldest supported versions, in .oldest (PYTHON=python3.10 if there is one)
 # make slow   the long simulations as well
 # make gpu    the tests that need a GPU, with whatever CuPy is installed (precede[cuda12], [cuda13])
@@ -18,7 +18,7 @@ OLDEST := .oldest/bin/python
 demo: $(VENV)/installed
 	@$(BIN)/python -m precede.cli.demo
 
-test: lint
+test: lint $(VENV)/docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 lint: $(VENV)/ready

@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import jupytext
+from griffe import Extension
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 from nbconvert.preprocessors import ExecutePreprocessor
@@ -27,6 +28,7 @@ from nbconvert.preprocessors import ExecutePreprocessor
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^( *```)python\n(?= *>>>)", re.M)
+SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.M)
 
 PAGES = {
     "CHANGES.md": "changes.md",
@@ -106,6 +108,20 @@ def import_matrix() -> str:
     rows = [f"| `{name}` | {', '.join(f'`{each}`' for each in sorted(allowed)) or 'none of ours'} |"
             for name, allowed in found["MAY_IMPORT"].items()]  # fmt: skip
     return "\n".join(["| this | may import |", "|---|---|", *rows])
+
+
+class Sessions(Extension):
+    """Docstrings whose sessions stand in a code block, also outside a section "Examples".
+
+    As plain Markdown, `>>>` would quote, and a list below a comprehension would be a reference.
+    """
+
+    def on_object(self, *, obj, **_) -> None:
+        """Put the sessions of one docstring into blocks."""
+        if obj.docstring:
+            before, heading, after = obj.docstring.value.partition("Examples\n--------\n")
+            fenced = SESSION.sub(r"\n```pycon\n\g<0>\n```", before)
+            obj.docstring.value = fenced + heading + after
 
 
 def on_config(config):

@@ -429,7 +429,7 @@ def test_files_shown_on_pages_are_those_that_run():
 
 @pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("material", "mkdocstrings"))),
-    reason="needs mkdocs-material and mkdocstrings: pip install -e .[docs], or make docs",
+    reason="needs what make test installs: pip install -e .[docs]",
 )
 def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
     built = subprocess.run(
@@ -447,6 +447,8 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
         text = page.read_text(encoding="utf-8")
         assert not fetched.search(text), page
         assert "--8&lt;--" not in text, page
+        # Sessions in docstrings are code: as Markdown, >>> would quote.
+        assert page.parent.name != "reference" or "<blockquote>" not in text, page
     # The files that pages show are on the page, docstrings in the reference, and links lead there.
     assert "SmoothHinge" in (tmp_path / "extend.html").read_text(encoding="utf-8")
     reference = (tmp_path / "reference" / "algorithms.rankboost.html").read_text(encoding="utf-8")
@@ -455,6 +457,12 @@ def test_the_site_builds_without_a_warning_and_needs_no_network(tmp_path):
     assert "algorithms.rankboost.html#precede.algorithms.rankboost.RankBoost" in overview
     architecture = (tmp_path / "architecture.html").read_text(encoding="utf-8")
     assert "<td><code>risks</code></td>" in architecture
+
+
+def test_ci_builds_the_site():
+    """`make test` installs what the test above needs, so that it is not skipped there."""
+    assert "make test" in text_of(".ci/run")
+    assert re.search(r"^test:.*\$\(VENV\)/docs", text_of("Makefile"), re.M)
 
 
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")

@@ -1,8 +1,9 @@
 """The metrics again, slow and obvious: plain loops, one query at a time.
 
 `value(name, grades, scores, **conventions)` ranks the items of one query, breaks ties as told and
-reads the metric off the list. Under ties="average" it takes the mean over every order of the
-tied items, by listing the orders. None stands for a query without a value.
+reads the metric off the list, which ends before items of score -inf. Under ties="average" it takes
+the mean over every order of the tied items, by listing the orders. None stands for a query without
+a value.
 """
 
 import itertools
@@ -45,7 +46,9 @@ def value(name, grades, scores, **conventions):
         return precision_at_percent(grades, scores, float(cutoff), c["ties"])
     if base == "spearman":
         return spearman(grades, scores)
-    lists = [read(base, cutoff, order, grades, c) for order in orders(grades, scores, c["ties"])]
+    returned = [score > -math.inf for score in scores]
+    lists = [read(base, cutoff, order, grades, c, returned)
+             for order in orders(grades, scores, c["ties"])]  # fmt: skip
     return fmean(lists)
 
 
@@ -64,6 +67,8 @@ def orders(grades, scores, ties):
 def gain(grade, gains):
     if gains == "exp":
         return 2.0**grade - 1
+    if gains == "clipped":
+        return max(grade, 0)
     return grade if gains == "linear" else gains[int(grade)]
 
 
@@ -107,23 +112,25 @@ def weight_of_pairs(kind, weights):
     return sum(weights[i] * weights[k] for i, k in pairs if kind[i] != kind[k])
 
 
-def read(base, cutoff, order, grades, c):
-    reader = READERS[base]
-    return reader(order, grades, cutoff, c)
+def read(base, cutoff, order, grades, c, returned):
+    """Read a metric off a list; metrics of positions do not see what was not returned."""
+    if base in ("ndcg", "dcg", "map", "mrr", "err", "precision", "recall"):
+        order = [i for i in order if returned[i]]
+    return READERS[base](order, grades, cutoff, c)
 
 
 def dcg(order, grades, cutoff, c):
-    depth = positions(cutoff, len(order))
+    depth = positions(cutoff, len(grades))
     return sum(gain(grades[i], c["gains"]) / math.log2(p + 2) for p, i in enumerate(order[:depth]))
 
 
 def ndcg(order, grades, cutoff, c):
-    best = ideal_dcg(grades, c["gains"], positions(cutoff, len(order)))
+    best = ideal_dcg(grades, c["gains"], positions(cutoff, len(grades)))
     return dcg(order, grades, cutoff, c) / best
 
 
 def average_precision(order, grades, cutoff, c):
-    depth = positions(cutoff, len(order))
+    depth = positions(cutoff, len(grades))
     found, total = 0, 0.0
     for rank, i in enumerate(order[:depth], start=1):
         if grades[i] >= c["relevant"]:
@@ -134,7 +141,7 @@ def average_precision(order, grades, cutoff, c):
 
 
 def reciprocal_rank(order, grades, cutoff, c):
-    for rank, i in enumerate(order[: positions(cutoff, len(order))], start=1):
+    for rank, i in enumerate(order[: positions(cutoff, len(grades))], start=1):
         if grades[i] >= c["relevant"]:
             return 1 / rank
     return 0.0
@@ -142,7 +149,7 @@ def reciprocal_rank(order, grades, cutoff, c):
 
 def expected_reciprocal_rank(order, grades, cutoff, c):
     looking, total = 1.0, 0.0
-    for rank, i in enumerate(order[: positions(cutoff, len(order))], start=1):
+    for rank, i in enumerate(order[: positions(cutoff, len(grades))], start=1):
         stop = chance(grades[i], c["max_grade"])
         total += looking * stop / rank
         looking *= 1 - stop
@@ -150,12 +157,12 @@ def expected_reciprocal_rank(order, grades, cutoff, c):
 
 
 def precision(order, grades, cutoff, c):
-    depth = positions(cutoff, len(order))
+    depth = positions(cutoff, len(grades))
     return sum(grades[i] >= c["relevant"] for i in order[:depth]) / depth
 
 
 def recall(order, grades, cutoff, c):
-    depth = positions(cutoff, len(order))
+    depth = positions(cutoff, len(grades))
     found = sum(grades[i] >= c["relevant"] for i in order[:depth])
     return found / sum(g >= c["relevant"] for g in grades)
 

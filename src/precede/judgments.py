@@ -28,8 +28,9 @@ from precede.engine.parameters import counted
 from precede.engine.workers import warn_caller
 
 __all__ = [
-    "Judgments", "as_judgments", "check_column", "check_weights", "check_within_queries",
-    "column_numbers", "columns_in_order", "feature_names", "grades_of", "judgments_to_fit",
+    "Judgments", "as_judgments", "check_column", "check_scores", "check_weights",
+    "check_within_queries", "column_numbers", "columns_in_order", "feature_names", "grades_of",
+    "judgments_to_fit",
     "number_queries", "numeric_grades", "one_graded_list", "qid_or_group", "read_sample",
     "read_target", "refuse_weights", "sample_weights", "to_numbers", "two_grades",
     "warn_of_lost_queries",
@@ -495,6 +496,17 @@ def check_column(
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise ValueError(f"{name}[{row}] is {column[row]}; drop the row or give a finite number")
+    return column
+
+
+def check_scores(values: Any, name: str, rows: int | None = None) -> Floats:
+    """Return one score per row: a finite number, or −inf for a row that was not returned.
+
+    >>> check_scores([1, -np.inf], "scores")
+    array([  1., -inf])
+    """
+    column = check_column(values, name, rows, infinite=True)
+    check_column(np.where(np.isneginf(column), 0.0, column), name)
     return column
 
 

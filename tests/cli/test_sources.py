@@ -1,6 +1,7 @@
 """Models, scores and runs as sources of rankings."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -31,6 +32,34 @@ def test_models_scores_and_runs_are_judged_alike(folder, tmp_path):
         assert ours["low"] == pytest.approx(theirs["low"], abs=1e-12)
 
 
+def test_documents_that_a_run_did_not_return_are_not_ranked(tmp_path):
+    """trec_eval -c: 0 without results, .25 for one of two relevant documents in second place."""
+    (tmp_path / "qrels").write_text("301 0 a 1\n301 0 e 0\n302 0 b 1\n302 0 c 2\n302 0 d -1\n")
+    (tmp_path / "run").write_text("302 Q0 x 1 2.0 me\n302 Q0 b 2 1.0 me\n9 Q0 a 1 1.0 me\n")
+    words = ("evaluate", tmp_path / "run", tmp_path / "qrels", "--preset", "trec", "--json")
+    out, talk = run(*words, "-m", "map", "-m", "ndcg@10", "--by-query")
+    first, second = objects(out)
+    assert first == {"qid": 301, "map": 0.0, "ndcg@10": 0.0}
+    ideal = 2 + 1 / math.log2(3)
+    assert second == {"qid": 302, "map": 0.25, "ndcg@10": pytest.approx(1 / math.log2(3) / ideal)}
+    assert "1 queries without results" in talk
+    values = {row["metric"]: row["value"] for row in objects(run(*words)[0])}
+    assert values["map"] == 0.125
+    assert "precision_at_percent@10" not in values
+    better = "".join(f"302 Q0 {name} 1 {s} me\n" for name, s in (("c", 3), ("b", 2), ("d", 1)))
+    (tmp_path / "better").write_text("301 Q0 a 1 1 me\n" + better)
+    pair = objects(run("compare", tmp_path / "run", tmp_path / "better", tmp_path / "qrels",
+                       "-m", "map", "-m", "pair_error", "--json")[0])  # fmt: skip
+    assert (pair[0]["a"], pair[0]["b"]) == (0.125, 1.0)
+    # Not returned are a and e, then c and d: equal halves. Of the better run, x is below d.
+    assert pair[1]["a"] == pytest.approx((1 / 2 + 3.5 / 6) / 2)
+    assert pair[1]["b"] == pytest.approx((0 + 1 / 6) / 2)
+    run("report", tmp_path / "run", tmp_path / "better", tmp_path / "qrels", "-m", "map", "--as",
+        "json", "-o", tmp_path / "r.json")  # fmt: skip
+    told = json.loads((tmp_path / "r.json").read_text())["models"]
+    assert [each["quality"]["metrics"][0]["value"] for each in told] == [0.125, 1.0]
+
+
 def test_runs_that_lack_documents(folder, tmp_path):
     run("predict", folder / "a.json", folder / "test.txt", "-o", tmp_path / "run", "--as", "trec")
     lines = (tmp_path / "run").read_text().splitlines(keepends=True)
@@ -39,7 +68,7 @@ def test_runs_that_lack_documents(folder, tmp_path):
     assert "lacks 3 documents" in talk
     run("convert", folder / "test.txt", tmp_path / "qrels", "--to", "qrels")
     _, talk = run("evaluate", tmp_path / "run", tmp_path / "qrels", "-m", "ndcg@5")
-    assert "3 not in the run" in talk
+    assert "3 judged documents not returned" in talk
     (tmp_path / "run").write_text("999 Q0 zzz 1 1.0 me\n")
     _, talk = run("evaluate", tmp_path / "run", folder / "test.txt", code=1)
     assert "none of the documents in the data" in talk

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from files.test_tables import put
 from precede.files import trec
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
+from precede.metrics import evaluate
 
 
 def test_runs_and_qrels_go_round(tmp_path):
@@ -26,10 +29,51 @@ def test_a_run_is_joined_to_what_was_judged():
         np.array([1, 1, 2, 4]), trec._objects(list("bxcy")), np.array([1.0, 2.0, 1.0, 1.0])
     )
     grades, scores, qid, counts = joined(run, judged)
-    assert grades.tolist() == [1, 2, 1, 1, 0]
-    assert scores.tolist() == [4, 3, 1, -1, 5]
-    assert qid.tolist() == [0, 0, 1, 2, 0]
-    assert counts == {"not in the run": 2, "not judged": 1, "queries not judged": 1}
+    assert grades.tolist() == [2, 1, 0, 1, 1]
+    assert scores.tolist() == [-np.inf, 4, 5, 1, -np.inf]
+    assert qid.tolist() == [1, 1, 1, 2, 4]
+    assert counts == {
+        "judged documents not returned": 2,
+        "returned documents not judged": 1,
+        "queries without results": 1,
+        "queries not judged": 1,
+    }
+
+
+TREC = {"nDCG": "ndcg", "nDCG@3": "ndcg@3", "AP": "map", "AP@2": "map@2", "RR": "mrr",
+        "P@3": "precision@3", "R@2": "recall@2", "AP(rel=2)": "map(relevant=2)"}  # fmt: skip
+documents = st.sampled_from(["a", "B", "d10", "d9", "ä", "z"])
+queries = st.sampled_from(["1", "2", "10", "q"])
+
+
+def listed(values):
+    """Queries, documents and values of a file, no document of a query twice."""
+    return st.dictionaries(st.tuples(queries, documents), values, min_size=1, max_size=14)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(grade=listed(st.integers(-2, 3)), score=listed(st.sampled_from([0.0, 0.5, 1.0, -2.0])))
+def test_runs_are_evaluated_as_trec_eval_does(grade, score):
+    """Incomplete runs, queries without results, negative grades, ties and unjudged documents."""
+    ir_measures = pytest.importorskip("ir_measures")
+    for query in {query for query, _ in grade}:  # trec_eval crashes if all grades are below 0
+        grade[query, "0"] = max(0, grade.get((query, "0"), 0))
+    made = {}
+    for kind, table in ((Judged, grade), (Run, score)):
+        qid, docid = (trec._objects([key[part] for key in table]) for part in (0, 1))
+        made[kind] = kind(qid, docid, np.array(list(table.values()), np.float64))
+    grades, scores, qid, _ = joined(made[Run], made[Judged])
+    found = evaluate(grades, scores, qid, metrics=list(TREC.values()), preset="trec")
+    measures = [ir_measures.parse_measure(name) for name in TREC]
+    qrels = [ir_measures.Qrel(*key, value) for key, value in grade.items()]
+    run = [ir_measures.ScoredDoc(*key, value) for key, value in score.items()]
+    place = {str(query): number for number, query in enumerate(found.queries.tolist())}
+    seen = 0
+    for query, measure, value in ir_measures.iter_calc(measures, qrels, run):
+        ours = found.per_query[TREC[str(measure)]][place[query]]
+        assert ours == pytest.approx(value, rel=1e-12), (query, measure)
+        seen += 1
+    assert seen == len(TREC) * len(place)  # queries without results too: 0, as trec_eval -c does
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,11 @@ quick = settings(
 # Six items at most: ties="average" lists up to 720 orders in the naive twin.
 grade_kinds = st.sampled_from(["graded", "binary", "continuous", "negative", "constant"])
 score_kinds = st.sampled_from(["continuous", "tied", "constant", "close"])
+score_kinds_of_runs = score_kinds | st.just("not all returned")
 
 
 @st.composite
-def queries(draw, n_queries=1):
+def queries(draw, n_queries=1, kinds=score_kinds):
     """Draw grades, scores and query ids, rows of different queries mixed."""
     grades, scores, qid = [], [], []
     for query in range(n_queries):
@@ -52,7 +53,8 @@ def queries(draw, n_queries=1):
             "tied": st.integers(0, 2),
             "constant": st.just(0.5),
             "close": st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, -0.0, 0.0]),
-        }[draw(score_kinds)]
+            "not all returned": st.sampled_from([2.0, 1.0, -math.inf]),
+        }[draw(kinds)]
         grades += draw(st.lists(grade, min_size=n, max_size=n))
         scores += draw(st.lists(score, min_size=n, max_size=n))
         qid += [query] * n
@@ -62,7 +64,7 @@ def queries(draw, n_queries=1):
 
 policies = st.fixed_dictionaries(
     {
-        "gains": st.sampled_from(["exp", "linear"]),
+        "gains": st.sampled_from(["exp", "linear", "clipped"]),
         "ties": st.sampled_from(TIES),
         "no_relevant": st.sampled_from(["skip", "zero", "one"]),
         "relevant": st.sampled_from([1, 2, 0.5]),
@@ -99,6 +101,37 @@ def test_every_metric_equals_its_naive_twin(data, policy):
     for name in NAMES:
         expected = naive.value(name, y, scores, **policy)
         assert same(value_or_none(name, y, scores, **policy), expected), (name, expected)
+
+
+@pytest.mark.filterwarnings("ignore:every item is relevant")
+@quick
+@given(data=queries(n_queries=3, kinds=score_kinds_of_runs), policy=policies)
+def test_items_that_were_not_returned_are_never_found(data, policy):
+    """They count in the ideal order and in the number of relevant items, as the twin says."""
+    y, scores, qid = (np.array(column) for column in data)
+    for name in NAMES:
+        if metric(name).definition.needs_all_scores:
+            continue
+        found = result_or_none(name, y, scores, qid, **policy, max_grade=4)
+        for query in range(3):
+            here = qid == query
+            expected = naive.value(
+                name, y[here].tolist(), scores[here].tolist(), **policy, max_grade=4
+            )
+            value = None if found is None else found.per_query[name][query]
+            if not (found is None and expected is None):
+                assert same(value, expected), (name, query)
+
+
+def test_metrics_that_need_all_scores_say_so():
+    y, scores = [1, 0, 1], [1.0, 2.0, -math.inf]
+    with pytest.raises(ValueError, match=r"needs the scores of all rows, and scores\[2\] is -inf"):
+        evaluate(y, scores, metrics="precision_at_percent@10")
+    with pytest.raises(ValueError, match=r"scores\[1\] is inf; drop"):
+        evaluate(y, [1.0, math.inf, -math.inf], metrics="ndcg")
+    assert evaluate(y, scores, metrics="ndcg", gains="linear").mean["ndcg"] == pytest.approx(
+        (1 / math.log2(3)) / (1 + 1 / math.log2(3))
+    )
 
 
 @pytest.mark.filterwarnings("ignore:every item is relevant")

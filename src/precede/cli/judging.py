@@ -43,7 +43,9 @@ def evaluated(
     if not Judgments(task.y, task.qid).n_pairs:
         say("note: no query has rows of different grades, so every order is as good as any other; "
             "check the labels")  # fmt: skip
-    wanted = list(metrics or defined_metrics(task.y, task.qid, task.weight, relevant))
+    absent = bool(np.isneginf(task.scores[0]).any())
+    usual = defined_metrics(task.y, task.qid, task.weight, relevant, absent=absent)
+    wanted = list(metrics or usual)
     wanted = wanted or [*list_metrics(3)]  # which then say what is wrong
     policy = {} if relevant is None else {"relevant": relevant}
     result = evaluate(

@@ -151,8 +151,9 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     if missing.all():
         raise ValueError(f"{source} has none of the documents in the data; check the identifiers")
     if missing.any():
-        say(f"note: {source} lacks {missing.sum()} documents; they rank below all others")
-        found[missing] = run.score.min() - 1.0
+        say(f"note: {source} lacks {missing.sum()} documents; they count as not returned")
+        # Listed pairs are compared as they stand: a row that was not returned is below the others.
+        found[missing] = np.nextafter(run.score.min(), -np.inf) if data.y is None else -np.inf
     return found
 
 

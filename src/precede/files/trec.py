@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.engine.arrays import Array, Floats, Integers, Objects
+from precede.engine.arrays import Array, Floats, Objects
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
 from precede.files.words import NUMBER, SKIP, TEXT, read_words
-from precede.judgments import check_column, check_labels, number_queries
+from precede.judgments import check_column, check_labels
 
 __all__ = ["Judged", "Run", "joined", "read_qrels", "read_run", "write_qrels", "write_run"]
 
@@ -109,35 +109,36 @@ def write_run(
             file.write(line.encode())
 
 
-def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Integers, dict[str, int]]:
-    """Grades, scores and query numbers of all documents of the judged queries.
+def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Array, dict[str, int]]:
+    """Return grades, scores and query ids of all documents of the judged queries, and counts.
 
-    A document that the run does not have ranks below all others of its query; one that
-    nobody judged has grade 0. Queries of the run without a judgment are left out. The last
-    answer says how many there are of each.
+    A document that the run does not have gets the score −inf, which `precede.evaluate` reads as
+    not returned; one that nobody judged has grade 0. A judged query of which the run has nothing
+    is kept, and counts 0 (trec_eval does so with ``-c``); queries of the run without a judgment are
+    left out. Documents of a query come in falling order of their names, so that ``ties="order"``
+    is the order of trec_eval. The last answer says how many there are of each.
 
     >>> run = Run(np.array([1, 1]), np.array(["a", "b"], object), np.array([2.0, 3.0]))
     >>> judged = Judged(np.array([1, 1]), np.array(["b", "c"], object), np.array([1.0, 2.0]))
     >>> joined(run, judged)[:2]
-    (array([1., 2., 0.]), array([3., 1., 2.]))
+    (array([2., 1., 0.]), array([-inf,   3.,   2.]))
     """
     score = _by_name(run.qid, run.docid, run.score)
     grade = _by_name(judged.qid, judged.docid, judged.grade)
-    queries = {query for query, _ in grade}
-    unjudged = [key for key in score if key[0] in queries and key not in grade]
-    keys = [*grade, *unjudged]
-    lowest: dict[str, float] = {}
-    for (query, _), value in score.items():
-        lowest[query] = min(lowest.get(query, value), value)
-    scores = [score.get(key, lowest.get(key[0], 0.0) - 1.0) for key in keys]
+    number = {query: at for at, query in enumerate(dict.fromkeys(q for q, _ in grade))}
+    unjudged = [key for key in score if key[0] in number and key not in grade]
+    keys = sorted([*grade, *unjudged], key=lambda key: key[1].encode(), reverse=True)
+    keys.sort(key=lambda key: number[key[0]])
+    answered = {query for query, _ in score}
     counts = {
-        "not in the run": sum(key not in score for key in grade),
-        "not judged": len(unjudged),
-        "queries not judged": len({query for query, _ in score} - queries),
+        "judged documents not returned": sum(key not in score for key in grade),
+        "returned documents not judged": len(unjudged),
+        "queries without results": len(number.keys() - answered),
+        "queries not judged": len(answered - number.keys()),
     }
-    number = number_queries([query for query, _ in keys])[0]
-    grades = [grade.get(key, 0.0) for key in keys]
-    return np.array(grades), np.array(scores), number, counts
+    grades, scores = ([each.get(key, other) for key in keys]
+                      for each, other in ((grade, 0.0), (score, -np.inf)))  # fmt: skip
+    return np.array(grades), np.array(scores), identifiers([query for query, _ in keys]), counts
 
 
 def _by_name(qid: Array, docid: Objects, value: Floats) -> dict[tuple[str, str], float]:

@@ -24,6 +24,7 @@ from precede.engine.workers import warn_caller
 from precede.judgments import (
     Judgments,
     check_column,
+    check_scores,
     check_weights,
     check_within_queries,
     number_queries,
@@ -290,7 +291,11 @@ class Evaluator:
         self._warn_of_relevance()
 
     def evaluate(self, scores: ArrayLike) -> Evaluation:
-        """Evaluate every metric on these scores, one per row of `y`."""
+        """Evaluate every metric on these scores, one per row of `y`.
+
+        A row of score −inf was not returned. It is never found, but counts in the ideal DCG and
+        in the number of relevant items; for metrics of pairs such rows are equals at the end.
+        """
         table = self._measure(scores, len(self.metrics))
         per_query = {str(each): table[i] for i, each in enumerate(self.metrics)}
         pairs = {str(each): i for i, each in enumerate(self.metrics) if each.definition.by_pairs}
@@ -308,7 +313,7 @@ class Evaluator:
             return {}
         kept = np.repeat(self._weights > 0, np.diff(self._starts))
         starts = np.append(0, np.cumsum(np.diff(self._starts)[self._weights > 0]))
-        column = check_column(scores, "scores", self._rows.size)[self._rows][kept]
+        column = self._column(scores)[self._rows][kept]
         ties = TIES.index(self.policy.ties)
         ranked = Ranked(column, starts, self._items[:1, kept], ties)
         known = (ranked.scores, ranked.row(RANK).astype(np.intp), starts)
@@ -324,7 +329,7 @@ class Evaluator:
 
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
-        column = check_column(scores, "scores", self._rows.size)
+        column = self._column(scores)
         ties = TIES.index(self.policy.ties)
         ranked = Ranked(column[self._rows], self._starts, self._items, ties)
         table = self._table(ranked, self._plan[:count], self._graded_scale.T)
@@ -335,6 +340,19 @@ class Evaluator:
                 table[i] = self._by_function(each, column[self._rows], table[i])
         table.flags.writeable = False
         return table
+
+    def _column(self, scores: ArrayLike) -> Floats:
+        """Return the scores as numbers, −inf where a row was not returned."""
+        column = check_scores(scores, "scores", self._rows.size)
+        absent = np.isneginf(column)
+        if absent.any():
+            for each in self.metrics:
+                if each.definition.needs_all_scores:
+                    raise ValueError(
+                        f"{each} needs the scores of all rows, and scores[{absent.argmax()}] is "
+                        "-inf (not returned): leave the metric or these rows out"
+                    )
+        return column
 
     def _table(self, ranked: Ranked, plan: Floats, totals: Floats) -> Floats:
         """Return the values of the metrics of a plan, one row each, with these denominators."""
@@ -460,11 +478,12 @@ def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Eval
 
 
 def defined_metrics(
-    y: Any, qid: Any, weight: Any = None, relevant: float | None = None
+    y: Any, qid: Any, weight: Any = None, relevant: float | None = None, *, absent: bool = False
 ) -> list[str]:
     """Return the default metrics, without those that these grades leave undefined.
 
-    `relevant` is the least relevant grade, for the metrics that ask.
+    `relevant` is the least relevant grade, for the metrics that ask; `absent` says that some rows
+    have the score −inf.
 
     >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
     True
@@ -480,6 +499,8 @@ def defined_metrics(
         return True
 
     names = with_relevant(default_metrics(), relevant)
+    if absent:
+        names = [name for name in names if not metric(name).definition.needs_all_scores]
     return names if is_defined(names) else [name for name in names if is_defined(name)]
 
 
@@ -595,7 +616,8 @@ def _gains(grades: Floats, gains: Any) -> Floats:
     if gains == "exp" and grades.max() > 1000:
         raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
     if isinstance(gains, str):
-        return np.exp2(grades) - 1.0 if gains == "exp" else grades
+        linear = np.maximum(grades, 0.0) if gains == "clipped" else grades
+        return np.exp2(grades) - 1.0 if gains == "exp" else linear
     wrong = (grades < 0) | (grades >= len(gains)) | (grades != np.floor(grades))
     if wrong.any():
         raise ValueError(f"grade {grades[wrong][0]:g} has no entry in the {len(gains)} gains")

@@ -23,8 +23,9 @@ NO_RELEVANT = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 class Policy:
     """The conventions a number depends on, kept with the number.
 
-    gains : "exp", "linear" or array
-        Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, or ``gains[g]`` for whole g ≥ 0.
+    gains : "exp", "linear", "clipped" or array
+        Gain of a grade g in dcg and ndcg: 2^g − 1, g itself, max(g, 0), or ``gains[g]`` for whole
+        g ≥ 0.
     ties : "worst", "average" or "order"
         How items with equal scores are ranked: worst grade first; every order equally likely
         (the exact expected value of the metric); or as the rows come.
@@ -50,7 +51,7 @@ class Policy:
     def __post_init__(self) -> None:
         choices = {"ties": TIES, "no_relevant": tuple(NO_RELEVANT), "map_over": MAP_OVER}
         if isinstance(self.gains, str):
-            choices["gains"] = ("exp", "linear")
+            choices["gains"] = ("exp", "linear", "clipped")
         else:
             table = check_column(self.gains, "gains")
             falls = np.flatnonzero(np.diff(table) < 0)
@@ -71,7 +72,7 @@ class Policy:
 PRESETS = {
     "lightgbm": Policy(gains="exp", ties="order", no_relevant="one", map_over="reachable"),
     "sklearn": Policy(gains="linear", ties="average", no_relevant="zero"),
-    "trec": Policy(gains="linear", ties="order", no_relevant="zero"),
+    "trec": Policy(gains="clipped", ties="order", no_relevant="zero"),
 }
 
 

@@ -47,7 +47,8 @@ class Ranked:
     `blocks` holds the start of every block, then the number of items, and `block_start` the
     first block of every query, then the number of blocks:
         scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
-    Rows of the table of items and what several metrics read are computed when asked for.
+    Rows of the table of items and what several metrics read are computed when asked for. Items of
+    score −inf were not returned: lists end before them, and in pairs they are equals at the end.
     """
 
     def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: int) -> None:
@@ -60,6 +61,9 @@ class Ranked:
             fresh[starts[:-1]] = True
             self.blocks = np.append(np.flatnonzero(fresh), scores.size)
             self.block_start = np.searchsorted(self.blocks, starts)
+        self.absent = self.scores == -np.inf
+        if self.absent.any():  # an order of finite numbers: −inf has no difference from itself
+            self.scores = np.unique(self.scores, return_inverse=True)[1].astype(np.float64)
         self._order, self._items = order, items
         self._rows: dict[int, Floats] = {}
         self._pairs: dict[int, tuple[Floats, Floats]] = {}
@@ -107,17 +111,20 @@ class Ranked:
     ) -> None:
         """Write the numerators of a metric that reads the first `depth` positions."""
         where = (self.blocks, self.block_start, self.starts, depth)
+        items = self.row({DCG: GAIN, ERR: CHANCE}.get(code, row))
+        if self.absent.any():
+            items = np.where(self.absent, 0.0, items)
         if code == DCG:
-            _discounted(self.row(GAIN), *where, discounts, values)
+            _discounted(items, *where, discounts, values)
         elif code == ERR:
             room = np.empty(int(depth.max(initial=0)) + 1)
-            _cascade(self.row(CHANCE), *where, room, values)
+            _cascade(items, *where, room, values)
         elif code == AP:
-            _precisions(self.row(row), *where, values)
+            _precisions(items, *where, values)
         elif code == RR:
-            _first_hit(self.row(row), *where, values)
+            _first_hit(items, *where, values)
         else:
-            _discounted(self.row(row), *where, np.ones(discounts.size), values)
+            _discounted(items, *where, np.ones(discounts.size), values)
 
     def split_pairs(self, row: int) -> tuple[Floats, Floats]:
         """Return the weights of the pairs in the right and in the wrong order, by query."""

@@ -100,6 +100,11 @@ class Definition:
         """Whether its value depends on which grades are relevant."""
         return self.function is None and self.code in OF_RELEVANCE
 
+    @property
+    def needs_all_scores(self) -> bool:
+        """Whether it is undefined where items have no score, because they were not returned."""
+        return self.function is not None or self.code == PERCENT
+
 
 # Lists of default metrics are in this order.
 REGISTRY = {

@@ -57,7 +57,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
         wanted = replace(wanted, relevant=1 if wanted.relevant is None else wanted.relevant)
     try:
         result = inference.compare(
-            target, subject.scores[rows], subject.candidates[at].scores[rows],
+            target, subject.first.returned[rows], subject.candidates[at].returned[rows],
             None if qid is None else qid[rows], metric=wanted, random_state=0,
         )  # fmt: skip
     except ValueError as error:

@@ -29,7 +29,7 @@ def collect(
     metrics: Sequence[str] | None, level: float, limits: dict[str, int],
 ) -> dict[str, Any]:  # fmt: skip
     """Compute everything that the report tells."""
-    found = [measured(subject, each.scores, metrics) for each in subject.candidates]
+    found = [measured(subject, each.returned, metrics) for each in subject.candidates]
     models: list[dict[str, Any]] = []
     for each, result in zip(subject.candidates, found, strict=True):
         models.append({

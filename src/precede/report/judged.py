@@ -94,7 +94,8 @@ def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) ->
     weight, qid = subject.judgments.weight, subject.judgments.qid
     target = (subject.grade[rows], qid[rows])  # type: ignore[index]
     weights = None if weight is None else weight[rows]
-    usual = defined_metrics(*target, weights, subject.relevant)
+    absent = bool(np.isneginf(scores[rows]).any())
+    usual = defined_metrics(*target, weights, subject.relevant, absent=absent)
     wanted = list(metrics or (name for name in usual if metric(name).name != "auc"))
     if not wanted:
         return None

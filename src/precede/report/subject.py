@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from precede.estimator import BaseRanker
 from precede.judgments import (
     Judgments,
     check_column,
+    check_scores,
     feature_names,
     judgments_to_fit,
     number_queries,
@@ -33,11 +34,24 @@ __all__ = ["Candidate", "Subject", "dense", "named_models", "plain_value", "thin
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Something that ranks: its name, its scores of the rows, and the model that gave them."""
+    """Something that ranks: its name, its scores of the rows, and the model that gave them.
+
+    Rows that were not returned have the score −inf in `returned`, by which metrics go, and one
+    below all others in `scores`, by which rows are listed.
+    """
 
     name: str
     scores: Floats
     model: BaseRanker | None = None
+    returned: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "returned", self.scores)
+        absent = np.isneginf(self.scores)
+        if absent.any():
+            lowest = np.min(self.scores, where=~absent, initial=0.0)
+            scores = np.where(absent, np.nextafter(lowest, -np.inf), self.scores)
+            object.__setattr__(self, "scores", scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +100,7 @@ class Subject:
             Candidate(name, _predicted(model, X, rows), model) for name, model in models.items()
         ]
         candidates += [
-            Candidate(name, check_column(each, f"scores[{name!r}]", rows))
+            Candidate(name, check_scores(each, f"scores[{name!r}]", rows))
             for name, each in given.items()
         ]
         candidates = _ordered(candidates, order)

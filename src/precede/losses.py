@@ -128,7 +128,10 @@ class PairLoss(_Value):
     Subclasses write `value` and `slope`, and `curvature` if quadratic bounds are wanted.
     Attributes: `form` (see the module), `gap` (True when the margin asked of a pair is its
     difference of grades, in which case the loss sees the margin minus that gap),
-    `most_curvature` (the largest second derivative, None if there is none or none is known).
+    `most_curvature` (the largest second derivative, None if there is none or none is known),
+    `log_odds` (a number c if the margin at which ``p l(m) + (1 - p) l(-m)`` is least is
+    ``log(p / (1 - p)) / c`` for every p, as for the logistic loss with c = 1: differences of
+    scores then estimate log-odds, and two classes have probabilities).
 
     Examples
     --------
@@ -150,11 +153,12 @@ class PairLoss(_Value):
     pair_kernel: ClassVar[str | None] = None
     gap: bool = False
     most_curvature: float | None = None
+    log_odds: float | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "value" in vars(cls):  # another function: what was known of the old one is not
-            for known in {"psi", "smoothed"} - set(vars(cls)):
+            for known in {"log_odds", "psi", "smoothed"} - set(vars(cls)):
                 setattr(cls, known, vars(PairLoss)[known])
         cls.pair_kernel = vars(cls).get("pair_kernel")
 
@@ -200,6 +204,7 @@ class Exponential(PairLoss):
 
     name = "exponential"
     form = Separable(1.0)
+    log_odds = 2.0
 
     def value(self, margin: Floats) -> Floats:
         """``exp(-m)``."""
@@ -230,6 +235,7 @@ class Logistic(PairLoss):
     pair_kernel = "logistic"
     form = Smooth()
     most_curvature = 0.25
+    log_odds = 1.0
 
     def value(self, margin: Floats) -> Floats:
         """``log(1 + exp(-m))`` without overflow."""

@@ -415,7 +415,7 @@ def test_two_classes_give_a_classifier():
     X, y = load_breast_cancer(return_X_y=True)
     model = RankBoostPlus(n_estimators=40).fit(X, y)
     assert ((model.decision_function(X) > 0) == y).mean() > 0.95
-    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    assert not hasattr(model, "predict_proba")  # the minimum of E2 is not at the log-odds
 
 
 def test_learning_rate_shortens_steps():

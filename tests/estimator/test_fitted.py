@@ -20,11 +20,15 @@ import strategies as some
 from precede import (
     BoostedRanker,
     ConvexRisk,
+    GlassBoxRanker,
     Judgments,
     MultilabelBoost,
+    PushRanker,
+    QBRank,
     RankBoost,
     RankBoostPlus,
     Report,
+    SmoothMargin,
     load,
     pairs_in_order,
 )
@@ -182,3 +186,76 @@ def test_listed_pairs_are_scored():
     assert_allclose(weighted, np.average((np.sign(gaps) + 1) / 2, weights=[1, 2, 3]))
     with pytest.raises(ValueError, match="give grades, Judgments or pairs"):
         model.score(X)
+
+
+CHANCES = np.array([0.01, 0.03, 0.1, 0.25, 0.6])
+
+
+def _rare_positives():
+    """Two classes, with the share of positives of every value of a feature as in CHANCES."""
+    x = np.repeat(np.arange(5), [400, 400, 200, 100, 50])
+    y = np.concatenate([np.arange(n) < n * c for n, c in zip(np.bincount(x), CHANCES, strict=True)])
+    return np.stack([x, np.zeros(x.size)], axis=1).astype(float), y.astype(int)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        BoostedRanker(n_estimators=200),
+        BoostedRanker(n_estimators=200, loss="query_cross_entropy"),
+        GlassBoxRanker(n_estimators=200, learning_rate=0.1, interactions=0, validation_fraction=0),
+        RankBoost(n_estimators=200),
+        SmoothMargin(n_estimators=200),
+        ConvexRisk(loss="logistic", radius=40.0),
+        PushRanker(price=1, loss="logistic", n_estimators=200),
+        PushRanker(price=2, n_estimators=200),
+        PushRanker(price=4, n_estimators=200),
+    ],
+    ids=repr,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_probabilities_follow_the_link_of_the_loss(model):
+    """They are the shares of positives; the link of AdaBoost for all losses missed them by .2."""
+    X, y = _rare_positives()
+    model.fit(X, y)
+    assert_allclose(model.predict_proba([[j, 0] for j in range(5)])[:, 1], CHANCES, atol=0.01)
+    if model.link_ == 1:
+        assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean())
+
+
+def test_weights_count_in_the_mean_probability():
+    X, y = _rare_positives()
+    weight = np.where(y == 1, 3.0, 0.5)
+    model = BoostedRanker(n_estimators=10).fit(X, y, sample_weight=weight)
+    mean = np.average(model.predict_proba(X)[:, 1], weights=weight)
+    assert mean == pytest.approx(np.average(y, weights=weight))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [BoostedRanker(n_estimators=2, loss="hinge"), BoostedRanker(n_estimators=2, loss="softmax"),
+     PushRanker(n_estimators=2, price="exp"), QBRank(n_estimators=2),
+     PushRanker(n_estimators=2, price=2, loss="logistic")],
+    ids=repr,
+)  # fmt: skip
+def test_losses_without_log_odds_have_no_probabilities(model, tmp_path):
+    X, y = _rare_positives()
+    model.fit(X, y)
+    assert list(model.classes_) == [0, 1]
+    assert model.intercept_ is None
+    for method in ("predict_proba", "decision_function", "classify"):
+        assert not hasattr(model, method)
+    with pytest.raises(AttributeError) as caught:
+        model.predict_proba(X)
+    assert "a loss whose scores estimate log-odds: 'logistic'" in str(caught.value.__cause__)
+    model.save(tmp_path / "model.json")
+    assert not hasattr(load(tmp_path / "model.json"), "predict_proba")
+
+
+def test_a_saved_model_carries_its_link(tmp_path):
+    X, y = _rare_positives()
+    for model in (BoostedRanker(n_estimators=3), PushRanker(n_estimators=3, price=3)):
+        model.fit(X, y).save(tmp_path / "model.json")
+        again = load(tmp_path / "model.json")
+        assert again.link_ == model.link_
+        assert_array_equal(again.predict_proba(X), model.predict_proba(X))

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from exports.readers import FOUR, MIXED, compiled, fitted, only, run_python, tree_models
 from exports.test_write import CATEGORICAL
-from precede import Ranker, Stump
+from precede import BoostedRanker, Ranker, Stump, export
 from precede.exports.parts import Parts
 from precede.exports.source import c_text, python_text
 from precede.model import Ensemble
@@ -120,3 +120,13 @@ def test_terms_are_the_same_bits_in_c(tmp_path):
     X = rng.choice([-1.0, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, np.nan], (300, 3))
     scores = compiled(c_text(fitted(ensemble), name="mine"), tmp_path, "mine")
     assert_array_equal(scores(X), ensemble.predict(X))
+
+
+def test_the_link_of_two_classes_is_written(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 2))
+    model = BoostedRanker(n_estimators=2).fit(X, X[:, 0] + rng.normal(size=50) > 0)
+    wanted = f"1 / (1 + exp(-1.0 * (score + {model.intercept_!r})))"
+    for name in ("model.py", "model.c", "model.sql"):
+        export(model, tmp_path / name)
+        assert wanted in (tmp_path / name).read_text()

@@ -15,10 +15,9 @@ from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import LineSearch, Step, StepRule
-from precede.engine.arrays import Array, Floats
+from precede.engine.arrays import Array
 from precede.engine.exact import exact_sum
 from precede.engine.portable import log_of
-from precede.engine.training import Training
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble, number
 from precede.rankers.base import Family, Found, family
@@ -166,7 +165,7 @@ class AdaBoostRanker(BaseRanker):
         rounds = self.n_estimators_
         self.f_skew_ = float(self.history_["f_skew"][rounds - 1]) if rounds else _skew(task)
 
-    def _intercept(self, training: Training, scores: Floats | None = None) -> float:  # noqa: ARG002
+    def _intercept(self, *_: Any) -> float:
         """What the votes leave over when they are written as stumps."""
         kept = self._votes.first(len(self.ensemble_))
         return -math.fsum(as_stump(ranker, weight)[2] for ranker, weight in kept.parts())

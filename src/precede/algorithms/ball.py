@@ -39,6 +39,7 @@ from precede.judgments import Judgments
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
+from precede.risks.links import Link
 from precede.risks.pair_risk import PairRisk
 
 if TYPE_CHECKING:
@@ -230,6 +231,9 @@ class ConvexRisk(BaseRanker):
         super()._keep(result, task)
         # Rounds change weights of rankers that are there; no round is better than the last.
         self.best_iteration_ = self.n_estimators_
+
+    def _link(self) -> Link | None:
+        return PairRisk(self._chosen_loss()).link
 
     def _path(self) -> list[float]:
         if self.radius != "cv":

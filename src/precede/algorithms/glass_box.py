@@ -31,6 +31,7 @@ from precede.rankers.columns import Constant
 from precede.rankers.interactions import Grid, PairTerms
 from precede.rankers.terms import Term
 from precede.risks.base import Risk
+from precede.risks.links import Link
 from precede.risks.score_risk import ScoreRisk, risk_of
 
 if TYPE_CHECKING:
@@ -351,6 +352,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _risk(self) -> Risk:
         return risk_of(self.loss, self.price, balance=self.balance)
+
+    def _link(self) -> Link | None:
+        return self._risk().link
 
     def _fewer(self, fit: GlassFit, found: Fitted, task: Task) -> Fitted:
         """Fit again with the most important terms alone, and say what that costs."""

@@ -31,9 +31,7 @@ from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import open_device
-from precede.engine.exact import exact_sum, greatest_of
 from precede.engine.parameters import AUTO, asked, in_range, whole_number
-from precede.engine.portable import exp, log_of
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
@@ -53,6 +51,7 @@ from precede.judgments import (
 )
 from precede.model import Ensemble, plain
 from precede.rankers.base import Family, family
+from precede.risks.links import Link, fit_intercept
 
 __all__ = ["BaseRanker", "Task", "unknown_parameter", "whole_or_not_at_all"]
 
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from precede.boosting.checkpoint import Checkpoint
+    from precede.boosting.selection import Selection
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
 # Arguments that the fit of other libraries has, and what to use here.
@@ -241,8 +241,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     feature_importances_, feature_names_in_, n_features_in_
     categories_ : dict
         Categories of the columns of a data frame that hold some, by name; see `BoostedRanker`.
-    classes_, intercept_
-        With two classes: their values, and the shift that makes a classifier.
+    classes_, intercept_, link_
+        With two classes: their values, and the numbers b and c with which
+        ``1 / (1 + exp(-c (score + b)))`` is the probability of the second. b and c are None if
+        the loss has no probabilities; see `predict_proba`.
     stop_reason_ : str
         Why boosting ended.
     selection_ : Selection or None
@@ -611,22 +613,26 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         two = task.classes is not None and task.training.arrangement.level_start.size == 3
         self.classes_ = task.classes if two else None
         known = result.scores if result.n_scored == len(self.ensemble_) else None
-        self.intercept_ = self._intercept(task.training, known) if two else None
+        link = self._link() if two else None
+        self.link_ = None if link is None else link.scale
+        self.intercept_ = None if link is None else self._intercept(link, task.training, known)
 
-    def _intercept(self, training: Training, scores: Floats | None = None) -> float:
-        """``log(F+ / F-) / 2``: with it the ranker minimises AdaBoost's loss (RS09 cor. 13).
+    def _link(self) -> Link | None:
+        """The link of the risk that the fit minimised."""
+        planned = copy.copy(self)
+        planned.random_state = 0  # a plan may draw, and the user's generator stays where it is
+        for name in asked(self):
+            setattr(planned, name, cast("Selection", self.selection_).parameters[name])
+        return planned.plan(Rounds(1)).risk.link
 
-        `scores` are those of the model, if they are known.
-        """
+    def _intercept(self, link: Link, training: Training, scores: Floats | None = None) -> float:
+        """The intercept of a link; `scores` are those of the model, if they are known."""
         table, start = training.table, training.init_score
         if scores is None:
             scores = np.zeros(table.n_arranged) if start is None else start.copy()
             for ranker, step in self.ensemble_.parts():
                 scores += step * ranker.on(table)
-        middle, end = training.arrangement.level_start[1:3]
-        weight, workers = training.arrangement.weight, training.workers
-        log_positive = _log_sum_exp(-scores[middle:end], weight[middle:end], workers)
-        return 0.5 * (log_positive - _log_sum_exp(scores[:middle], weight[:middle], workers))
+        return fit_intercept(link, scores, training.arrangement, training.workers)
 
     # -- checks ----------------------------------------------------------------------------
 
@@ -850,8 +856,3 @@ def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkp
                     f"{checkpoint.path}: round {done} has no number {name!r}, which is needed "
                     "to go on; the file was changed, so remove it or give another path"
                 )
-
-
-def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
-    largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
-    return largest + log_of(exact_sum(weight * exp(values - largest), workers))

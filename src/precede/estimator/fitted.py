@@ -22,6 +22,7 @@ from precede.engine.workers import Workers
 from precede.estimator.inputs import Inputs
 from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
+from precede.risks.links import probability
 
 __all__ = ["FittedRanker"]
 
@@ -39,15 +40,34 @@ else:
 
 
 def _two_classes(estimator: FittedRanker) -> bool:
-    """Whether the estimator was fitted on two classes; says so if it was not.
+    """Whether scores separate two classes after the fit; AttributeError says why if not.
 
-    Before a fit nobody knows, so the methods are not there yet.
+    The methods are not there before a fit.
     """
     check_is_fitted(estimator)
     if estimator.classes_ is None:
         raise AttributeError(
             "classify, predict_proba and decision_function are there after a fit on two classes "
             "without queries or listed pairs"
+        )
+    if estimator.intercept_ is None:
+        raise AttributeError(
+            "classify, predict_proba and decision_function need a loss whose scores estimate "
+            "log-odds: 'logistic' or 'query_cross_entropy' (price='linear'), or 'exponential' "
+            "(price a number). The scores of this model only rank; precede.scorecard.fit_log_odds "
+            "turns the scores of other rows into log-odds"
+        )
+    return True
+
+
+def _has_link(estimator: FittedRanker) -> bool:
+    """Whether there are probabilities after the fit; AttributeError says why if not."""
+    _two_classes(estimator)
+    if estimator.link_ is None:
+        raise AttributeError(
+            f"{type(estimator).__name__} has no probabilities: its scores are not a multiple of "
+            "log-odds. Use RankBoost or BoostedRanker, or turn the scores of other rows into "
+            "log-odds with precede.scorecard.fit_log_odds"
         )
     return True
 
@@ -80,6 +100,7 @@ class FittedRanker(Inputs):
     stop_reason_: str
     classes_: Array | None
     intercept_: float | None
+    link_: float | None
     categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
     has_queries_: bool = False  # also of models saved before this was kept
     data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
@@ -180,12 +201,19 @@ class FittedRanker(Inputs):
         """Score plus intercept: positive for the second class."""
         return self.predict(X) + float(self.intercept_ or 0.0)
 
-    @available_if(_two_classes)
+    @available_if(_has_link)
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes, ``1 / (1 + exp(-2 (f + b)))`` for the second."""
-        doubled = 2 * self.decision_function(X)
-        log_positive, log_negative = -np.logaddexp(0, -doubled), -np.logaddexp(0, doubled)
-        return np.exp(np.stack([log_negative, log_positive], axis=1))
+        """Probabilities of the two classes, ``1 / (1 + exp(-c (f + b)))`` for the second.
+
+        c, `link_`, and b, `intercept_`, belong to the loss. For "logistic" and
+        "query_cross_entropy" c is 1, and b makes the mean probability of the training rows the
+        share of the second class, by weight. For "exponential" with the price ``u^p`` c is p + 1,
+        and b is ``log(F+ / F-) / (p + 1)`` with F+ the sum of ``exp(-f)`` over the second class
+        and F- that of ``exp(p f)`` over the first: for p = 1 corollary 13 of Rudin & Schapire
+        (2009). Other losses and prices have no probabilities, and the method is not there.
+        """
+        decision, scale = self.decision_function(X), float(self.link_ or 0.0)
+        return np.stack([probability(-decision, scale), probability(decision, scale)], axis=1)
 
     @available_if(_two_classes)
     def classify(self, X: Any) -> Array:

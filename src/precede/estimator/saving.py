@@ -76,6 +76,7 @@ class SavedRanker(FittedRanker):
             **parameters_of(self),
             "classes": classes,
             "intercept": self.intercept_,
+            "link": self.link_,
             "best_iteration": self.best_iteration_,
             "best_score": self.best_score_,
             "stop_reason": self.stop_reason_,
@@ -114,16 +115,25 @@ class SavedRanker(FittedRanker):
         self.best_score_ = None if score is None else spelled(score, "best_score")
         self.evals_result_ = evals_result(self.history_)
         self.stop_reason_ = str(fields.get("stop_reason", ""))
-        classes, intercept = fields.get("classes"), fields.get("intercept")
+        self._restore_classes(fields)
+
+    def _restore_classes(self, fields: dict[str, Any]) -> None:
+        """Take the two classes, the intercept and the link, where there are any."""
+        classes = fields.get("classes")
         two = isinstance(classes, list) and len(classes) == 2
         if classes is not None and not (
             two and all(isinstance(c, str | int | float) for c in classes)
         ):
             raise ValueError(f"classes={shown(classes)} are not two classes")
         self.classes_ = None if classes is None else np.array(classes)
-        self.intercept_ = None if intercept is None else number(intercept, "intercept")
-        if (self.classes_ is None) != (self.intercept_ is None):
-            raise ValueError("the model needs both classes and intercept, or neither")
+        self.intercept_, self.link_ = (
+            None if fields.get(name) is None else number(fields[name], name)
+            for name in ("intercept", "link")
+        )
+        if self.intercept_ is not None and self.classes_ is None:
+            raise ValueError("the model has an intercept, but no classes")
+        if self.link_ is not None and (self.intercept_ is None or not self.link_ > 0):
+            raise ValueError(f"link={self.link_}: it must be positive, and needs an intercept")
 
 
 def load(path: str | os.PathLike[str]) -> BaseRanker:

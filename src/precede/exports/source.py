@@ -57,6 +57,9 @@ class Plan:
                 )
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         title = f"precede {type(model).__name__}, {len(ensemble)} rounds"
+        if getattr(model, "link_", None) is not None:
+            chance = f"1 / (1 + exp(-{model.link_!r} * (score + {model.intercept_!r})))"
+            title += f"; probability of the second class: {chance}"
         return cls(title, names, steps, [*trees, *terms], others)
 
 

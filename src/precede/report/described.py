@@ -174,6 +174,7 @@ def making_facts(model: BaseRanker) -> dict[str, Any]:
         "features_used": used,
         "features_known": int(model.n_features_in_),
         "intercept": plain_value(model.intercept_),
+        "link": plain_value(model.link_),
         "edits": [_edit(each) for each in getattr(model, "edits_", [])],
     }
 

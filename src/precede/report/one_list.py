@@ -15,6 +15,7 @@ import numpy as np
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.plots import calibration_info
 from precede.report.subject import Candidate, Subject, thinned
+from precede.risks.links import probability
 from precede.top import strip, top_of_list
 
 __all__ = ["Thresholds", "list_facts"]
@@ -269,4 +270,4 @@ def _probabilities(candidate: Candidate) -> Floats | None:
     if getattr(model, "classes_", None) is None or not hasattr(model, "predict_proba"):
         return None
     # As in predict_proba, without predicting again.
-    return np.exp(-np.logaddexp(0.0, -2 * (scores + float(model.intercept_ or 0.0))))
+    return probability(scores + float(model.intercept_ or 0.0), float(model.link_ or 0.0))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from precede.risks.device_ranks import DeviceRankedPairsRisk as DeviceRankedPairsRisk
     from precede.risks.exponential import SeparableRisk as SeparableRisk
     from precede.risks.hinge_sweeps import HingeRisk as HingeRisk
+    from precede.risks.links import Link as Link
     from precede.risks.logistic_cells import LogisticRisk as LogisticRisk
     from precede.risks.pair_risk import PairRisk as PairRisk
     from precede.risks.pair_sums import GeneralRisk as GeneralRisk
@@ -46,6 +47,7 @@ else:
             "device_ranks": "DeviceRankedPairsRisk",
             "exponential": "SeparableRisk",
             "hinge_sweeps": "HingeRisk",
+            "links": "Link",
             "logistic_cells": "LogisticRisk",
             "pair_risk": "PairRisk",
             "pair_sums": "GeneralRisk",

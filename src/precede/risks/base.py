@@ -24,6 +24,7 @@ from precede.engine.portable import exp_of, log, log_of
 from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
+from precede.risks.links import Link
 
 __all__ = [
     "BoundLossRisk",
@@ -85,9 +86,16 @@ class Risk:
     distributable : bool
         Whether the bound risk adds up over the rows of all machines, each of which holds whole
         queries; otherwise it may be minimised on one machine only.
+    link : Link or None
+        How scores become the probabilities of two classes; None if they do not.
     """
 
     distributable: bool = False
+
+    @property
+    def link(self) -> Link | None:
+        """How scores become the probabilities of two classes; None if they do not."""
+        return None
 
     @property
     def splits_a_list(self) -> bool:

@@ -16,6 +16,7 @@ from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.workers import Workers, is_small
 from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
+from precede.risks.links import Link
 
 __all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
 
@@ -81,6 +82,11 @@ class ListRisk(Risk):
             raise ValueError(f"loss={kind!r} is unknown; use one of {', '.join(LISTWISE)}")
         self.kind = kind
         self.balance = balance
+
+    @property
+    def link(self) -> Link | None:
+        """That of logistic regression for "query_cross_entropy"; the others have none."""
+        return Link(1.0) if self.kind == "query_cross_entropy" else None
 
     def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundListRisk:
         """Prepare the risk for the loop."""

@@ -19,6 +19,7 @@ from precede.engine.workers import Workers
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.risks.base import BoundLossRisk, Masses, Risk
+from precede.risks.links import Link
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
@@ -83,6 +84,16 @@ class PairRisk(Risk):
         separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap
         split = separable and cost.power is not None and self.balance == "pairs"
         return split and self.rank_weight is None  # ranks are those of whole lists
+
+    @property
+    def link(self) -> Link | None:
+        """That of ``exp(-m)`` with a price ``u^p``, or of a loss that has log-odds, unpriced."""
+        loss, cost = pair_loss(self.loss), price(self.price)
+        if loss.gap or cost.power is None:
+            return None
+        if loss.form is not None and loss.form.kind == "separable":
+            return Link(loss.form.rate * (1.0 + cost.power), loss.form.rate)
+        return Link(loss.log_odds) if loss.log_odds is not None and cost.power == 1 else None
 
     def bind(
         self, judgments: Judgments | Arrangement, workers: Workers | None = None

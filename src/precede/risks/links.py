@@ -1,0 +1,114 @@
+"""Probabilities of two classes: the link of a risk, and the intercept that belongs to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from precede.engine.arrangement import Arrangement
+from precede.engine.arrays import Floats
+from precede.engine.exact import exact_sum, exact_sums, greatest_of
+from precede.engine.portable import exp, log_of
+from precede.engine.workers import Workers
+
+__all__ = ["Link", "fit_intercept", "probability"]
+
+# Newton's method ends where the intercept changes by less than this.
+SETTLED = 1e-9
+
+
+@dataclass(frozen=True)
+class Link:
+    """``P(second class) = 1 / (1 + exp(-scale (s + b)))`` with an intercept b.
+
+    A risk has a link if the scores that minimise its expectation are a constant plus a multiple
+    of the log-odds of the second class.
+
+    Parameters
+    ----------
+    scale : float
+        Log-odds for a unit of the score: 1 for the logistic loss, 2 for ``exp(-m)``, and p + 1
+        for ``exp(-m)`` with the price ``u^p``.
+    rate : float or None
+        For ``exp(-rate m)``: the intercept solves ``F+ e^(-rate b) = F- e^((scale - rate) b)``
+        with F+ the sum of ``e^(-rate s)`` over the second class and F- that of
+        ``e^((scale - rate) s)`` over the first. For a linear price it is ``log(F+ / F-) / 2``
+        (Rudin & Schapire 2009, corollary 13). None: the mean probability is the share of the
+        second class, as in logistic regression.
+
+    >>> Link(1.0)
+    Link(scale=1.0, rate=None)
+    """
+
+    scale: float
+    rate: float | None = None
+
+
+def probability(decision: Floats, scale: float) -> Floats:
+    """Probability of the second class from score plus intercept.
+
+    >>> probability(np.array([0.0, np.log(3.0)]), 1.0)
+    array([0.5 , 0.75])
+    """
+    return np.exp(-np.logaddexp(0.0, -scale * decision))
+
+
+def fit_intercept(link: Link, scores: Floats, arrangement: Arrangement, workers: Workers) -> float:
+    """Return the intercept of a list of two classes; one score for each arranged row. O(n).
+
+    >>> from precede import Judgments
+    >>> arranged = Judgments([1, 0, 0, 0]).arrange()
+    >>> at_zero = [fit_intercept(link, np.zeros(4), arranged, Workers(1))
+    ...            for link in (Link(1.0), Link(2.0, 1.0))]
+    >>> [round(float(probability(b, scale)), 6) for b, scale in zip(at_zero, (1, 2))]
+    [0.25, 0.25]
+    """
+    middle, end = arrangement.level_start[1:3]
+    weight = arrangement.weight
+    if link.rate is None:
+        total = [
+            exact_sum(weight[first:last], workers) for first, last in ((0, middle), (middle, end))
+        ]
+        log_odds = log_of(total[1]) - log_of(total[0])
+        return _shift_to(log_odds, link.scale * scores[:end], weight[:end], workers) / link.scale
+    log_positive = _log_sum_exp(-link.rate * scores[middle:end], weight[middle:end], workers)
+    other = (link.scale - link.rate) * scores[:middle]
+    return (log_positive - _log_sum_exp(other, weight[:middle], workers)) / link.scale
+
+
+def _shift_to(log_odds: float, scores: Floats, weight: Floats, workers: Workers) -> float:
+    """Shift after which the weighted mean of ``1 / (1 + exp(-s))`` has the given log-odds.
+
+    Newton's method on the log-odds of the mean, which rise by at most 1 for a unit of the shift,
+    in a bracket that is halved where a step leaves it.
+    """
+    ends = greatest_of(
+        lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), workers
+    )
+    low, high = log_odds - float(ends[0]), log_odds + float(ends[1])
+    shift = low + 0.5 * (high - low)
+    for _ in range(100):
+        at = scores + shift
+        tail = exp(-np.abs(at))
+        likelier = weight / (1.0 + tail)
+        rarer = likelier * tail
+        total, rest, slope = exact_sums(
+            [np.where(at >= 0, likelier, rarer), np.where(at >= 0, rarer, likelier),
+             rarer / (1.0 + tail)],
+            workers,
+        )  # fmt: skip
+        short = log_odds - log_of(total) + log_of(rest)
+        low, high = (shift, high) if short > 0 else (low, shift)
+        before = shift
+        shift += short * (total / (total + rest)) * rest / max(slope, 1e-300)
+        if not low <= shift <= high:
+            shift = low + 0.5 * (high - low)
+        if abs(shift - before) <= SETTLED:  # the next step would be below rounding
+            break
+    return shift
+
+
+def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
+    largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
+    return largest + log_of(exact_sum(weight * exp(values - largest), workers))

@@ -43,9 +43,9 @@ class QBRank(BaggedTrees, BaseRanker):
         a violated pair has targets ``±max(0, h(y) - h(x) + margin)``. "bound" counts ``2 w``, the
         paper's bound ``diag(2, 2)`` of the second derivative ``w [[1, -1], [-1, 1]]``, which
         halves those targets relative to the labels'. "newton" counts ``w`` for the pairs within
-        the margin only. A label counts ``1 - w`` in all three. Neither "terms" nor "bound" ranks
-        reliably better on MQ2008 (benchmarks/results/zheng2007.md): with labels they differ no
-        more than on pairs alone, where they are the same fit up to the line search's tolerance.
+        the margin only. A label counts ``1 - w`` in all three. On pairs alone "terms" and "bound"
+        are the same fit up to the line search's tolerance; with labels neither ranks
+        significantly better on MQ2008 (benchmarks/results/zheng2007.md).
     targets : {"average", "sum"}
         Whether a row of many pairs gets the average of their gradients, as in the paper, or
         their sum, weighing as much as all of them. The fit ends where R does not fall along the

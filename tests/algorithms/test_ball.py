@@ -340,6 +340,14 @@ def test_a_gap_that_a_kink_keeps_open_is_reported_and_true():
     assert -1e-7 <= mean - least_cost(X, y, "hinge", 6.0) <= model.gap_ + 1e-7
 
 
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge", "hinge"])
+def test_a_full_step_leaves_no_part_of_weight_zero(loss):
+    """A step of length 1 sets every earlier weight to 0, and exchanges from it moved nothing."""
+    X = np.array([[0.0, 2], [-1, -1], [-1, 3], [0, 3]])
+    model = ConvexRisk(loss=loss, radius=1.0, rankers="columns", tolerance=1e-3)
+    assert model.fit(X, [1, 0, 0, 1]).gap_ <= 1e-3
+
+
 def test_cost_is_a_deprecated_name_of_loss():
     X, y = small_problem()
     settings = {"radius": 2.0, "tolerance": 1e-3}

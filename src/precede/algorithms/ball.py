@@ -408,6 +408,8 @@ class _ConditionalGradient(Method):
 
     def _round(self, found: Found) -> Round:
         moved = self._move(found, self._radius)
+        # A full step leaves weights of 0, from which no exchange could move anything.
+        self._weights = {ranker: w for ranker, w in self._weights.items() if w != 0}
         self.state = self._risk.state(self._scores)
         self._whole, self.ensemble = dict(self._weights), self._model()
         cost = self._mean_cost()

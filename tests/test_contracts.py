@@ -44,6 +44,7 @@ PRICES = [*(price() for price in below(Price)), Power(2), Power(4.5), Exp()]
 FAMILIES = [
     Stumps(),
     Stumps(lazy=False),
+    Stumps(thresholds="all"),
     Features(),
     Columns(),
     Stumps() | Features(),

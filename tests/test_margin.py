@@ -87,6 +87,33 @@ def test_the_best_margin_of_real_rankers(problem, rankers):
     assert best_margin(X, made, rankers=rankers) == pytest.approx(expected, abs=1e-8)
 
 
+def test_the_best_margin_of_all_thresholds_is_not_that_of_quantiles():
+    X = np.arange(1000.0)[:, None]
+    y = (X[:, 0] >= 503).astype(int)
+    assert best_margin(X, y) == 0.0
+    assert best_margin(X, y, rankers=Stumps(thresholds="all")) == 1.0
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, [0, 7, 20, 22, 27]]
+    assert best_margin(X, y) == pytest.approx(0.040172, abs=1e-6)
+    assert best_margin(X, y, rankers=Stumps(thresholds="all")) == pytest.approx(0.041111, abs=1e-6)
+
+
+def test_the_best_margin_of_all_thresholds_is_that_of_a_list():
+    rng = np.random.default_rng(3)
+    X = rng.permutation(600).reshape(300, 2).astype(float) // 1.3
+    score = X @ [1.0, 2.0]
+    pairs = [(i, k) for i, k in rng.integers(0, 300, (70, 2)) if score[i] > score[k]]
+    made = Judgments(pairs=pairs, n=300)
+    rows = np.unique(pairs)
+    stumps = [1.0 * (column > t) for column in X.T for t in np.unique(column[rows])[:-1]]
+    expected = naive_margin.best_margin(made, stumps)
+    assert best_margin(X, made, rankers=Stumps(thresholds="all")) == pytest.approx(expected)
+    assert best_margin(X, made, rankers=Stumps(thresholds="all"), max_bins=4) == pytest.approx(
+        expected
+    )
+    assert best_margin(X, made, max_bins=4) < 0.9 * expected
+
+
 def test_too_large_a_programme_is_refused():
     X = np.arange(30_000.0)[:, None]
     with pytest.raises(ValueError, match=r"30000 rows and pairs are too many.*SmoothMargin"):

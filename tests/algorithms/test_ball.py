@@ -348,6 +348,21 @@ def test_a_full_step_leaves_no_part_of_weight_zero(loss):
     assert model.fit(X, [1, 0, 0, 1]).gap_ <= 1e-3
 
 
+def test_the_gap_of_all_thresholds_is_that_of_all_stumps():
+    rng = np.random.default_rng(0)
+    X = rng.permutation(700).astype(float)[:, None]
+    y = (X[:, 0] + 100 * rng.normal(size=700) > 351).astype(int)
+    values = [(X[:, 0] > t).astype(float) for t in range(699)]
+    settings = {"rankers": Stumps(thresholds="all"), "tolerance": 1e-4, "radius": 2.0}
+    model = ConvexRisk(**settings).fit(X, y)
+    scores = model.predict(X)
+    pull = np.exp(-(scores[y == 1][:, None] - scores[y == 0]))
+    edges = [(pull * (v[y == 1][:, None] - v[y == 0])).mean() for v in values]
+    here = (pull * (scores[y == 1][:, None] - scores[y == 0])).mean()
+    assert model.gap_ == pytest.approx(2.0 * max(map(abs, edges)) - here, abs=1e-9)
+    assert model.gap_ <= 1e-4
+
+
 def test_cost_is_a_deprecated_name_of_loss():
     X, y = small_problem()
     settings = {"radius": 2.0, "tolerance": 1e-3}

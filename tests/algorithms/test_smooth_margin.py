@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_margin
-from precede import Judgments, RankBoost, SmoothMargin, best_margin, load, margins
+from precede import Judgments, RankBoost, SmoothMargin, Stumps, best_margin, load, margins
 from precede.margin import progress_ratio
 from test_margin import separable, stumps_of
 
@@ -177,7 +177,9 @@ def test_without_a_positive_margin_it_is_rankboost_and_says_so():
     X, y = generator.normal(size=(80, 2)), generator.integers(0, 2, 80)
     X[1] = X[0]
     y[:2] = 0, 1  # not separable by any ranker
-    with pytest.warns(ConvergenceWarning, match=r"best margin possible is at most.*RankBoost"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"best margin of the weak rankers is at most.*RankBoost"
+    ):
         model = SmoothMargin(n_estimators=60).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -197,6 +199,33 @@ def test_a_certified_failure_is_called_one():
     assert model.margin_interval_ == (0.0, 0.0)
     assert model.margin_ == 0.0
     assert model.n_estimators_ == 0
+
+
+def test_rounds_go_on_until_the_pairs_are_separated():
+    """The best margin is below the tolerance, and so is the interval long before that."""
+    X = np.array([(a, total - a) for total in (118, 119, 120) for a in range(total + 1)], float)
+    y = (X.sum(axis=1) >= 119).astype(int)
+    model = SmoothMargin(tolerance=0.01).fit(X, y)
+    assert 0 < model.margin_ < 1 / 238 < model.margin_interval_[1] < 0.01
+    assert len(model.history_) > 1000
+    with pytest.warns(ConvergenceWarning, match=r"in 300 rounds.*Raise n_estimators"):
+        SmoothMargin(tolerance=0.01, n_estimators=300).fit(X, y)
+
+
+def test_the_interval_is_that_of_the_thresholds_that_were_searched():
+    X = np.arange(1000.0)[:, None]
+    y = (X[:, 0] >= 503).astype(int)
+    said = r"no more than 254 quantiles of a feature; rankers=Stumps\(thresholds='all'\)"
+    with pytest.warns(ConvergenceWarning, match=said):
+        assert SmoothMargin(n_estimators=100).fit(X, y).margin_ <= 0
+    model = SmoothMargin(rankers=Stumps(thresholds="all")).fit(X, y)
+    assert model.margin_interval_ == pytest.approx((1.0, 1.0))
+    X, y = load_breast_cancer(return_X_y=True)
+    X = X[:, [0, 7, 20, 22, 27]]
+    model = SmoothMargin(rankers=Stumps(thresholds="all"), tolerance=0.008).fit(X, y)
+    low, high = model.margin_interval_
+    assert low <= 0.0411113 <= high <= low + 0.008
+    assert margins(model, X, y).minimum == pytest.approx(low)
 
 
 def test_too_few_rounds_are_told():

@@ -285,6 +285,70 @@ def test_stumps_print_and_compare_as_values():
     assert repr(Stumps(lazy=False)) == "Stumps(lazy=False)"
     assert Stumps() == Stumps()
     assert Stumps() != Stumps(lazy=False)
+    assert repr(Stumps(thresholds="all")) == "Stumps(thresholds='all')"
+    with pytest.raises(ValueError, match="thresholds='some' is unknown"):
+        Stumps(thresholds="some")
+
+
+# -- all thresholds ------------------------------------------------------------------------------
+
+
+def edges_of_all_thresholds(X, pull):
+    """Edge of every stump 1[x > t], t between two distinct values, missing on either side."""
+    for feature, column in enumerate(X.T):
+        for value in np.unique(column[~np.isnan(column)])[:-1]:
+            above = pull[column > value].sum()
+            yield feature, value, above
+            yield feature, value, above + pull[np.isnan(column)].sum()
+        yield feature, np.inf, pull[np.isnan(column)].sum()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_all_thresholds_are_searched(lazy):
+    """Features of more values than bins, integers as pulls so that sums are exact."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.permutation(900), rng.integers(0, 300, 900), rng.integers(0, 3, 900)], 1)
+    X = np.where(rng.random(X.shape) < 0.02, np.nan, X.astype(float))
+    table = Table.build(X)
+    search = Stumps(thresholds="all", lazy=lazy).start(table)
+    larger = 0
+    for _ in range(20):
+        pull = rng.integers(-8, 9, 900) / 2.0**13
+        pull[0] -= pull.sum()
+        edges = list(edges_of_all_thresholds(X, pull))
+        found, binned = search.best(pull), Stumps().start(table).best(pull)
+        assert abs(found.edge) == max(abs(edge) for *_, edge in edges)
+        assert found.edge == pull @ found.ranker(X) == pull @ found.ranker.on(table)
+        larger += abs(found.edge) > abs(binned.edge)
+        only = search.best(pull, np.array([False, True, False]))
+        assert abs(only.edge) == max(abs(edge) for feature, _, edge in edges if feature == 1)
+    assert larger > 2
+
+
+@pytest.mark.filterwarnings("ignore:the model has no rounds")
+@given(some.problems(most=8, tied=False), st.booleans())
+def test_all_thresholds_of_few_values_are_those_of_bins(problem, nonnegative):
+    X, made = problem
+    options = {"n_estimators": 4, "step": "bound", "nonnegative": nonnegative}
+    binned = RankBoost(**options).fit(X, made)
+    every = RankBoost(rankers=Stumps(thresholds="all"), **options).fit(X, made)
+    assert every.ensemble_.rankers == binned.ensemble_.rankers
+    assert every.ensemble_.weights == binned.ensemble_.weights
+
+
+def test_all_thresholds_by_largest_decrease_and_with_constraints():
+    X = np.arange(600.0)[:, None]
+    y = (X[:, 0] >= 301).astype(int)
+    rising = Stumps(thresholds="all", monotone_constraints=[1])
+    for options in ({"select": "decrease"}, {"rankers": rising}):
+        settings = {"rankers": Stumps(thresholds="all"), "n_estimators": 1, **options}
+        assert RankBoost(**settings).fit(X, y).ensemble_.rankers == [Stump(0, 300.5)]
+
+
+@pytest.mark.parametrize("model", [AdaBoostRanker, RankBoostPlus])
+def test_algorithms_that_are_made_for_bins_refuse_all_thresholds(model):
+    with pytest.raises(ValueError, match="thresholds of bins; use 'stumps'"):
+        model(rankers=Stumps(thresholds="all")).fit([[0.0], [1.0]], [0, 1])
 
 
 # -- monotone constraints ------------------------------------------------------------------------

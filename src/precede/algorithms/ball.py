@@ -590,10 +590,10 @@ def _edges(training: Training, rankers: list[Ranker], pull: Floats) -> Floats:
     """Edges of rankers already in the model; stumps of one feature share a histogram."""
     table, workers = training.table, training.workers
     edges = np.zeros(len(rankers))
-    views = [ranker.as_stump() for ranker in rankers]
-    stumps = [j for j, stump in enumerate(views) if stump is not None]
+    views = {j: stump for j, ranker in enumerate(rankers) if (stump := ranker.as_stump())}
+    views = {j: stump for j, stump in views.items() if stump.is_cut(table)}
+    stumps, kept = list(views), list(views.values())
     if stumps:
-        kept = [stump for stump in views if stump is not None]
         features = np.unique([stump.feature for stump in kept])
         combine = partial(
             _edges_of_stumps,

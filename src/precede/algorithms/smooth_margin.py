@@ -1,4 +1,4 @@
-"""Smooth margin ranking: the greatest margin, with an interval that closes around it."""
+"""Smooth margin ranking: boosting for a large margin, with an interval around the best one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PULL_ROUNDING = 2.0**-60
 
 
 class SmoothMargin(BaseRanker):
-    """Boosting towards the greatest margin over all pairs, with a certificate.
+    """Boosting for a large margin over all pairs, with an interval around the best margin.
 
     Ascends the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
     is below the margin ``min over pairs of (f_i - f_k) / norm`` and tends to it as the norm
@@ -53,21 +53,27 @@ class SmoothMargin(BaseRanker):
 
     Every round certifies an interval around the best margin that any weighted sum of the weak
     rankers can have: no margin exceeds the best edge of any distribution over the pairs, and
-    the margin of the model is one that was reached.
+    the margin of the model is one that was reached. Theorem 8 of the paper proves that the
+    margin converges to the best one where the condition of theorem 7 holds in every round
+    (``history_["progress_condition"]``); the interval holds in any case.
 
     Parameters
     ----------
     rankers : {"stumps", "features", "columns"} or Family
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
         The interval needs a search that never misses the largest edge: families that are not
-        `exhaustive`, such as trees, are refused.
+        `exhaustive`, such as trees, are refused. "stumps" have their thresholds at the cuts of
+        the bins, and the interval is around the best margin of those;
+        ``Stumps(thresholds="all")`` searches, and certifies, all stumps.
     nonnegative : bool
         Use only non-negative weights, as the paper does: the best margin, and the interval
         around it, are then those of the rankers without their complements.
     n_estimators : int
         Maximum number of rounds.
     tolerance : float
-        Stop when the certified interval is this narrow.
+        Stop when the model separates the pairs and the certified interval is this narrow. Where
+        no round separates them, all `n_estimators` rounds are used, unless the last one proves
+        that nothing can.
     max_bins, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. Metrics of an `eval_set` are recorded; the interval says when to
         stop. The progress bar shows the interval. A warm start continues from the weights and
@@ -78,8 +84,10 @@ class SmoothMargin(BaseRanker):
     margin_ : float
         Least ``(f(x_i) - f(x_k)) / norm`` over the pairs of the training rows.
     margin_interval_ : (float, float)
-        The best margin possible lies in it. The lower end is `margin_` where that is positive;
-        where the pairs cannot be separated the best margin is 0.
+        The best margin of any weighted sum of the rankers that were searched lies in it: with
+        "stumps" those of at most ``max_bins - 1`` thresholds for each feature. The lower end is
+        `margin_` where that is positive; where the pairs cannot be separated the best margin
+        is 0.
     history_ : History
         After every round ``["margin"]``, ``["smooth_margin"]``, ``["lower"]`` and ``["upper"]``
         (the interval); and, of the pairs' weights before it, ``["best_edge"]``, the largest
@@ -204,8 +212,9 @@ class SmoothMargin(BaseRanker):
         if low <= 0:
             why = "the weak rankers cannot separate the pairs" if high <= 0 else (
                 f"no weights found in {len(self.history_)} rounds separate all pairs, and the "
-                f"best margin possible is at most {high:.3g}"
+                f"best margin of the weak rankers is at most {high:.3g}"
             )  # fmt: skip
+            why += self._searched_thresholds()
             model = (
                 "the model is that of coordinate descent RankBoost. Raise n_estimators"
                 if len(self.ensemble_)
@@ -220,10 +229,19 @@ class SmoothMargin(BaseRanker):
         elif high - low > self.tolerance and reason.endswith(" rounds"):
             workers.warn(
                 f"the best margin lies in [{low:.6g}, {high:.6g}] after {len(self.history_)} "
-                f"rounds, wider than the tolerance {self.tolerance:g}; raise n_estimators or "
-                "tolerance",
+                f"rounds{self._searched_thresholds()}, wider than the tolerance "
+                f"{self.tolerance:g}; raise n_estimators or tolerance",
                 ConvergenceWarning,
             )
+
+    def _searched_thresholds(self) -> str:
+        """Words for the thresholds of stumps that were not searched; none if there are none."""
+        if any(each.thresholds == "bins" for each in family(self.rankers).members):
+            return (
+                f" (stumps at no more than {self.max_bins - 1} quantiles of a feature; "
+                "rankers=Stumps(thresholds='all') has all of them)"
+            )
+        return ""
 
     def _to_dict(self) -> dict[str, Any]:
         low, high = self.margin_interval_
@@ -257,8 +275,9 @@ class Narrow(Stop):
     tolerance: float
 
     def reason(self, history: History) -> str | None:
-        """Compare the ends of the interval."""
-        if not len(history) or history[-1]["upper"] - history[-1]["lower"] > self.tolerance:
+        """Compare the ends of the interval, once some round has separated the pairs."""
+        low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 1.0)
+        if low <= 0 or high - low > self.tolerance:
             return None
         return "the best margin is known within the tolerance"
 

@@ -272,6 +272,8 @@ class Family:
     codes_only : bool
         Whether the values of its rankers on a table are read from the bins of the features alone,
         so that the table need not hold the features themselves.
+    thresholds : str, optional
+        Where its thresholds are searched: "bins" or "all"; None for a family without thresholds.
     quadratic : bool
         Whether its rankers are fitted to a quadratic model of the risk and so come with a scale:
         the natural step along one is 1.
@@ -302,6 +304,7 @@ class Family:
     distributable: bool = False
     on_own_devices: bool = False
     codes_only: bool = False
+    thresholds: str | None = None
     quadratic: ClassVar[bool] = False
     takes_categories: ClassVar[bool] = False
     categorical_features: Any = None

@@ -59,6 +59,10 @@ class Candidates:
                 f"rankers={family!r}: RankBoostPlus needs rankers of values 0 and 1; use "
                 "'stumps' or 'columns'"
             )
+        if family.thresholds == "all":
+            raise ValueError(
+                f"rankers={family!r}: RankBoostPlus has the thresholds of bins; use 'stumps'"
+            )
         if self._columns:
             _check_columns(table)
         self.feature, self.first = self._listed()

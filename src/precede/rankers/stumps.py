@@ -15,7 +15,7 @@ from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, sum_of
 from precede.engine.histograms.columns import ABREAST, BINS, Histograms, best_cuts, search_in_turn
 from precede.engine.pull import Factors, decreases
-from precede.engine.table import MISSING, Table
+from precede.engine.table import MISSING, Bins, FeatureBins, Table, choose_cuts
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
 from precede.engine.workers import Workers, is_small
 from precede.rankers.base import Family, Found, Ranker, Search, directions
@@ -69,14 +69,12 @@ class Stump(Ranker):
 
     def on(self, table: Table) -> Bytes:
         """Read from the codes, where the threshold is a cut; from the raw column otherwise."""
-        cuts, first = table.bins.cuts[self.feature], self.first_code(table)
-        is_cut = 0 < first <= cuts.size and cuts[first - 1] == self.threshold
-        if not is_cut and np.isfinite(self.threshold):
+        if not self.is_cut(table):
             column = table.column(self.feature)
             above = column > self.threshold
             return np.where(np.isnan(column), self.missing, above).astype(np.uint8)
         codes = np.asarray(table.codes[self.feature])
-        above = codes >= first  # true of the missing, whose code is the largest
+        above = codes >= self.first_code(table)  # true of the missing, whose code is the largest
         if not self.missing:
             above &= codes != MISSING
         table.release(np.array([self.feature]))
@@ -87,6 +85,10 @@ class Stump(Ranker):
         cuts = table.bins.cuts[self.feature]
         beyond = self.threshold == np.inf
         return int(np.searchsorted(cuts, self.threshold, side="right")) + beyond
+
+    def is_cut(self, table: Table) -> bool:
+        """Whether the codes of the feature alone tell on which side of the threshold a row is."""
+        return not np.isfinite(self.threshold) or self.threshold in table.bins.cuts[self.feature]
 
 
 class Stumps(Family):
@@ -104,6 +106,11 @@ class Stumps(Family):
 
     Parameters
     ----------
+    thresholds : {"bins", "all"}
+        "bins" searches the cuts of the binned features, at most ``max_bins - 1`` quantiles of
+        each; "all" searches every threshold between two distinct values, so that certificates
+        hold for all stumps. A feature of d distinct values then takes about d/254 bytes a row
+        and time in proportion; X must be in memory, and not on a cluster or a GPU.
     lazy : bool
         Whether to skip features that cannot win.
     monotone_constraints : list of -1, 0 and 1, or dict of column number to -1 or 1, optional
@@ -126,20 +133,32 @@ class Stumps(Family):
     exhaustive = True
     distributable = True
     codes_only = True
+    thresholds: str
 
-    def __init__(self, *, lazy: bool = True, monotone_constraints: Any = None):
+    def __init__(
+        self, *, thresholds: str = "bins", lazy: bool = True, monotone_constraints: Any = None
+    ):
+        if thresholds not in ("bins", "all"):
+            raise ValueError(f"thresholds={thresholds!r} is unknown; use 'bins' or 'all'")
+        self.thresholds = thresholds
         self.lazy = lazy
         self.monotone_constraints = monotone_constraints
         if monotone_constraints is not None:
             self.exhaustive = False
+        if thresholds == "all":
+            self.distributable = self.codes_only = False
 
     def with_directions(self, given: Any) -> Stumps:
         """The same family under monotone constraints."""
-        return Stumps(lazy=self.lazy, monotone_constraints=given)
+        return Stumps(thresholds=self.thresholds, lazy=self.lazy, monotone_constraints=given)
 
     def start(self, table: Table, workers: Workers | None = None) -> StumpSearch:
         """Prepare to search a table many times."""
         signs = directions(self.monotone_constraints, table.n_features)
+        if self.thresholds == "all":
+            if workers is not None and workers.device is not None:
+                raise ValueError(f"device='cuda' searches bins, not {self!r}; use device='cpu'")
+            return _SearchOfAll(table, workers or Workers(1), lazy=self.lazy, signs=signs)
         if workers is not None and workers.device is not None:
             from precede.rankers.device_stumps import DeviceStumpSearch  # noqa: PLC0415  (a subclass)
 
@@ -147,7 +166,8 @@ class Stumps(Family):
         return StumpSearch(table, workers or Workers(1), lazy=self.lazy, signs=signs)
 
     def __repr__(self) -> str:
-        parts = [] if self.lazy else ["lazy=False"]
+        parts = [] if self.thresholds == "bins" else [f"thresholds={self.thresholds!r}"]
+        parts += [] if self.lazy else ["lazy=False"]
         if self.monotone_constraints is not None:
             parts.append(f"monotone_constraints={self.monotone_constraints!r}")
         return f"Stumps({', '.join(parts)})"
@@ -336,6 +356,38 @@ class StumpSearch(Search):
         """Make the stump that is 1 from code `first` up."""
         ends = [-np.inf, *self._table.bins.cuts[feature], np.inf]
         return Stump(feature, float(ends[first]), missing)
+
+
+class _SearchOfAll(StumpSearch):
+    """Search over every threshold: a feature is as many columns as it has 254 cuts."""
+
+    def __init__(self, table: Table, workers: Workers, *, lazy: bool, signs: Signs):
+        columns: list[FeatureBins] = []
+        rows: list[Bytes] = []
+        of: list[int] = []
+        for feature in range(table.n_features):
+            values = table.column(feature)
+            cuts, ends = choose_cuts(values, None, values.size + 1)
+            for first in range(0, max(cuts.size, 1), MISSING - 1):
+                columns.append(FeatureBins(cuts[first : first + MISSING - 1], *ends))
+                rows.append(np.empty(values.size, np.uint8))
+                columns[-1].encode(values, rows[-1])
+                of.append(feature)
+        self._of = np.array(of, np.int64)
+        wide = Table(table.X, np.stack(rows), Bins.of(columns), table.order)
+        super().__init__(wide, workers, lazy=lazy, signs=signs[self._of])
+
+    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:
+        """Return the stump of the largest absolute edge, or of the largest if rising."""
+        return super().best(pull, None if allowed is None else allowed[self._of])
+
+    def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
+        """Return the stump that lowers the exponential risk most."""
+        return super().best_decrease(factors, None if allowed is None else allowed[self._of])
+
+    def _stump(self, feature: int, first: int, missing: int) -> Stump:
+        found = super()._stump(feature, first, missing)
+        return Stump(int(self._of[feature]), found.threshold, missing)
 
 
 def _bounds(drift: int, best: Integers, slack: Integers) -> Integers:

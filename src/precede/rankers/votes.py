@@ -114,6 +114,8 @@ def voting(family: Family, *, constant: bool) -> Family:
                 f"rankers={each!r}: votes go in either direction; leave the constraints out, or "
                 "use RankBoost"
             )
+    if any(each.thresholds == "all" for each in family.members):
+        raise ValueError(f"rankers={family!r}: votes have the thresholds of bins; use 'stumps'")
     votes = [Votes() if isinstance(each, Stumps) else each for each in family.members]
     if constant:
         votes.append(Constants())

@@ -106,6 +106,33 @@ def test_other_processes_fit_and_predict_the_same_bits(mode):
         assert each == expected
 
 
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_a_fit_goes_on_with_the_threads_that_can_be_started(tiny_thresholds, monkeypatch, most):
+    """Without memory for another thread: the same bits, and nobody waits for it."""
+    expected = [fitted(model)[0].ensemble_.to_dict() for model in estimators(1)]
+    start, running = threading.Thread.start, []
+
+    def scarce(thread):
+        if thread.name.startswith("precede"):
+            if sum(each.is_alive() for each in running) >= most:
+                raise RuntimeError("can't start new thread")
+            running.append(thread)
+        start(thread)
+
+    found = []
+
+    def fit():
+        found.extend(fitted(model)[0].ensemble_.to_dict() for model in estimators(4))
+
+    beside = threading.Thread(target=fit, daemon=True)
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    beside.start()
+    beside.join(timeout=apart.WAIT)
+    assert not beside.is_alive()
+    assert found == expected
+    assert bool(running) == (most > 0)
+
+
 # -- limits ----------------------------------------------------------------------------------
 
 

@@ -117,6 +117,58 @@ def test_all_means_are_those_of_the_weighted_rows(options):
             assert_allclose((share * term.table).sum(axis=axis), 0, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [{}, {"bags": 2}])
+def test_importances_are_means_over_the_weighted_rows(options, tmp_path):
+    X, y = parity(600)
+    weight = np.random.default_rng(1).gamma(0.3, size=len(y)) + 1e-3
+    model = GlassBoxRanker(interactions=[(1, 2)], validation_fraction=0, **FAST, **options)
+    model.fit(X, y, sample_weight=weight)
+    model.save(tmp_path / "model.json")
+    for each in (model, load(tmp_path / "model.json")):
+        terms = each.contributions(X)[:, :-1]
+        found = [term.importance for term in each.ensemble_.rankers[:-1]]
+        assert_allclose(found, np.average(np.abs(terms), axis=0, weights=weight), rtol=1e-9)
+        assert found == sorted(found, reverse=True) == [term.importance for term in each.terms_]
+    even = model.fit(X, y, sample_weight=np.full(len(y), 2.0)).ensemble_
+    assert all(term.shares == () for term in even.rankers[:-1])
+
+
+@pytest.mark.parametrize("options", [{"bags": 2}, {"max_terms": 2}])
+def test_ctrl_c_ends_the_fit_at_any_moment(options, monkeypatch):
+    """In a trial it is raised; later the rounds of all rows are kept."""
+    X, y = parity(400)
+    calls, at = 0, -1
+
+    def press(callbacks, history, ensemble):
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+        return False
+
+    def fit():
+        return GlassBoxRanker(
+            interactions=[(1, 2)], n_estimators=2, pair_estimators=2, min_child_samples=5, **options
+        ).fit(X, y)
+
+    monkeypatch.setattr("precede.boosting.loop.asked_to_stop", press)
+    assert fit().stop_reason_ != "interrupted"
+    ends = []
+    for at in range(1, calls + 1):
+        calls = 0
+        try:
+            with pytest.warns(UserWarning, match="interrupted"):
+                model = fit()
+            assert model.stop_reason_ == "interrupted"
+            assert calls == at  # nothing was boosted any more
+            ends.append("kept")
+        except KeyboardInterrupt:
+            ends.append("raised")
+    trials = ends.count("raised")
+    assert ends == ["raised"] * trials + ["kept"] * (len(ends) - trials)
+    assert 0 < trials < len(ends) - 4
+
+
 def test_without_pairs_it_is_boosting_of_trees_of_one_feature():
     sample = search_results(30, features=5, informative=3, per_query=20, random_state=0)
     model = GlassBoxRanker(interactions=0, validation_fraction=0, **FAST)

@@ -68,20 +68,21 @@ def test_the_doubt_about_a_sum():
     assert _doubt(values[:1]) == 0
 
 
-def test_an_interrupted_fit_keeps_whole_rounds():
+@pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])
+def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
     X, judgments = queries()
     fit = fit_of(judgments, X)
 
     def interrupted(method, history):
         def stop(progress):
-            if progress.round == len(history) + 3:
+            if progress.round == at:
                 raise KeyboardInterrupt
 
-        with pytest.warns(UserWarning, match="interrupted"):
-            return drive(method, history, [stop])
+        return drive(method, history, [stop])
 
-    found = fit.run([(0, 1)], interrupted, None, checked=False)
-    assert found.rounds == 3
-    assert found.pair_rounds == 3
+    with pytest.warns(UserWarning, match="interrupted"):
+        found = fit.run([(0, 1)], interrupted, None, checked=False)
+    assert (found.rounds, found.pair_rounds) == rounds
+    assert found.result.reason == "interrupted"
     total = found.model.on(fit.training.table)
     assert_array_equal(np.isfinite(total), True)

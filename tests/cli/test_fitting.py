@@ -114,6 +114,13 @@ def test_an_interrupted_fit_keeps_its_rounds_elsewhere(folder, tmp_path, pressed
     assert told["model"] == str(tmp_path / "model.partial.json")
 
 
+def test_an_interrupted_glass_box_is_no_whole_model(folder, tmp_path, pressed):
+    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json", "-a", "GlassBoxRanker"]
+    run(*words, "-s", "validation_fraction=0", "-s", "bags=2", code=130)
+    assert not (tmp_path / "m.json").exists()
+    assert precede.load(tmp_path / "m.partial.json").n_estimators_ == 3
+
+
 def test_an_interrupted_fit_writes_no_model_to_standard_output(folder, pressed):
     out, talk = run("fit", folder / "train.csv", "-o", "-", "-s", "n_estimators=9", code=130)
     assert out == ""

@@ -4,6 +4,7 @@ import gc
 import pickle
 import signal
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -165,6 +166,34 @@ def test_a_machine_lost_again_and_again_ends_the_conversation():
 
     with pytest.raises(RuntimeError, match="lost 5 times in a row"):
         Conversation(breaking, 1, {}).run()
+
+
+class Silent:
+    """A station that never answers, and whose futures do not notice that it cannot."""
+
+    def start(self, answers=()):
+        return self
+
+    def result(self, timeout=None):
+        time.sleep(min(timeout, 0.01))
+        raise TimeoutError
+
+    def done(self):
+        return False
+
+    def close(self):
+        return self
+
+
+def test_nobody_waits_for_machines_that_cannot_answer():
+    asked = []
+
+    def why_lost():
+        asked.append(1)
+        return "the scheduler is gone" if len(asked) > 3 else ""
+
+    with pytest.raises(RuntimeError, match="the scheduler is gone"):
+        Conversation(lambda rank: Silent(), 2, {}, why_lost).run()
 
 
 def test_control_c_reaches_the_machines_as_an_answer():

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -1004,6 +1006,43 @@ def test_a_killed_worker_costs_a_recomputation_and_not_the_model(on_dask, here):
         model.fit(*arrays[:2], qid=arrays[2], client=client)
         assert killed
     same(model, local)
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_a_killed_scheduler_ends_the_fit_within_seconds(direct, tmp_path):
+    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
+    arrays, known = chunked(50, X, y, qid), tmp_path / "scheduler.json"
+    run = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0"]
+    more = ["--no-dashboard", "--scheduler-file", str(known)]
+    scheduler = subprocess.Popen(
+        [*run, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    run = [sys.executable, "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1"]
+    worker = subprocess.Popen([*run, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    when = []
+
+    def kill(progress):
+        if progress.round == 3:
+            when.append(time.monotonic())
+            scheduler.kill()
+            scheduler.wait()
+
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not known.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        with dask.config.set(PATIENT):
+            client = Client(scheduler_file=str(known), direct_to_workers=direct)
+            client.wait_for_workers(1, timeout=PATIENCE)
+            model = DaskRankBoost(n_estimators=10**6, callbacks=[kill])
+            with pytest.raises(RuntimeError, match="connection to the scheduler is lost"):
+                model.fit(*arrays[:2], qid=arrays[2], client=client)
+            assert time.monotonic() - when[0] < 20
+            client.close(timeout=1)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
 
 
 FEW_ROUNDS = {"n_estimators": 6, "pair_estimators": 6, "min_child_samples": 3, "pair_bins": 8}

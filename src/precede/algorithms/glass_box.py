@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -17,7 +18,7 @@ from precede.algorithms.glass_fit import Fitted, GlassFit, Pair, scores_of
 from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
-from precede.boosting.loop import Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, Task
@@ -53,7 +54,7 @@ class TermSummary:
     ----------
     name : name of the feature, or of both
     features : one column or two
-    importance : mean absolute contribution to the scores of the training rows
+    importance : mean absolute contribution to the scores of the training rows, by their weights
     shape : number of bins of each feature, one of them for missing values
     """
 
@@ -313,7 +314,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
         self.sparsity_cost_: dict[str, Any] | None = None
-        if self.max_terms is not None and len(found.model.terms) > self.max_terms:
+        ended = found.result.reason == INTERRUPTED
+        if self.max_terms is not None and len(found.model.terms) > self.max_terms and not ended:
             found = self._fewer(fit, found, task)
         return Result(
             _ensemble(found, task), found.result.history, found.result.state, found.result.reason
@@ -366,8 +368,15 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1),
             cyclic=found.cyclic,
         )  # fmt: skip
-        again = fit.run(pairs, drive, None, curves=curves, checked=False)
-        training = task.training
+        training, driver = task.training, partial(drive, interruptible=False)
+        try:
+            again = fit.run(pairs, driver, None, curves=curves, checked=False)
+        except KeyboardInterrupt:
+            training.workers.warn(
+                f"interrupted: the model keeps its {len(found.model.terms)} terms, more than "
+                f"max_terms={self.max_terms}"
+            )
+            return replace(found, result=replace(found.result, reason=INTERRUPTED))
         bound = fit.risk.bind(training.arrangement, training.workers)
 
         def risk(each: Fitted) -> float:
@@ -499,7 +508,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if term.categorical[0]:
             raise ValueError(f"{self._name(term.features)} has categories, which have no order")
         table = term.table.copy()
-        weight = np.maximum(term.count[:-1].astype(np.float64), 1e-9)
+        weight = np.maximum(term.cell_weight[:-1], 1e-9)
         table[:-1] = IsotonicRegression(increasing=monotone == "increasing").fit_transform(
             np.arange(table.size - 1), table[:-1], sample_weight=weight
         )

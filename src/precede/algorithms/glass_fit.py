@@ -20,7 +20,7 @@ import numpy as np
 from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
-from precede.boosting.loop import Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.monitors import share_in_order
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
@@ -145,7 +145,8 @@ class GlassFit:
 
         `pairs` are the pairs, or how many of the strongest to take; `curves` the features that
         may have a curve, all by default; `checked` says whether pairs are tried on held-out rows.
-        `driver` runs a method in sight of the user, `worsening` ends it early.
+        `driver` runs a method in sight of the user, `worsening` ends it early. Ctrl-C ends the
+        fit with the rounds of all rows done so far; before the first of them it is raised.
         """
         plan = self._trial(pairs) if checked else None
         if plan is None:
@@ -165,19 +166,26 @@ class GlassFit:
         method.monitors = monitors
         result = _best(driver(method, History()), worsening, 0)
         model = self._tables(result, self.training)
-        if not plan.tried:
+        if not plan.tried and result.reason != INTERRUPTED:
             plan = self._chosen(plan, pairs, model, self.training)
         main, family = len(result.history), self._family(plan.pairs)
-        if plan.pairs and plan.pair_rounds:
+        if plan.pairs and plan.pair_rounds and result.reason != INTERRUPTED:
             for monitor in monitors:  # an early stop has taken rounds back
                 monitor.restart(model)
             result, model = self._add_pairs(
                 result, model, family, driver, worsening, monitors, rounds=plan.pair_rounds
             )
         rounds = len(result.history) - main
-        model = (
-            self._bagged(main, rounds, family, curves) if self.bags else self._pure(model, curves)
-        )
+        model = self._pure(model, curves)
+        if self.bags and result.reason != INTERRUPTED:
+            try:
+                model = self._bagged(main, rounds, family, curves)
+            except KeyboardInterrupt:
+                self.training.workers.warn(
+                    "interrupted: the model is that of all rows, not the mean over the samples, and "
+                    "has no standard errors"
+                )
+                result = replace(result, reason=INTERRUPTED)
         dropped = [pair for pair in plan.tried if pair not in plan.pairs]
         return Fitted(model, result, plan.strengths, dropped, main, rounds, plan.cyclic)
 
@@ -209,7 +217,7 @@ class GlassFit:
 
     def _tables(self, result: Result, training: Training) -> Additive:
         parts = zip(result.ensemble.rankers, result.ensemble.weights, strict=True)
-        return tabulate(parts, training.table, training.workers)
+        return tabulate(parts, training.table, training.workers, training.arrangement.weight)
 
     def _add_pairs(
         self, before: Result, model: Additive, family: PairTerms, driver: Driver,
@@ -253,7 +261,8 @@ class GlassFit:
                     )
                     trial.keep(stage, _least([stage.risks]) if monitored else most)
             found.append(self._pure(trial.model, curves))
-        return averaged(found, self.training.table, self.training.workers)
+        training = self.training
+        return averaged(found, training.table, training.workers, training.arrangement.weight)
 
     # -- trial -----------------------------------------------------------------------------
 
@@ -398,7 +407,7 @@ class _Trial:
             monitor.restart(self.model)
             risks.append(self.risk(monitor.scores))
             method.monitors = [monitor]
-        result = drive(method)
+        result = drive(method, interruptible=False)
         if monitored and len(result.history):
             risks += result.history[HELD_OUT].tolist()
         return _Stage(result, np.array(risks))
@@ -406,7 +415,8 @@ class _Trial:
     def _terms(self, stage: _Stage, rounds: int | None = None) -> Additive:
         ensemble = stage.result.ensemble
         parts = [*zip(ensemble.rankers, ensemble.weights, strict=True)][:rounds]
-        return tabulate(parts, self.part.table, self.part.workers)
+        weight = self.part.arrangement.weight
+        return tabulate(parts, self.part.table, self.part.workers, weight)
 
     def wrong(self, stage: _Stage) -> float:
         """The share of pairs of held-out rows that are out of order after a stage."""

@@ -219,7 +219,9 @@ def _forget(client: Any, futures: list[Any]) -> None:
     The keys are of one fit and of nobody else. An exception that is being shown to the user
     would otherwise keep the rows on the workers.
     """
-    with suppress(Exception):  # if the cluster is gone, so are they
+    if client.status != "running":  # if the cluster is gone, so are they
+        return
+    with suppress(Exception):
         client.cancel(futures, force=True)
 
 

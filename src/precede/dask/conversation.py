@@ -33,6 +33,8 @@ __all__ = ["ClusterWorkers", "Conversation", "Here", "Request", "Station"]
 MOST_REPLACEMENTS = 5
 # Seconds to wait for a machine to acknowledge the end of a conversation.
 CLOSE_TIMEOUT = 10.0
+# After so many seconds without an answer the leader asks whether any can still come.
+WATCH = 1.0
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,9 @@ class _Done:
     def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
         return self.value
 
+    def done(self) -> bool:
+        return True
+
 
 class Conversation:
     """Lead stations through a fit.
@@ -213,6 +218,7 @@ class Conversation:
         raises only if the station is lost
     count : number of stations
     services : functions by name, for what only the leader can do
+    why_lost : function that says why no station can answer any more; "" as long as they can
 
     Examples
     --------
@@ -229,9 +235,11 @@ class Conversation:
         launch: Callable[[int], Any],
         count: int,
         services: dict[str, Callable[[Any], Any]],
+        why_lost: Callable[[], str] = lambda: "",
     ):
         self._launch = launch
         self._count = count
+        self._why_lost = why_lost
         self._services = {"warn": _warn, **services}
         self._stations: list[Any] = []
         self.answers: list[Any] = []
@@ -292,8 +300,9 @@ class Conversation:
     def _request(self, rank: int, future: Any) -> Request:
         for _ in range(MOST_REPLACEMENTS):
             try:
-                return future.result()
+                return self._result(future)
             except Exception as error:
+                self._watch()
                 self.lost += 1
                 last = error
             try:
@@ -306,9 +315,24 @@ class Conversation:
             f"be recovered; the last time: {last!r}"
         )
 
+    def _result(self, future: Any) -> Any:
+        """Wait for a result, as long as one can come: not all futures notice a lost scheduler."""
+        while True:
+            try:
+                return future.result(timeout=WATCH)
+            except TimeoutError:
+                if future.done():  # it is the result
+                    raise
+            self._watch()
+
+    def _watch(self) -> None:
+        """Raise if no station can answer any more."""
+        if why := self._why_lost():
+            raise RuntimeError(why)
+
     def _close(self) -> None:
         futures = [self._try(lambda each: each.close(), station) for station in self._stations]
-        for future in futures:
+        for future in () if self._why_lost() else futures:
             self._try(lambda each: each.result(timeout=CLOSE_TIMEOUT), future)
 
 
@@ -352,6 +376,9 @@ class _Lost:
 
     def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
         raise self.error
+
+    def done(self) -> bool:
+        return True
 
 
 def _resume(answer: Any, station: Any) -> Any:

@@ -238,7 +238,9 @@ class _OnDask(BaseRanker):
             }
             launch = _Launcher(client, scattered, spec)
             try:
-                return Conversation(launch, len(scattered.blocks), services).run()
+                return Conversation(
+                    launch, len(scattered.blocks), services, launch.why_lost
+                ).run()
             finally:
                 if saved is not None:
                     saved.finish()
@@ -570,6 +572,15 @@ class _Launcher:
         self._kept[rank] = future  # the actor lives as long as its future
         with self._client.as_current():  # whose way to the workers the actor takes
             return future.result()
+
+    def why_lost(self) -> str:
+        """Why no worker can be reached any more; "" while the scheduler is there."""
+        if self._client.status == "running":
+            return ""
+        return (
+            f"the connection to the scheduler is lost (the client is {self._client.status}); fit "
+            "again on a cluster that is up, from a checkpoint if there is one"
+        )
 
 
 def _station(block: Rows, spec: _Spec, rank: int) -> Station:

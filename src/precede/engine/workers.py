@@ -5,8 +5,9 @@ on; `Workers.run` gives each thread one range. No threading layer of numba is us
 be slower to compile, is not safe to enter from two threads at once with every layer, and its
 thread count belongs to the caller.
 
-How many threads there are is said by `count_jobs`. They live as long as the fit or prediction
-they serve, so that no thread is there when a process forks.
+How many threads there are is said by `count_jobs`; where the system refuses to start that many, the
+work is shared between those that there are. They live as long as the fit or prediction they serve, so
+that no thread is there when a process forks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -146,7 +148,8 @@ class Workers:
         """
         if small or self.jobs == 1 or count <= 1:
             return [kernel(0, count, *arguments)]
-        ranges, pool = self.split(count), self._threads()
+        pool = self._threads()
+        ranges = self.split(count)
         calls = [pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
         first = kernel(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]
@@ -157,8 +160,14 @@ class Workers:
         return [pool.submit(kernel, *arguments) for _ in range(self.jobs - 1)]
 
     def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.jobs, thread_name_prefix="precede")
+        """The pool, with all of its threads running; `jobs` falls if not all can be started."""
+        while self._pool is None:
+            pool, wanted = ThreadPoolExecutor(max(1, self.jobs - 1), "precede"), self.jobs - 1
+            self.jobs = 1 + _started(pool, wanted)
+            if self.jobs > wanted:
+                self._pool = pool
+            else:  # a pool tries again with every call, and a call that fails may still be made
+                pool.shutdown()
         return self._pool
 
     # -- several machines ------------------------------------------------------------------
@@ -200,6 +209,20 @@ class Workers:
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Warn the user, once for all machines, at the line that called the library."""
         warn_caller(message, category)
+
+
+def _started(pool: ThreadPoolExecutor, count: int) -> int:
+    """Start the threads of a pool; returns how many there is memory for."""
+    gate = threading.Event()  # a pool starts a thread only if no other is idle
+    try:
+        for number in range(count):
+            try:
+                pool.submit(gate.wait)
+            except (MemoryError, RuntimeError):
+                return number
+    finally:
+        gate.set()
+    return count
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:

@@ -8,13 +8,13 @@ ANOVA decomposition on the distribution of the training rows (Hooker 2007; Lenge
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.exact import exact_sum, sum_of
+from precede.engine.exact import exact_sum, greatest_of, least_of, sum_of
 from precede.engine.histograms.columns import Histograms
 from precede.engine.histograms.feature_pairs import pair_sums
 from precede.engine.table import Table, integer_weights
@@ -53,8 +53,15 @@ class Additive:
         )
 
 
-def tabulate(rankers: Iterable[tuple[Ranker, float]], table: Table, workers: Workers) -> Additive:
+def tabulate(
+    rankers: Iterable[tuple[Ranker, float]],
+    table: Table,
+    workers: Workers,
+    item_weight: Floats | None = None,
+) -> Additive:
     """Add up weighted trees of one feature, terms and constants. O(cells) for each ranker.
+
+    `item_weight` is one number for each row of the table, for the importance of the terms.
 
     >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (1.0, 2.0), (3, 4), (1.0,))
     >>> table = Table.build(np.array([[1.0], [2.0], [3.0]]))
@@ -76,7 +83,8 @@ def tabulate(rankers: Iterable[tuple[Ranker, float]], table: Table, workers: Wor
     made = {key: _sum_of_trees(parts, table) for key, parts in trees.items()}
     for key, found in terms.items():
         made[key] = _sum_of_terms([(made[key], 1.0), *found] if key in made else found)
-    counted = {key: recounted(term, table, workers) for key, term in sorted(made.items())}
+    whole = whole_weights(item_weight, workers)
+    counted = {key: recounted(term, table, workers, whole) for key, term in sorted(made.items())}
     return Additive(counted, constant)
 
 
@@ -116,8 +124,11 @@ def _sum_of_terms(parts: list[tuple[Term, float]]) -> Term:
     return Term(first.features, cuts, first.categorical, tuple(total.ravel().tolist()), counts)
 
 
-def averaged(models: list[Additive], table: Table, workers: Workers) -> Additive:
+def averaged(
+    models: list[Additive], table: Table, workers: Workers, weight: Floats | None = None
+) -> Additive:
     """Mean of several models, with the standard deviation over them as the standard error."""
+    whole = whole_weights(weight, workers)
     keys = sorted({key for model in models for key in model.terms})
     terms: dict[Key, Term] = {}
     for key in keys:
@@ -131,20 +142,35 @@ def averaged(models: list[Additive], table: Table, workers: Workers) -> Additive
             key, cuts, found[0].categorical, tuple(mean.ravel().tolist()), (0,) * mean.size,
             tuple(error.ravel().tolist()),
         )  # fmt: skip
-        terms[key] = recounted(made, table, workers)
+        terms[key] = recounted(made, table, workers, whole)
     return Additive(terms, float(np.mean([model.constant for model in models])))
 
 
 # -- counting --------------------------------------------------------------------------------
 
 
-def recounted(term: Term, table: Table, workers: Workers) -> Term:
-    """The term with the number of rows of a table behind each cell."""
-    counts = cell_sums(term, table, workers, None)
-    return Term(
-        term.features, term.cuts, term.categorical, term.values,
-        tuple(counts.ravel().tolist()), term.errors,
-    )  # fmt: skip
+def whole_weights(weight: Floats | None, workers: Workers) -> Integers | None:
+    """Weights of rows as integers; None where those of all machines are equal."""
+    if weight is None:
+        return None
+    ends = (
+        least_of(lambda: weight.min(initial=np.inf), workers),
+        greatest_of(lambda: weight.max(initial=-np.inf), workers),
+    )
+    return None if ends[0] >= ends[1] else integer_weights(weight, exact_sum(weight, workers))
+
+
+def recounted(
+    term: Term, table: Table, workers: Workers, whole: Integers | None = None
+) -> Term:
+    """The term with the number of rows of a table behind each cell, and their share of a weight."""
+    counts, shares = cell_sums(term, table, workers, None), np.zeros(0)
+    if whole is not None:
+        weights = cell_sums(term, table, workers, whole)
+        shares = weights / max(int(weights.sum()), 1)
+    return replace(
+        term, counts=tuple(counts.ravel().tolist()), shares=tuple(shares.ravel().tolist())
+    )
 
 
 def cell_sums(term: Term, table: Table, workers: Workers, whole: Integers | None) -> Integers:
@@ -198,6 +224,7 @@ def purify(
     (1.0, (-1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])
     """
     whole = integer_weights(weight, exact_sum(weight, workers))
+    uneven = whole_weights(weight, workers)
     added: dict[Key, list[tuple[Term, float]]] = {}
     pairs: dict[Key, Term] = {}
     constant = model.constant
@@ -219,7 +246,7 @@ def purify(
                 added.setdefault((key[axis],), []).append((part, 1.0))
     terms: dict[Key, Term] = {}
     for key, parts in sorted(added.items()):
-        curve = recounted(_sum_of_terms(parts), table, workers)
+        curve = recounted(_sum_of_terms(parts), table, workers, uneven)
         share = cell_sums(curve, table, workers, whole).astype(np.float64)
         middle = float((share * curve.table).sum() / max(float(share.sum()), 1.0))
         constant += middle

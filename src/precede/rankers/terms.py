@@ -48,6 +48,7 @@ class Term(Ranker):
     values : value of each cell; of two features row by row, the second feature changing fastest
     counts : number of training rows in each cell
     errors : standard error of each value, or empty
+    shares : share of the weight of the training rows in each cell; empty for equal weights
 
     Notes
     -----
@@ -71,6 +72,7 @@ class Term(Ranker):
     values: tuple[float, ...]
     counts: tuple[int, ...]
     errors: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
 
     name: ClassVar[str] = "term"
     checks_fields: ClassVar[bool] = True
@@ -86,6 +88,7 @@ class Term(Ranker):
         set_(self, "values", _numbers(self.values, float, "values"))
         set_(self, "counts", _numbers(self.counts, int, "counts"))
         set_(self, "errors", _numbers(self.errors, float, "errors"))
+        set_(self, "shares", _numbers(self.shares, float, "shares"))
         self._check()
 
     def _check(self) -> None:
@@ -108,6 +111,8 @@ class Term(Ranker):
             raise ValueError("a term has a value that is not finite")
         if not all(0 <= count <= MOST_ROWS for count in self.counts):
             raise ValueError("a cell of a term holds an impossible number of rows")
+        if len(self.shares) not in (0, cells) or not all(0 <= share <= 1 for share in self.shares):
+            raise ValueError("a cell of a term holds an impossible share of the weight of the rows")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -126,13 +131,20 @@ class Term(Ranker):
         return np.array(self.counts, np.int64).reshape(self.shape)
 
     @property
+    def cell_weight(self) -> Floats:
+        """Weight of the training rows in each cell, in any unit."""
+        weight = np.array(self.shares or self.counts, np.float64)
+        return weight.reshape(self.shape)
+
+    @property
     def importance(self) -> float:
-        """Mean absolute value over the training rows."""
-        rows = sum(self.counts)
-        if rows == 0:
+        """Mean absolute value over the training rows, by their weights."""
+        weights = self.shares or self.counts
+        total = math.fsum(weights)
+        if total == 0:
             return 0.0
-        parts = zip(self.values, self.counts, strict=True)
-        return math.fsum(abs(value) * (count / rows) for value, count in parts)
+        parts = zip(self.values, weights, strict=True)
+        return math.fsum(abs(value) * (weight / total) for value, weight in parts)
 
     def check_features(self, n_features: int) -> None:
         """Raise ValueError if it reads a feature that is not one of so many."""

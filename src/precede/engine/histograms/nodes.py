@@ -379,7 +379,11 @@ class Divider:
         if not self._helpers and self._workers.jobs > 1:
             self._post = new_post()  # nobody who is late comes into the work of others
             self._given = self._arguments(self._workers.jobs)
-            self._helpers = self._workers.start(_work, HELP, *self._given, NO_TREE)
+            try:
+                self._helpers = self._workers.start(_work, HELP, *self._given, NO_TREE)
+            except BaseException:  # those that were started would wait for work for ever
+                self._post[16] = 1
+                raise
 
     def leave(self) -> None:
         """Send the other threads away."""

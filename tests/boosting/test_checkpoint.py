@@ -7,18 +7,24 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 from precede import (
     AdaBoostRanker,
+    BoostedRanker,
     Checkpoint,
     ConvexRisk,
+    Features,
     PushRanker,
     RankBoost,
     RankBoostPlus,
     SmoothMargin,
+    Stumps,
     write_table,
 )
 from precede.datasets import search_results
+from precede.rankers.regressors import Regressors
+from precede.rankers.votes import Votes
 
 SAMPLE = search_results(30, features=8, informative=3, random_state=0)
 DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
@@ -253,3 +259,30 @@ def test_a_killed_process_goes_on_from_disk(tmp_path):
     fields = json.loads(model.read_text())
     assert fields["model"]["weights"] == whole.ensemble_.weights
     assert [each["log_risk"] for each in fields["history"]] == list(whole.history_["log_risk"])
+
+
+OTHERS = [
+    ("rankers", Stumps() | Features(), Stumps() | Features(), Stumps() | Votes()),
+    ("rankers", DecisionTreeRegressor(max_depth=2, random_state=0),
+     DecisionTreeRegressor(max_depth=2, random_state=0),
+     DecisionTreeRegressor(max_depth=3, random_state=0)),
+    ("rankers", Regressors(DecisionTreeRegressor(random_state=0)),
+     Regressors(DecisionTreeRegressor(random_state=0)),
+     Regressors(DecisionTreeRegressor(random_state=0), hessian="bound")),
+    ("eval_metric", np.ptp, np.ptp, np.max),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "first", "equal", "other"), OTHERS)
+def test_parameters_that_json_cannot_hold_are_compared(tmp_path, name, first, equal, other):
+    path = tmp_path / "fit.json"
+
+    def fit(rounds, value):
+        return BoostedRanker(n_estimators=rounds, **{name: value}).fit(**DATA, checkpoint=path)
+
+    fit(2, first)
+    with pytest.raises(ValueError, match=f"was made with {name}="):
+        fit(4, other)
+    resumed = fit(4, equal)
+    path.unlink()
+    same(fit(4, first), resumed)

@@ -182,8 +182,8 @@ class GlassFit:
                 model = self._bagged(main, rounds, family, curves)
             except KeyboardInterrupt:
                 self.training.workers.warn(
-                    "interrupted: the model is that of all rows, not the mean over the samples, and "
-                    "has no standard errors"
+                    "interrupted: the model is that of all rows, not a mean over samples, "
+                    "and has no standard errors"
                 )
                 result = replace(result, reason=INTERRUPTED)
         dropped = [pair for pair in plan.tried if pair not in plan.pairs]

@@ -33,7 +33,7 @@ from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Floats, Integers
 from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import whole_number
-from precede.estimator import BaseRanker, parameters_of
+from precede.estimator import BaseRanker, described_parameters
 from precede.judgments import Judgments, judgments_to_fit
 from precede.model import plain, write_file
 from precede.risks.listwise import LISTWISE
@@ -237,7 +237,7 @@ class _Study:
         self._found: dict[tuple[str, int], dict[str, Any]] = {}
         self._head = {
             "precede": "tune", "metric": metric, "estimator": type(estimator).__name__,
-            **plain(parameters_of(estimator)), "data": _digest(X, judgments, parts),
+            "parameters": described_parameters(estimator), "data": _digest(X, judgments, parts),
         }  # fmt: skip
         from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 

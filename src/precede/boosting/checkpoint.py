@@ -72,11 +72,13 @@ class Checkpoint:
         self._when = 0.0
 
     def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Say what is fitted; gives what the file holds, or None if there is no file yet.
+        """Say what is fitted; returns what the file holds, or None if there is no file yet.
 
-        A file that belongs to another estimator or to other parameters is refused.
+        `parameters` are all that can change the model, as JSON holds or describes them. A file that
+        belongs to another estimator or to other parameters is refused.
         """
-        self._about = {"format": FORMAT, "checkpoint": True, "estimator": estimator, **parameters}
+        self._about = {"format": FORMAT, "checkpoint": True, "estimator": estimator,
+                       "parameters": parameters}  # fmt: skip
         self._last, self._written, self._when = None, 0, time.monotonic()
         if not self.path.exists():
             return None
@@ -91,12 +93,11 @@ class Checkpoint:
             )
         there = fields.get("parameters")
         there = there if isinstance(there, dict) else {}
-        ours = parameters["parameters"]
-        for name in sorted((set(there) | set(ours)) - MAY_DIFFER):
-            if there.get(name) != ours.get(name):
+        for name in sorted((set(there) | set(parameters)) - MAY_DIFFER):
+            if there.get(name) != parameters.get(name):
                 raise ValueError(
                     f"{self.path} was made with {name:.40}={shown(there.get(name))}, not "
-                    f"{shown(ours.get(name))}; remove it or give another path"
+                    f"{shown(parameters.get(name))}; remove it or give another path"
                 )
         return fields
 

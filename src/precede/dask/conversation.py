@@ -34,7 +34,7 @@ MOST_REPLACEMENTS = 5
 # Seconds to wait for a machine to acknowledge the end of a conversation.
 CLOSE_TIMEOUT = 10.0
 # After so many seconds without an answer the leader asks whether any can still come.
-WATCH = 1.0
+ASK_AFTER = 1.0
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Conversation:
             try:
                 return self._result(future)
             except Exception as error:
-                self._watch()
+                self._check_lost()
                 self.lost += 1
                 last = error
             try:
@@ -319,13 +319,13 @@ class Conversation:
         """Wait for a result, as long as one can come: not all futures notice a lost scheduler."""
         while True:
             try:
-                return future.result(timeout=WATCH)
+                return future.result(timeout=ASK_AFTER)
             except TimeoutError:
                 if future.done():  # it is the result
                     raise
-            self._watch()
+            self._check_lost()
 
-    def _watch(self) -> None:
+    def _check_lost(self) -> None:
         """Raise if no station can answer any more."""
         if why := self._why_lost():
             raise RuntimeError(why)

@@ -42,10 +42,10 @@ from precede.engine.parameters import asked
 from precede.engine.table import Bins, Table
 from precede.engine.training import Training
 from precede.engine.workers import Workers, count_jobs
-from precede.estimator import BaseRanker, Task, parameters_of, whole_or_not_at_all
+from precede.estimator import BaseRanker, Task, described_parameters, whole_or_not_at_all
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker
 from precede.rankers.regressors import learner
 from precede.risks.base import Risk
@@ -238,9 +238,7 @@ class _OnDask(BaseRanker):
             }
             launch = _Launcher(client, scattered, spec)
             try:
-                return Conversation(
-                    launch, len(scattered.blocks), services, launch.why_lost
-                ).run()
+                return Conversation(launch, len(scattered.blocks), services, launch.why_lost).run()
             finally:
                 if saved is not None:
                     saved.finish()
@@ -681,8 +679,7 @@ class _SavedRounds(Checkpoint):
     @classmethod
     def read(cls, saved: Checkpoint, model: BaseRanker) -> _SavedRounds:
         """What the file of a checkpoint holds for this model, checked as in a local fit."""
-        parameters = plain(parameters_of(model))
-        return cls(saved.path, saved.begin(type(model).__name__, parameters))
+        return cls(saved.path, saved.begin(type(model).__name__, described_parameters(model)))
 
     @property
     def count(self) -> int:

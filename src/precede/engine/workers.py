@@ -5,9 +5,9 @@ on; `Workers.run` gives each thread one range. No threading layer of numba is us
 be slower to compile, is not safe to enter from two threads at once with every layer, and its
 thread count belongs to the caller.
 
-How many threads there are is said by `count_jobs`; where the system refuses to start that many, the
-work is shared between those that there are. They live as long as the fit or prediction they serve, so
-that no thread is there when a process forks.
+How many threads there are is said by `count_jobs`; where the system refuses to start that many,
+the work is shared between those that there are. They live as long as the fit or prediction they
+serve, so that no thread is there when a process forks.
 """
 
 from __future__ import annotations

@@ -41,7 +41,13 @@ from precede.estimator.inputs import (
     one_for_each,
     warn_of_target,
 )
-from precede.estimator.saving import SavedRanker, evals_result, history_of, parameters_of, part_of
+from precede.estimator.saving import (
+    SavedRanker,
+    described_parameters,
+    evals_result,
+    history_of,
+    part_of,
+)
 from precede.files.disk import DiskTable
 from precede.judgments import (
     Judgments,
@@ -49,7 +55,7 @@ from precede.judgments import (
     columns_in_order,
     one_graded_list,
 )
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
 from precede.rankers.base import Family, family
 from precede.risks.links import Link, fit_intercept
 
@@ -564,7 +570,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         """Rounds of an earlier fit to continue from."""
         if checkpoint is not None:
-            fields = checkpoint.begin(type(self).__name__, plain(parameters_of(self)))
+            fields = checkpoint.begin(type(self).__name__, described_parameters(self))
             if fields is None:
                 return None, History()
             ensemble = Ensemble.from_dict(part_of(fields, "model", dict))

@@ -41,7 +41,10 @@ from precede.model import (
 from precede.rankers.base import family_name
 from precede.rankers.stumps import Stumps
 
-__all__ = ["SavedRanker", "evals_result", "history_of", "load", "parameters_of", "part_of"]
+__all__ = [
+    "SavedRanker", "described_parameters", "evals_result", "history_of", "load", "parameters_of",
+    "part_of",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker
@@ -220,6 +223,47 @@ def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
         "parameters": held,
         "parameters_left_out": [name for name in parameters if name not in held],
     }
+
+
+def described_parameters(estimator: BaseRanker) -> dict[str, Any]:
+    """Parameters that can change a model, as JSON: those that it cannot hold are described.
+
+    >>> from precede import RankBoost, Columns, Features
+    >>> described_parameters(RankBoost(rankers=Columns() | Features()))["rankers"]["families"]
+    [{'$is': 'precede.rankers.columns.Columns'}, {'$is': 'precede.rankers.columns.Features'}]
+    """
+    parameters = estimator.get_params(deep=False)
+    parameters.pop("callbacks", None)
+    return {name: plain(described(_named(value))) for name, value in parameters.items()}
+
+
+def described(value: Any, depth: int = 8) -> Any:
+    """What a value is made of: numbers and text, functions and classes by name, objects by parts.
+
+    >>> described([max, 2])
+    [{'$is': 'builtins.max'}, 2]
+    """
+    if _is_plain(value):
+        return value
+    if depth == 0:
+        return {"$is": _full_name(type(value))}
+    if isinstance(value, dict):
+        return [[str(key), described(each, depth - 1)] for key, each in value.items()]
+    if isinstance(value, list | tuple | np.ndarray):
+        return [described(each, depth - 1) for each in value]
+    if hasattr(value, "__qualname__"):  # a function or a class
+        return {"$is": _full_name(value)}
+    if hasattr(value, "get_params"):
+        parts = value.get_params(deep=False)
+    else:
+        parts = getattr(value, "__dict__", {})
+    return {"$is": _full_name(type(value))} | {
+        str(name): described(part, depth - 1) for name, part in sorted(parts.items())
+    }
+
+
+def _full_name(value: Any) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 @cache

@@ -160,9 +160,7 @@ def whole_weights(weight: Floats | None, workers: Workers) -> Integers | None:
     return None if ends[0] >= ends[1] else integer_weights(weight, exact_sum(weight, workers))
 
 
-def recounted(
-    term: Term, table: Table, workers: Workers, whole: Integers | None = None
-) -> Term:
+def recounted(term: Term, table: Table, workers: Workers, whole: Integers | None = None) -> Term:
     """The term with the number of rows of a table behind each cell, and their share of a weight."""
     counts, shares = cell_sums(term, table, workers, None), np.zeros(0)
     if whole is not None:

@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 
 import naive
 import naive_push
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
 from precede.algorithms.push import PriceSearch, SmallSampleWarning
-from precede.boosting.steps import SmoothedStepWarning
+from precede.boosting.steps import ExactStep, SmoothedStepWarning
 from precede.bounds import push_risk
+from precede.losses import SmoothedHinge
 from precede.metrics import evaluate
 
 
@@ -329,6 +332,25 @@ def test_the_price_is_chosen_by_cross_validation():
     assert "<- chosen" in repr(search)
 
 
+@pytest.mark.parametrize("rounds_before", range(24))
+def test_ctrl_c_during_the_search_of_prices_is_raised(monkeypatch, rounds_before):
+    """Two prices, three folds, four rounds each: at any of them, no price is chosen."""
+    X, y = wdbc()
+    model = PushRanker(price="cv", prices=(1, 4), cv=3, n_estimators=4, learning_rate=1.0)
+    step, seen = ExactStep.step, []
+
+    def interrupted(self, *given):
+        seen.append(given)
+        if len(seen) > rounds_before:
+            raise KeyboardInterrupt
+        return step(self, *given)
+
+    monkeypatch.setattr(ExactStep, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, X[:90], y[:90])
+    assert not hasattr(model, "price_")
+
+
 def test_the_least_of_equally_good_prices_is_taken():
     from precede.algorithms.push import _least_within_one_error
 
@@ -484,3 +506,55 @@ def test_columns_of_values_beyond_one():
     one = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 100, y)
     other = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 50, y)
     assert_allclose(one.predict(X / 100), other.predict(X / 50), rtol=1e-5)
+
+
+# -- kinks -----------------------------------------------------------------------------------
+
+
+def test_a_line_whose_slope_leaves_zero_as_a_cube_is_searched():
+    """Beyond the last margin a squared hinge to the power of two leaves its least as x⁴ does."""
+    X, y = [[0.0, 1], [0, 1], [1, 1], [2, 0]], [1, 0, 1, 0]
+    model = PushRanker(price=2, loss="squared_hinge", learning_rate=1.0, n_estimators=4)
+    assert (np.diff(fit(model, X, y).history_["log_risk"]) <= 0).all()
+
+
+@given(
+    some.problems(),
+    st.sampled_from(["hinge", "squared_hinge"]),
+    st.sampled_from([1, 2, 3, 8, "exp"]),
+    st.sampled_from([0.3, 1.0]),
+)
+def test_hinges_with_a_price_are_minimised_on_every_line(problem, loss, price, rate):
+    X, made = problem
+    model = PushRanker(price=price, loss=loss, learning_rate=rate, n_estimators=6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = fit(model, X, made)
+    assert (np.diff(model.history_["log_risk"]) <= 1e-9).all()
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.1])
+def test_coordinate_descent_that_stalls_at_a_kink_is_said(rate):
+    """No stump alone lowers the risk below 1/3 of a pair, all together make it 0."""
+    X, y = [[0.0, 0], [1, 1], [3, 2], [0, 3], [3, 1]], [0, 0, 0, 1, 1]
+    model = PushRanker(price=1, loss="hinge", learning_rate=rate, n_estimators=300)
+    with pytest.warns(
+        ConvergenceWarning, match="stall above the minimum; use loss='squared_hinge'"
+    ):
+        fit(model, X, y)
+    rounded = fit(clone(model).set_params(loss=SmoothedHinge(0.1), n_estimators=3000), X, y)
+    hinge = PairRisk("hinge")
+    values = [hinge.value(Judgments(y), each.predict(X)) for each in (model, rounded)]
+    assert values[1] < 0.1
+    assert values[0] > 1.5
+    if rate == 1:
+        assert model.stop_reason_ == "stalled at a kink of the loss"
+        assert len(model.history_) < 300
+
+
+@pytest.mark.parametrize("loss", ["exponential", "logistic", "squared_hinge"])
+def test_losses_without_a_kink_never_stall(loss):
+    X, y = wdbc()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        fit(PushRanker(price=1, loss=loss, learning_rate=1.0, n_estimators=60), X, y)

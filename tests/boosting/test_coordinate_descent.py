@@ -10,6 +10,7 @@ from precede.boosting.loop import run
 
 
 @pytest.mark.parametrize("price", [1, 4])
+@pytest.mark.filterwarnings("ignore:.*stall above:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("loss", [loss for loss in some.LOSSES if loss != "hinge with margin 0"])
 def test_every_loss_and_price_can_be_boosted(loss, price):
     """By line search; the risk never rises."""

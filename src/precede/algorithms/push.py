@@ -13,7 +13,7 @@ from sklearn.base import clone
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.folds import folds
 from precede.boosting.history import Progress, Stop
-from precede.boosting.loop import Result
+from precede.boosting.loop import INTERRUPTED, Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.steps import ExactStep
@@ -345,6 +345,8 @@ early_stopping_rounds,
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", UserWarning)
                         trial.fit(X[train], inside)
+                    if trial.stop_reason_ == INTERRUPTED:  # half a search would choose at random
+                        raise KeyboardInterrupt
                     by_fold[row, column] = sign * functions[name](trial.predict(X[test]))
                     bar.advance()
         return PriceSearch(name, powers, by_fold, _least_within_one_error(powers, by_fold))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.history import History, Monitor, Progress, Stop
 from precede.boosting.method import PERFECT, Method, Round
@@ -30,10 +31,14 @@ __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 # Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
+STALLED = "stalled at a kink of the loss"
 
 
 # So many rows are added at once: the products of more would leave the processor's cache.
 ROWS_AT_ONCE = 1 << 14
+# With kinks in the loss a step this much shorter than the longest so far, along a ranker whose edge
+# is no less than this share of the largest, ends at a kink that the next steps will end at as well.
+SHORT_STEP, LARGE_EDGE = 0.01, 0.1
 # From this learning rate on a step that should be infinite is worth a warning.
 FULL_STEP = 0.5
 
@@ -82,8 +87,10 @@ class CoordinateDescent(Method):
             _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
         self.scores = self._start()
-        self._warned = False
+        self._warned = self._stalled = False
+        self._longest = self._steepest = 0.0
         self._offset = 0.0
+        self._drawn: Flags | None = None  # features that the round may use
         self._moving = False  # whether a round has been begun to be added to the scores
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
         for ranker, weight in zip(*_parts(ensemble), strict=True):
@@ -106,6 +113,9 @@ class CoordinateDescent(Method):
             values = found.ranker.on(self.training.table)
         step = self._step(found, values)
         self._warn(step, found)
+        if self._stalls(step, found):
+            self.exhausted = STALLED
+            return None
         weight = step.size if step.whole else self.plan.learning_rate * step.size
         forward = self.plan.nonnegative or self.plan.rankers.quadratic
         if forward and weight <= 0 and not step.whole:
@@ -179,7 +189,7 @@ class CoordinateDescent(Method):
     def _choose(self) -> Found | None:
         if self.state.log_mass == -np.inf:  # every pair is beyond its margin
             return None
-        allowed = self.plan.draw()
+        allowed = self._drawn = self.plan.draw()
         self.search.begin(len(self.ensemble))
         self._offset = self._find_offset()
         if self._offset != 0:
@@ -241,6 +251,25 @@ class CoordinateDescent(Method):
         }
         more = self.risk.observed(self.state) | self.plan.step.seen(self.risk, self.state)
         return Round(columns, more, PERFECT if step.perfect else "")
+
+    def _stalls(self, step: Step, found: Found) -> bool:
+        """Whether every further round would be this one; warn of steps that end at a kink."""
+        if not (self.risk.kinked and self.plan.step.least_on_line):
+            return False
+        size, edge = abs(step.size), abs(found.edge)
+        self._longest, self._steepest = max(self._longest, size), max(self._steepest, edge)
+        stalls = size <= SHORT_STEP * self._longest and edge >= LARGE_EDGE * self._steepest
+        if stalls and not self._stalled:
+            self._stalled = True
+            self.workers.warn(
+                f"round {len(self.ensemble) + 1}: the loss has a kink, and the risk is least there "
+                "along the steepest weak ranker although it may fall along several at once: "
+                "coordinate descent can stall above the minimum; use loss='squared_hinge', "
+                "'logistic' or losses.SmoothedHinge(0.1), or ConvexRisk(loss='hinge'), which says "
+                "how far it is from its minimum",
+                ConvergenceWarning,
+            )
+        return stalls and size == 0 and self._drawn is None
 
     def _warn(self, step: Step, found: Found) -> None:
         """Warn of a full step that would be infinite; shrunk ones do no harm and are recorded."""

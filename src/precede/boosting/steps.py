@@ -65,6 +65,8 @@ class StepRule:
     warns: ClassVar[bool] = True
     # Whether `step` may ask for the value of the risk where the round begins.
     needs_value: ClassVar[bool] = True
+    # Whether the risk is least on the whole line at the step, as far as it can be found.
+    least_on_line: ClassVar[bool] = False
     # Whether `step` takes states and values that are on a device, of any risk.
     on_device: ClassVar[bool] = False
 
@@ -93,6 +95,8 @@ class ExactStep(StepRule):
     ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair (see
     `BoundRisk.smoothed_step` for other losses and prices). Anything else is a line search.
     """
+
+    least_on_line = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Closed form where there is one, a search on masses or on the line otherwise."""
@@ -125,6 +129,8 @@ class BoundStep(StepRule):
 
 class LineSearch(StepRule):
     """The least risk along the ranker, by a search on the derivative; any risk, any values."""
+
+    least_on_line = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
         """Search the line: on a few points that stand for many rows, or on all rows."""

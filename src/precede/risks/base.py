@@ -37,6 +37,7 @@ __all__ = [
     "least_margin",
     "pair_totals",
     "smoothing_mass",
+    "zero_between",
 ]
 
 
@@ -116,6 +117,8 @@ class BoundRisk:
 
     # Whether the risk may be flat from some step on rather than fall for ever.
     flattens: bool = False
+    # Whether the risk has kinks, at which coordinate descent can stall above the least.
+    kinked: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
     # Whether scores may be on the device of the workers, and pulls are then there as well.
@@ -355,6 +358,7 @@ class BoundLossRisk(BoundRisk):
         self.loss = loss
         self.price = cost
         self.decay, self.flattens = decay_rate(loss)
+        self.kinked = loss.smoothed(1.0) is not None
         self.mean = mean and cost.power != 1  # the mean of a linear price is the sum
         self._scale: tuple[float, float] | None = None
 
@@ -512,13 +516,30 @@ def _zero_beyond(
     for _ in range(DOUBLINGS):
         here = falling(reach)
         if here < -1e-15:
-            return float(scipy.optimize.brentq(falling, 0.0, reach, xtol=1e-15 * reach))
+            return zero_between(falling, 0.0, reach, 1e-15 * reach)
         if abs(here) <= 1e-15 and flat_is_least:  # nothing is left to gain
             return reach
         if abs(here) <= least:
             return None
         reach *= 2
     return None
+
+
+def zero_between(function: Callable[[float], float], low: float, high: float, near: float) -> float:
+    """Where a function that changes its sign between two points crosses zero.
+
+    By Brent's method; halving where that is slow, as it is where the function leaves zero as a
+    cube does: the slope of a squared hinge to the power of two beyond the last margin.
+
+    >>> round(zero_between(lambda x: (x - 2.0) ** 3, 0.0, 3.0, 1e-12), 3)
+    2.0
+    """
+    root, search = scipy.optimize.brentq(
+        function, low, high, xtol=near, full_output=True, disp=False
+    )
+    return float(
+        root if search.converged else scipy.optimize.bisect(function, low, high, xtol=near)
+    )
 
 
 # -- kernels ---------------------------------------------------------------------------------

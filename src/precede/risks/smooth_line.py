@@ -13,12 +13,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.optimize
 from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.losses import Smooth
-from precede.risks.base import State
+from precede.risks.base import State, zero_between
 from precede.risks.sweeps import chebyshev, finer
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class SmoothLine:
                 return None
             if here * at_zero < 0:
                 low, high = sorted((0.0, reach))
-                return float(scipy.optimize.brentq(self._slope, low, high, xtol=1e-11))
+                return zero_between(self._slope, low, high, 1e-11)
             reach *= 2
         return None
 

@@ -12,6 +12,8 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from precede.engine.kernel_cache import provide_cache as _provide_cache
+
 __version__ = "0.1.0"
 
 _HOME = {
@@ -178,6 +180,7 @@ class _Moved(MetaPathFinder, Loader):
 
 
 sys.meta_path.append(_Moved())
+_provide_cache()  # before any module declares a kernel
 
 
 if not TYPE_CHECKING:  # to a checker this would say that every name is there

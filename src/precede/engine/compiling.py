@@ -2,7 +2,8 @@
 
 Kernels are compiled when they are first called, and kept on disk: in the folder that the
 environment variable ``NUMBA_CACHE_DIR`` names, else in ``__pycache__`` beside the source, else
-(where that cannot be written) in the user's cache folder.
+(where that cannot be written) in the user's cache folder. Where none can be written,
+`precede.engine.kernel_cache` has named a temporary one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 from numba import config
 from numba.core import event
+
+from precede.engine.kernel_cache import user_cache
 
 __all__ = ["INNER", "QUIET", "announce_compiling", "cache_folder"]
 
@@ -102,7 +105,7 @@ def cache_folder() -> Path:
     named = config.CACHE_DIR  # type: ignore[attr-defined]
     if named:
         return Path(named).resolve()
-    return package if os.access(package, os.W_OK) else Path("~/.cache/numba").expanduser()
+    return package if os.access(package, os.W_OK) else user_cache()
 
 
 event.register("numba:compile", _announcement)

@@ -1,0 +1,204 @@
+"""Compiled kernels where the package, the home folder or a filled cache is read-only."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import precede
+from precede.engine import kernel_cache
+
+# Sums numbers, and says what had to be compiled for it, and what was warned of.
+SUM = """
+import warnings
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import precede
+import numpy as np
+from numba.core import event
+from precede.engine.exact import exact_sum
+class Count(event.Listener):
+    def on_start(self, event): print("compiled", event.data["dispatcher"].__name__)
+    def on_end(self, event): pass
+event.register("numba:compile", Count())
+assert exact_sum(np.ones(3)) == 3
+for each in told:
+    print(each.category.__name__, each.message)
+"""
+# Besides, another kernel, which was not compiled when the cache was filled.
+MORE = SUM + "from precede.engine.portable import exp; exp(np.ones(9))\n"
+FIT = """
+import precede
+assert precede.RankBoost(n_estimators=3).fit([[0.0], [1.0], [2.0]], [0, 1, 1]).n_estimators_
+"""
+
+
+def bound_by_permissions():
+    """Arguments before a command, so that it may not write where permissions forbid it."""
+    if os.name != "posix":
+        pytest.skip("folders are made read-only by permissions of POSIX")
+    if os.geteuid() != 0:
+        return []
+    given = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"]
+    if shutil.which("setpriv") is None or subprocess.run([*given, "true"], check=False).returncode:
+        pytest.skip("the superuser writes everywhere, and setpriv cannot take that away here")
+    return given
+
+
+def protect(folder, mode):
+    for path in [folder, *folder.rglob("*")]:
+        if path.is_dir():
+            path.chmod(mode)
+
+
+class Container:
+    """A read-only copy of the package, a home that cannot be written, and a temporary folder."""
+
+    def __init__(self, folder):
+        self.site, self.home, self.temporary = folder / "site", folder / "home", folder / "tmp"
+        source = Path(precede.__file__).parent
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, self.site / "precede", ignore=ignored)
+        self.home.mkdir()
+        self.temporary.mkdir()
+        protect(self.site, 0o555)
+        protect(self.home, 0o555)
+
+    def start(self, code, **more):
+        hidden = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        environment |= {
+            "PYTHONPATH": str(self.site), "HOME": str(self.home), "TMPDIR": str(self.temporary),
+            **more,
+        }  # fmt: skip
+        return subprocess.Popen(
+            [*bound_by_permissions(), sys.executable, "-c", code], env=environment,
+            cwd=self.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def run(self, code, **more):
+        return ended(self.start(code, **more))
+
+
+def ended(process):
+    out, told = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+    return out.splitlines()
+
+
+@pytest.fixture
+def container(tmp_path):
+    made = Container(tmp_path)
+    yield made
+    protect(tmp_path, 0o755)
+
+
+def test_a_temporary_folder_is_used_where_no_other_can_be_written(container):
+    """Told once, with what to do about it; the next process finds what the first has compiled."""
+    first = container.run(SUM)
+    assert first[0].startswith("compiled")
+    (told,) = [line for line in first if line.startswith("RuntimeWarning")]
+    assert "set NUMBA_CACHE_DIR to a folder that can be" in told
+    (again,) = container.run(SUM)
+    assert again == told
+    (kept,) = container.temporary.glob("precede-*")
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert any(kept.rglob("*.nbc"))
+
+
+@pytest.mark.slow
+def test_fits_work_where_no_folder_can_be_written(container):
+    assert container.run(FIT) == []
+
+
+def test_a_read_only_cache_is_used_and_added_to_elsewhere(container, tmp_path):
+    """As filled by `precede warmup`; numba alone would not so much as read it."""
+    cache = tmp_path / "cache"
+    assert container.run(SUM, NUMBA_CACHE_DIR=str(cache))[0].startswith("compiled")
+    protect(cache, 0o555)
+    before = sorted(cache.rglob("*"))
+    assert container.run(SUM, NUMBA_CACHE_DIR=str(cache)) == []
+    assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) != []
+    assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) == []
+    assert sorted(cache.rglob("*")) == before
+    # Filled anew, it is linked to anew.
+    for each in cache.rglob("*.nbi"):
+        os.utime(each, (0, 0))
+    assert container.run(SUM, NUMBA_CACHE_DIR=str(cache)) == []
+    assert len([*container.temporary.glob("precede-*/*")]) == 2
+
+
+def test_an_empty_read_only_cache_is_told_of(container, tmp_path):
+    cache = tmp_path / "cache"
+    cache.mkdir(mode=0o555)
+    assert str(cache) in container.run(SUM, NUMBA_CACHE_DIR=str(cache))[-1]
+
+
+def test_processes_may_begin_at_once(container, tmp_path):
+    cache = tmp_path / "cache"
+    container.run(SUM, NUMBA_CACHE_DIR=str(cache))
+    protect(cache, 0o555)
+    for given in ({}, {"NUMBA_CACHE_DIR": str(cache)}):
+        together = [container.start(MORE, **given) for _ in range(3)]
+        assert all(ended(each) for each in together)  # each compiles `exp`
+    assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) == []
+
+
+@pytest.fixture
+def nothing_writable(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel_cache, "_is_writable", lambda _: False)
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+
+
+@pytest.mark.usefixtures("nothing_writable")
+def test_a_folder_that_others_can_write_to_is_not_taken(tmp_path):
+    """What lies in it is executed."""
+    own = tmp_path / f"precede-{os.getuid()}"
+    own.mkdir()
+    own.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="compiled code is kept in"):
+        kernel_cache.provide_cache()
+    taken = Path(numba.config.CACHE_DIR)
+    assert os.environ["NUMBA_CACHE_DIR"] == str(taken)
+    assert taken.is_relative_to(tmp_path)
+    assert not taken.is_relative_to(own)
+    assert taken.parent.stat().st_mode & 0o777 == 0o700
+    own.rmdir()
+    own.symlink_to(taken.parent)
+    with pytest.warns(RuntimeWarning):
+        kernel_cache.provide_cache()
+    assert Path(numba.config.CACHE_DIR).parent not in (own, taken.parent)
+
+
+@pytest.mark.usefixtures("nothing_writable")
+def test_without_any_folder_the_remedy_is_named(monkeypatch, tmp_path):
+    def none():
+        raise FileNotFoundError("no usable temporary directory found")
+
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", none)
+    monkeypatch.setattr(kernel_cache, "SHARED_MEMORY", tmp_path / "none")
+    with pytest.raises(RuntimeError, match="set NUMBA_CACHE_DIR to a folder that can be written"):
+        kernel_cache.provide_cache()
+
+
+def test_files_are_copied_where_there_are_no_links(monkeypatch, tmp_path):
+    def refused(*_):
+        raise OSError("a required privilege is not held by the client")
+
+    monkeypatch.setattr(Path, "symlink_to", refused)
+    (tmp_path / "a.nbi").write_text("kernel")
+    kernel_cache._link(tmp_path / "a.nbi", tmp_path / "there" / "a.nbi")
+    assert [each.name for each in (tmp_path / "there").iterdir()] == ["a.nbi"]
+    assert (tmp_path / "there" / "a.nbi").read_text() == "kernel"
+
+
+def test_a_user_without_a_home_has_no_folder(monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(kernel_cache.os.path, "expanduser", lambda path: path)
+    assert not kernel_cache._is_writable(kernel_cache.user_cache())

@@ -1,4 +1,4 @@
-"""Models as SQL, run by SQLite and DuckDB."""
+"""Models as SQL, run by SQLite, DuckDB and, where they are installed, PostgreSQL and MariaDB."""
 
 import math
 import sqlite3
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from exports.databases import mariadb, postgresql
 from exports.readers import FOUR, MIXED, fitted, stump_models, tree_models
 from precede import BoostedRanker, GlassBoxRanker, RankBoost, Stump, Tree
 from precede.exports.sql import number, sql_text
@@ -59,6 +60,8 @@ def check(model, rows, names=None, **options):
     cells = [[float(x) for x in row] for row in X]
     nulls = [[None if math.isnan(x) else x for x in row] for row in cells]
     assert_array_equal(in_sqlite(query, nulls, names), expected)
+    own = sql_text(model, key="id", dialect="sqlite", **options)
+    assert_array_equal(in_sqlite(own, nulls, names), expected)
     assert_array_equal(in_duckdb(query, nulls, names), expected)
     assert_array_equal(in_duckdb(query, cells, names), expected)
 
@@ -267,3 +270,121 @@ def test_a_statement_may_be_part_of_another():
     assert_array_equal(
         in_sqlite(query, rows.tolist(), ["x0", "x1", "x2"]), model.ensemble_.predict(rows)
     )
+
+
+# -- dialects --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["mariadb", "postgresql"])
+def server(request):
+    """A dialect, and a function that runs statements on its server."""
+    with {"mariadb": mariadb, "postgresql": postgresql}[request.param]() as ask:
+        yield request.param, ask
+
+
+def in_server(server, query, rows, columns):
+    """Scores of rows in a new table; `columns` are names and types, cells are literals."""
+    dialect, ask = server
+    quote = {"mariadb": "`", "postgresql": '"'}[dialect]
+    named = [f"{quote}{name.replace(quote, 2 * quote)}{quote} {kind}" for name, kind in columns]
+    listed = ", ".join(f"({', '.join([str(i), *row])})" for i, row in enumerate(rows))
+    table = f"CREATE TABLE features (id INTEGER, {', '.join(named)})"
+    made = f"DROP TABLE IF EXISTS features; {table}; INSERT INTO features VALUES {listed}"
+    lines = [line.split("\t") for line in ask(f"{made};\n{query}").splitlines()]
+    found = {int(row): None if text in ("NULL", "") else float(text) for row, text in lines}
+    return [found[row] for row in range(len(rows))]
+
+
+def text_models():
+    """Models with every kind of ranker, and rows with missing values for them."""
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(20, 3))
+    wide[::3, 1] = math.nan
+    stump = Tree((0,), (0.1,), (True,), (-1,), (-2,), (0.1, 0.2), (1, 1), (1.0,))
+    left = tuple(sorted(rng.choice(300, 120, replace=False).tolist()))
+    sets = Tree((0,), (0.0,), (False,), (-1,), (-2,), (1.0, 1 / 3), (1, 1), (1.0,), (left,))
+    yield MIXED, [[0.2, 0.3, 0.4], [math.nan] * 3, [0.7, -1.0, 2.0], [1e9, 2.0, 1e300]]
+    yield Ensemble([chain(300), chain(40)], [1.0, 0.5], 3), wide
+    yield Ensemble([stump] * 450, [0.1] * 450, 3), wide
+    yield Ensemble([sets], [0.7], 1), [[float(c)] for c in (*left[:5], 0, 299, -1, 400, math.nan)]
+
+
+def test_servers_give_the_scores_of_predict_to_the_last_bit(server):
+    """PostgreSQL with and without AS MATERIALIZED, which MariaDB does not have."""
+    kind = {"mariadb": "DOUBLE", "postgresql": "DOUBLE PRECISION"}[server[0]]
+    for ensemble, rows in text_models():
+        X = np.array(rows, float)
+        cells = [["NULL" if math.isnan(x) else repr(float(x)) for x in row] for row in X]
+        for materialized in (False, True)[: 1 + (server[0] == "postgresql")]:
+            query = sql_text(
+                fitted(ensemble), key="id", dialect=server[0], materialized=materialized
+            )
+            names = [(f"x{j}", kind) for j in range(X.shape[1])]
+            assert_array_equal(in_server(server, query, cells, names), ensemble.predict(X))
+
+
+TEXTS = ["a", "A", "a ", "", "it's", 'quo"te', "back\\slash", "\\",
+         "\\' THEN 0 END, (SELECT 1) -- ", "\\'' OR 1=1", "%",
+         "ä", "😀", "line\nbreak", "--", "/*", "`", "NULL", "${x}"]  # fmt: skip
+
+
+def model_of_texts():
+    """A score that names the category: 2 to the power of its number."""
+    trees = [
+        Tree((0,), (0.0,), (False,), (-1,), (-2,), (2.0**k, 0.0), (1, 1), (1.0,), ((k,),))
+        for k in range(len(TEXTS))
+    ]
+    model = fitted(Ensemble(trees, [1.0] * len(trees), 1), ['na`"\\me'])
+    model.categories_ = {'na`"\\me': TEXTS}
+    return model, [2.0**k for k in range(len(TEXTS))] + [0.0, 0.0]
+
+
+def test_text_of_categories_stays_text_on_servers(server):
+    """Whatever the server takes for a quote or an escape, and although it ignores case."""
+    dialect, ask = server
+    model, expected = model_of_texts()
+    query = sql_text(model, key="id", dialect=dialect)
+    hexes = [text.encode().hex() for text in [*TEXTS, "not seen"]]
+    if dialect == "mariadb":
+        cells = [[f"X'{each}'"] for each in hexes]
+        modes = ["", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"]
+        servers = [(dialect, lambda text, mode=mode: ask(text, mode)) for mode in modes]
+        kind = "VARCHAR(99) CHARACTER SET utf8mb4"
+    else:
+        cells = [[f"convert_from(decode('{each}', 'hex'), 'UTF8')"] for each in hexes]
+        before = [f"SET standard_conforming_strings={value};" for value in ("on", "off")]
+        servers = [(dialect, lambda text, first=first: ask(first + text)) for first in before]
+        kind = "TEXT"
+    for each in servers:
+        found = in_server(each, query, [*cells, ["NULL"]], [('na`"\\me', kind)])
+        assert found == expected
+
+
+def test_text_of_categories_stays_text_in_sqlite_and_duckdb():
+    model, expected = model_of_texts()
+    cells = [[text] for text in [*TEXTS, "not seen", None]]
+    query = sql_text(model, key="id", dialect="sqlite")
+    assert in_sqlite(query, cells, ['na`"\\me']) == expected
+    query = sql_text(model, key="id", dialect="duckdb")
+    assert in_duckdb(query, cells, ['na`"\\me'], "VARCHAR") == expected
+
+
+def test_a_backslash_needs_the_name_of_the_database():
+    """MySQL would take it for an escape, which ends the literal elsewhere than it ends here."""
+    model = model_of_texts()[0]
+    with pytest.raises(ValueError, match=r"has a backslash.*dialect='duckdb' or 'mariadb'"):
+        sql_text(model)
+    assert "\\" not in sql_text(model, dialect="mysql").replace('na`"\\me', "").replace(
+        'na``"\\me', ""
+    )
+    with pytest.raises(ValueError, match="dialect='oracle'; choose one of ansi, duckdb, mariadb"):
+        sql_text(model, dialect="oracle")
+    with pytest.raises(ValueError, match="mysql has no AS MATERIALIZED"):
+        sql_text(model, dialect="mysql", materialized=True)
+
+
+def test_sqlite_says_that_a_column_is_not_there():
+    """A name in double quotes would be text where there is no such column, and text a number."""
+    model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ["a", "b"])
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        in_sqlite(sql_text(model, key="id", dialect="sqlite"), [[1.0]], ["a"])

@@ -490,6 +490,13 @@ def export(
             ".py and .c.",
         ),
     ] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            "--dialect",
+            help="For sql: ansi, duckdb, mariadb, mysql, postgresql or sqlite; default: ansi.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -505,10 +512,12 @@ def export(
     from precede.exports.write import format_of  # noqa: PLC0415
 
     chosen = style or format_of(output)
+    options = fitting.settings(settings, dialect=dialect)
     try:
-        write(load(model), output, chosen, **fitting.settings(settings))
+        write(load(model), output, chosen, **options)
     except ValueError as error:
-        raise ValueError(str(error).replace("format=", "--to ")) from error
+        message = str(error).replace("format=", "--to ").replace("dialect=", "--dialect ")
+        raise ValueError(message) from error
     if output != "-":
         say(f"written to {output}")
         if as_json:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -24,7 +25,7 @@ from precede.exports.source import Plan, line_of
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["identifier", "number", "sql_text", "tree_case"]
+__all__ = ["DIALECTS", "Dialect", "number", "sql_text", "tree_case"]
 
 # Summands of one table expression: DuckDB's optimiser takes more than linear time in them. Levels
 # of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
@@ -34,9 +35,82 @@ LARGEST = "1.7976931348623157e308"
 TOTAL = "precede_total"
 
 
+@dataclass(frozen=True)
+class Dialect:
+    """How a database writes names, text and the type of doubles.
+
+    >>> print(DIALECTS["ansi"].identifier('an "x" too'), DIALECTS["mysql"].identifier("an `x` too"))
+    "an ""x"" too" `an ``x`` too`
+    """
+
+    quote: str
+    double: str
+    text: Callable[[str], str]
+    text_column: str = "{}"
+    materialized: bool = True
+
+    def identifier(self, name: str) -> str:
+        """A name as it stands in a statement."""
+        if not isinstance(name, str) or not name or "\x00" in name:
+            raise ValueError(f"{name!r} is not a valid name of a table or column")
+        return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
+
+    def literal(self, value: Any) -> str:
+        """A category as it stands in a statement."""
+        if isinstance(value, str):
+            if "\x00" in value:
+                raise ValueError(f"the category {value!r} cannot be written in SQL")
+            return self.text(value)
+        if isinstance(value, bool | np.bool_):
+            return "TRUE" if value else "FALSE"
+        return str(int(value)) if isinstance(value, int | np.integer) else number(float(value))
+
+
+def _standard_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _any_text(text: str) -> str:
+    """Text for a database that is not known: a backslash may escape what comes after it."""
+    if "\\" in text:
+        raise ValueError(
+            f"the category {text!r} has a backslash, which databases read differently; name yours: "
+            f"dialect={' or '.join(repr(name) for name in DIALECTS if name != 'ansi')}"
+        )
+    return _standard_text(text)
+
+
+def _escaped_text(text: str) -> str:
+    r"""Text that PostgreSQL reads alike whatever `standard_conforming_strings` is.
+
+    >>> print(_escaped_text("it's"), _escaped_text("C:\\"))
+    'it''s' E'C:\\'
+    """
+    standard = _standard_text(text)
+    return "E" + standard.replace("\\", r"\\") if "\\" in text else standard
+
+
+# MySQL and MariaDB read backslashes and quotes as the mode of the server says, but hexadecimal
+# digits always alike. Bytes are compared: equal text may differ in case and blanks there.
+_MYSQL = Dialect(
+    "`", "DOUBLE", lambda text: f"X'{text.encode().hex()}'",
+    "CAST(CONVERT({} USING utf8mb4) AS BINARY)", materialized=False,
+)  # fmt: skip
+# SQLite takes an unknown name in double quotes for text, and a missing column would be a score.
+DIALECTS = {
+    "ansi": Dialect('"', "DOUBLE PRECISION", _any_text),
+    "duckdb": Dialect('"', "DOUBLE PRECISION", _standard_text),
+    "mariadb": _MYSQL,
+    "mysql": _MYSQL,
+    "postgresql": Dialect('"', "DOUBLE PRECISION", _escaped_text),
+    "sqlite": Dialect("`", "DOUBLE PRECISION", _standard_text),
+}
+
+
 def sql_text(
     model: BaseRanker,
     *,
+    dialect: str = "ansi",
     table: str | Sequence[str] = "features",
     key: str | Sequence[str] | None = None,
     name: str = "score",
@@ -50,32 +124,36 @@ def sql_text(
     Numbers are written so that they are read back as the same doubles, and are added in the order
     of `predict`: a database that computes in double precision gives its scores to the last bit.
     """
-    plan = Plan.of(model)
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect={dialect!r}; choose one of {', '.join(DIALECTS)}")
+    chosen, plan = DIALECTS[dialect], Plan.of(model)
+    if materialized and not chosen.materialized:
+        raise ValueError(f"{dialect} has no AS MATERIALIZED: leave materialized=True out")
     kept = [*plan.names] if key is None else [key] if isinstance(key, str) else [*key]
     _refuse_clashes(plan.names, kept, name)
     summands = _summands(plan)
     stages = [
         summands[first : first + MOST_SUMMANDS] for first in range(0, len(summands), MOST_SUMMANDS)
     ]
-    shown = [identifier(each) for each in kept]
+    shown = [chosen.identifier(each) for each in kept]
     known = dict(getattr(model, "categories_", {}))
     used = sorted({feature for features, _ in summands for feature in features})
     inner = [_cell(feature) for feature in used]
     columns = [
         *shown,
-        *(f"{_given(plan.names[j], known.get(plan.names[j]))} AS {_cell(j)}" for j in used),
+        *(f"{_given(plan.names[j], known.get(plan.names[j]), chosen)} AS {_cell(j)}" for j in used),
     ]
-    source = ".".join(map(identifier, [table] if isinstance(table, str) else table))
+    source = ".".join(map(chosen.identifier, [table] if isinstance(table, str) else table))
     as_ = "AS MATERIALIZED" if materialized else "AS"
     tables = [f"precede_0 {as_} (\n  SELECT {_listed(columns)}\n  FROM {source}\n)"]
-    total = "CAST(0 AS DOUBLE PRECISION)"
+    total = f"CAST(0 AS {chosen.double})"
     for number_, stage in enumerate(stages):
         total = "\n    + ".join([total, *(text for _, text in stage)])
         columns = [*shown, *inner, f"{total} AS {TOTAL}"]
         select = f"SELECT {_listed(columns)}\n  FROM precede_{number_}"
         tables.append(f"precede_{number_ + 1} {as_} (\n  {select}\n)")
         total = TOTAL
-    rows = ", ".join([*shown, f"{total} AS {identifier(name)}"])
+    rows = ", ".join([*shown, f"{total} AS {chosen.identifier(name)}"])
     title = " ".join(plan.title.split())
     with_ = "WITH " + ",\n".join(tables)
     return f"-- {title}\n{with_}\nSELECT {rows}\nFROM precede_{len(stages)}\n"
@@ -98,17 +176,6 @@ def _refuse_clashes(names: list[str], kept: list[str], name: str) -> None:
         )
 
 
-def identifier(name: str) -> str:
-    """A name as it stands in a statement.
-
-    >>> print(identifier('an "x" too'))
-    "an ""x"" too"
-    """
-    if not isinstance(name, str) or not name or "\x00" in name:
-        raise ValueError(f"{name!r} is not a valid name of a table or column")
-    return '"' + name.replace('"', '""') + '"'
-
-
 def number(value: float) -> str:
     """A literal of double precision that is read back as the same number.
 
@@ -124,32 +191,24 @@ def number(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
-def _given(name: str, categories: list[Any] | None) -> str:
+def _given(name: str, categories: list[Any] | None, dialect: Dialect) -> str:
     """A column as a number; NaN becomes NULL.
 
     NaN differs from itself in some databases and is larger than infinity, whose reciprocal is 0,
     in others.
     """
-    column = identifier(name)
+    column, double = dialect.identifier(name), dialect.double
     if categories is not None:
-        cases = " ".join(f"WHEN {_literal(c)} THEN {code}" for code, c in enumerate(categories))
-        return f"CASE {column} {cases} END" if cases else "CAST(NULL AS DOUBLE PRECISION)"
-    x = f"CAST({column} AS DOUBLE PRECISION)"
+        cases = " ".join(f"WHEN {dialect.literal(c)} THEN {i}" for i, c in enumerate(categories))
+        if any(isinstance(each, str) for each in categories):
+            column = dialect.text_column.format(column)
+        return f"CASE {column} {cases} END" if cases else f"CAST(NULL AS {double})"
+    x = f"CAST({column} AS {double})"
     return (
         f"CASE WHEN {x} <> {x} THEN NULL "
         f"WHEN {x} > {LARGEST} THEN CASE WHEN 1.0e0 / {x} > 0 THEN NULL ELSE {x} END "
         f"ELSE {x} END"
     )
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise ValueError(f"the category {value!r} cannot be written in SQL")
-        return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, bool | np.bool_):
-        return "TRUE" if value else "FALSE"
-    return str(int(value)) if isinstance(value, int | np.integer) else number(float(value))
 
 
 def _listed(columns: list[str]) -> str:

@@ -45,7 +45,7 @@ FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
         lambda model, **o: solr_features_text(Parts.of(model), **o),
         ("features", "missing", "store"),
     ),
-    "sql": (sql_text, ("key", "materialized", "name", "table")),
+    "sql": (sql_text, ("dialect", "key", "materialized", "name", "table")),
     "xgboost": (lambda model: xgboost_text(Parts.of(model)), ()),
     "xgboost-dump": (lambda model, **o: xgboost_dump_text(Parts.of(model), **o), ("missing",)),
 }
@@ -127,6 +127,9 @@ def export(
     table, key : str or list of str
         For ``sql``: the table that holds the features ("features"; a list is a name in parts, such
         as schema and table), and the columns to return with the score (by default the features).
+    dialect : {"ansi", "duckdb", "mariadb", "mysql", "postgresql", "sqlite"}
+        For ``sql``: the database. "ansi" is standard SQL, which SQLite, DuckDB and PostgreSQL read;
+        MySQL and MariaDB need their own, and so do categories with a backslash.
     materialized : bool
         For ``sql``: write ``AS MATERIALIZED``, which SQLite, PostgreSQL and DuckDB know; SQLite
         computes large models several times faster with it.

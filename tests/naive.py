@@ -428,6 +428,14 @@ def orders_all(pairs, values):
     return min(sides) > 0 or max(sides) < 0
 
 
+def last_step(pairs, scores, values, step, half_a_pair):
+    """Step along such a ranker: every pair ends with a margin of log(1 + 1/e) at least."""
+    sign = math.copysign(1.0, step)
+    margin = min(sign * (values[pair.winner] - values[pair.loser]) for pair in pairs)
+    behind = min(0.0, *(scores[pair.winner] - scores[pair.loser] for pair in pairs))
+    return sign * max(abs(step), (math.log(1 + 1 / half_a_pair) - behind) / margin)
+
+
 def rankboost(
     judgments, rankers, *, rounds, select="slope", step="exact", learning_rate=1.0, balance="pairs",
     positive_only=False, tie=2.0**-40,
@@ -461,6 +469,8 @@ def rankboost(
         alpha, smoothed = _alpha(right, wrong, step, half_a_pair)
         perfect = orders_all(pairs, rankers[chosen])
         alpha *= learning_rate
+        if perfect:  # no round follows
+            alpha = last_step(pairs, scores, rankers[chosen], alpha / learning_rate, half_a_pair)
         for row, value in enumerate(rankers[chosen]):
             scores[row] += alpha * value
         result.chosen.append(chosen)

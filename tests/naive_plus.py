@@ -135,14 +135,21 @@ def slope(column, weights, before):
     return wrong - right + tied * math.sinh(before) / math.cosh(before)
 
 
-def step_of(column, weights, before, smoothing):
-    """alpha (eq. 34); a perfect ranker gets half a pair on each side."""
+def orders_all(column):
+    """Whether a ranker orders all pairs rightly, or all wrongly."""
+    return abs(column.sum()) == column.size
+
+
+def step_of(column, weights, before, smoothing, rate=1.0):
+    """alpha (eq. 34); a ranker that orders all pairs comes first, and its step is whole."""
     right, wrong, tied = split(column, weights)
+    if orders_all(column):
+        return math.copysign(math.log(1 + 1 / smoothing), right - wrong)
     up = right + tied * math.exp(-before) / (2 * math.cosh(before))
     down = wrong + tied * math.exp(before) / (2 * math.cosh(before))
     if min(up, down) < 1e-15:
         up, down = up + smoothing, down + smoothing
-    return 0.5 * math.log(up / down)
+    return rate * 0.5 * math.log(up / down)
 
 
 def updated(column, weights, before, step):
@@ -173,7 +180,7 @@ def algorithm_1(judgments, rankers, *, rounds, balance="pairs"):
         result.steps.append(alpha)
         result.slopes.append(slopes[chosen])
         result.risk.append(risk)
-        if abs(slopes[chosen]) >= 1 - 1e-15:
+        if orders_all(columns[chosen]):
             break
     return result
 
@@ -222,7 +229,7 @@ def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, ba
             chosen = inside[index]
         before = eta.get(chosen, 0.0)
         delta = slope(columns[chosen], weights, before)
-        alpha = learning_rate * step_of(columns[chosen], weights, before, smoothing)
+        alpha = step_of(columns[chosen], weights, before, smoothing, learning_rate)
         if chosen not in eta:
             inside.append(chosen)
         eta[chosen] = before + alpha
@@ -232,7 +239,7 @@ def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, ba
         result.steps.append(alpha)
         result.slopes.append(delta)
         result.risk.append(risk)
-        if abs(delta) >= 1 - 1e-15:
+        if orders_all(columns[chosen]):
             break
     result.eta = eta
     return result
@@ -287,7 +294,7 @@ def optimal(judgments, rankers, *, rounds, balance="pairs"):
         result.steps.append(alpha)
         result.slopes.append(delta)
         result.risk.append(f2([columns[j] for j in inside], eta, mass))
-        if chosen not in parts and abs(delta) >= 1 - 1e-15:
+        if chosen not in parts and orders_all(columns[chosen]):
             break
     result.eta = dict(zip(inside, eta, strict=True))
     return result

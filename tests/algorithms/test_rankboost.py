@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 
-from precede import RankBoost
+from precede import AdaBoostRanker, PushRanker, RankBoost, RankBoostPlus, SmoothMargin
 from samples import data, same_model, two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -88,3 +88,52 @@ def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
     model.fit(X, y, qid=qid)
     free = RankBoost(n_estimators=30, select="decrease", learning_rate=1.0).fit(X, y, qid=qid)
     assert model.ensemble_.rankers != free.ensemble_.rankers
+
+
+SEPARATING = [
+    RankBoost(),
+    RankBoost(learning_rate=1.0),
+    RankBoost(step="bound"),
+    RankBoost(rankers="features"),
+    RankBoost(max_features=0.5, random_state=0),
+    PushRanker(),
+    PushRanker(price=16, learning_rate=0.02),
+    PushRanker(loss="logistic", price=1),
+    RankBoostPlus(),
+    RankBoostPlus(learning_rate=0.1),
+    SmoothMargin(),
+    AdaBoostRanker(learning_rate=0.1),
+]
+
+
+@pytest.mark.filterwarnings("ignore::precede.algorithms.push.SmallSampleWarning")
+@pytest.mark.parametrize("model", SEPARATING, ids=repr)
+@pytest.mark.parametrize(("n", "positives"), [(12, 1), (12, 11), (150, 50), (150, 2), (2, 1)])
+def test_a_stump_that_separates_two_classes_classifies_every_row(model, n, positives):
+    """At any learning rate and any share of positives: no round follows the one that separates."""
+    rng = np.random.default_rng(n)
+    x = np.sort(rng.integers(0, 50, n))
+    y = np.arange(n) >= n - positives
+    X = np.stack([x + 60.0 * y, rng.random(n)], axis=1)
+    model.fit(X, y)
+    assert model.score(X, y) == 1
+    assert_array_equal(model.classify(X), y)
+
+
+def test_iris_class_zero_is_classified_at_the_default_rate():
+    X, y = load_iris(return_X_y=True)
+    for model in (RankBoost(), PushRanker()):
+        assert_array_equal(model.fit(X, y == 0).classify(X), y == 0)
+        assert model.stop_reason_ == "one ranker puts every pair in order"
+
+
+def test_the_last_step_makes_up_for_what_earlier_rounds_reversed():
+    """The perfect feature is drawn late; scores of the first rounds are against it."""
+    y = np.repeat([0, 1], 20)
+    X = np.stack([y, *np.random.default_rng(0).random((9, 40))], axis=1)
+    late = 0
+    for seed in range(20):
+        model = RankBoost(max_features=0.1, random_state=seed).fit(X, y)
+        late += len(model.ensemble_) > 1 and model.history_["perfect"][-1]
+        assert model.score(X, y) == 1
+    assert late > 10

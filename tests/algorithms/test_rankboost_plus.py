@@ -437,9 +437,19 @@ def test_a_perfect_ranker_ends_the_fit(search):
     assert len(model.ensemble_) == 1
     assert model.stop_reason_ == "one ranker puts every pair in order"
     assert np.isfinite(model.ensemble_.weights[0])
-    assert model.ensemble_.weights[0] == pytest.approx(0.5 * math.log((2 + 1 / 4) / (1 / 4)))
+    assert model.ensemble_.weights[0] == pytest.approx(math.log(9))  # 1 + 2 pairs
     again = model.set_params(warm_start=True, n_estimators=60).fit(X, [0, 0, 1, 1])
     assert len(again.ensemble_) == 1
+
+
+@pytest.mark.parametrize("search", ["efficient", "optimal"])
+@pytest.mark.parametrize("third", [0.0, 1.0], ids=["tied", "reversed"])
+def test_a_ranker_that_misses_a_pair_of_almost_no_weight_is_not_perfect(search, third):
+    X = np.array([[1.0], [0.0], [third], [third]])
+    made = Judgments(pairs=[(0, 1), (2, 3)], pair_weight=[1.0, 1e-17], n=4)
+    model = RankBoostPlus(n_estimators=5, search=search).fit(X, made)
+    assert not model.history_["perfect"].any()
+    assert model.stop_reason_ != "one ranker puts every pair in order"
 
 
 def test_no_mistake_but_ties_has_a_finite_step_without_a_warning():

@@ -244,9 +244,9 @@ def test_a_stump_that_reverses_no_pair_takes_a_short_step():
 
 
 def test_a_stump_that_orders_every_pair_ends_the_fit():
-    """d+ = 1 and e = 1/6; the logistic loss has c = κ = 1 / (2 log 2) at 0."""
+    """With e = 1/6, half of one of three pairs, the last step is log(1 + 1/e)."""
     model = fit([[0], [0], [0], [1]], [1, 1, 1, 0], price=1, loss="logistic")
-    assert model.history_["step"] == pytest.approx([-math.log(7) * math.log(2)])
+    assert model.history_["step"] == pytest.approx([-math.log(7)])
     assert model.history_["perfect"][0]
     assert model.stop_reason_ == "one ranker puts every pair in order"
 

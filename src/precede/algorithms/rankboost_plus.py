@@ -588,12 +588,17 @@ class _Descent(Method):
             for part in np.flatnonzero(move.combination):
                 self._add(int(part), step * float(move.combination[part]))
             return step, False
-        edge, perfect = move.edge, abs(move.edge) >= 1 - 1e-15
-        smoothing = 2 * smoothing_mass(self._training.arrangement) if perfect else 0.0
-        step = rate * 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
         index = move.used
         if move.rest is not None:
             index = self._enter(move.new, move.rest)
+        edge, infinite = move.edge, abs(move.edge) >= 1 - 1e-15
+        smoothing = 2 * smoothing_mass(self._training.arrangement) if infinite else 0.0
+        step = rate * 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
+        values = self._values(index)
+        # A pair that is tied or reversed may weigh too little to be seen in the slope.
+        perfect = infinite and self._e1.least_margin(np.sign(step) * values) > 0
+        if perfect:
+            step = self._e1.last_step(self.state, values, step)
         before = float(self._used.eta[index])
         self._add(index, step)
         if isinstance(self._weights, PairWeights):

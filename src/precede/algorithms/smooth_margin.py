@@ -339,6 +339,8 @@ class SmoothMarginStep(StepRule):
             step, promised = self._closed(risk, state, smooth, found, values)
         else:
             step = Step(self._line_search(risk, state, found, values))
+        if step.perfect:
+            step = Step(risk.last_step(state, values, step.size), perfect=True, whole=True)
         self._of_round = {"best_edge": abs(found.edge), "progress_condition": promised}
         self._move(found.ranker, step.size, state.pull)
         return step

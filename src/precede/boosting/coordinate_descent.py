@@ -181,7 +181,12 @@ class CoordinateDescent(Method):
     def _step(self, found: Found, values: Array) -> Step:
         if self._offset != 0:
             return Step(self._offset, whole=True)
-        return self.plan.step.step(self.risk, self.state, found, values)
+        step = self.plan.step.step(self.risk, self.state, found, values)
+        if not step.perfect or step.whole:
+            return step
+        # No round follows: shortened, it would be outweighed by the intercept of two classes.
+        size = self.risk.last_step(self.state, values, step.size)
+        return Step(size, perfect=True, whole=True)
 
     def _log_risk(self) -> float:
         return self.risk.log_mean_payment(self.state.log_value)

@@ -275,6 +275,26 @@ class BoundRisk:
             size / width if abs(size) < LARGEST_STEP * width else math.copysign(LARGEST_STEP, size)
         )
 
+    @property
+    def settled_margin(self) -> float:
+        """Least margin after the last step of a fit that ends with every pair in order.
+
+        ``log(1 + 1/e)`` with e the smoothing mass: more than the logarithm of any ratio of rows of
+        two classes, so that no intercept of `precede.risks.links` outweighs it.
+        """
+        return log_of(1.0 + 1.0 / self.smoothing)
+
+    def last_step(self, state: State, values: Array, size: float) -> float:
+        """Step along values that order every pair by themselves, after which a fit ends.
+
+        The risk is least at infinity. The step is at least `size`, and so long that the least
+        margin is at least `settled_margin`, also where earlier rounds reversed pairs.
+        """
+        margin = self.least_margin(math.copysign(1.0, size) * values)
+        needed = self.settled_margin - min(self.least_margin(state.scores), 0.0)
+        reach = needed / margin if needed < LARGEST_STEP * margin else LARGEST_STEP
+        return math.copysign(max(abs(size), reach), size)
+
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """Step along `values` at which the risk is least, and whether it was smoothed.
 

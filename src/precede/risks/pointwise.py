@@ -116,6 +116,11 @@ class BoundPointRisk(BoundLossRisk):
         weight = self.arrangement.weight
         return 0.5 / max(exact_sum(weight), weight.size)
 
+    @property
+    def settled_margin(self) -> float:
+        """Half of that of pairs: the margins of two rows add up to that of a pair."""
+        return 0.5 * super().settled_margin
+
     def least_margin(self, values: Array) -> float:
         """Least margin ``y_i h(x_i)`` of a row: O(n)."""
         return float((self._sign * values).min())

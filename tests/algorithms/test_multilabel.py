@@ -10,6 +10,7 @@ import scipy.sparse
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.metrics import label_ranking_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -254,3 +255,39 @@ def test_other_refusals():
     with pytest.raises(TypeError, match="sparse"):
         model.predict(scipy.sparse.csr_array(X))
     assert not hasattr(model, "explain")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_intercept_counts_items_that_have_no_label_or_all_of_them(weighted):
+    """They have no pair, but they have labels to be classified."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    Y = (X @ rng.normal(size=(3, 4)) + rng.normal(size=(400, 4)) > 1).astype(int)
+    Y[rng.random(400) < 0.7], Y[:10] = 0, 1
+    weight = rng.integers(0, 3, 400) if weighted else np.ones(400, int)
+    for across in (False, True):
+        model = MultilabelBoost(method="MR", across=across, n_estimators=30)
+        model.fit(X, Y, sample_weight=weight)
+        rows = np.repeat(np.arange(400), weight)
+        plus, minus = losses(model.predict(X[rows]) + model.intercept_, Y[rows])
+        assert plus == pytest.approx(minus, rel=1e-9)
+        assert (model.classify(X[rows]) != Y[rows]).mean() < 0.25  # .44 without them
+
+
+@pytest.mark.parametrize("seed", [36, 98, 336, 399, 416, 485, 595, 609, 614, *range(20)])
+def test_a_label_whose_edge_is_zero_has_the_same_vote_for_weights_and_repeated_items(seed):
+    rng = np.random.default_rng(seed)
+    n, labels = rng.integers(2, 6), rng.integers(2, 4)
+    X, Y = rng.integers(0, 3, (n, 2)).astype(float), rng.integers(0, 2, (n, labels))
+    weight = rng.integers(1, 4, n)
+    method, across = [("MH", False), ("MR", False), ("MR", True), ("MR", False)][seed % 4]
+    balance = "pairs" if seed % 4 == 3 else "items"
+    model = MultilabelBoost(method=method, across=across, balance=balance, n_estimators=3)
+    try:
+        once = clone(model).fit(X, Y, sample_weight=weight)
+    except ValueError as error:
+        assert "there is nothing to" in str(error)  # noqa: PT017  (some draws have no pairs)
+        return
+    again = model.fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
+    assert [r.votes for r in once.ensemble_.rankers] == [r.votes for r in again.ensemble_.rankers]
+    assert_allclose(once.predict(X), again.predict(X), atol=1e-8)

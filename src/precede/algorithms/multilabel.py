@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -81,8 +81,9 @@ class MultilabelBoost(BaseRanker):
         Names of the labels: columns of a data frame, classes, or numbers.
     intercept_ : float
         `classify` gives the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
-        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13). MR
-        inside items learns nothing about how items compare, so it classifies less well.
+        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13), over all
+        items, those without a pair too. MR inside items learns nothing about how items compare,
+        so it classifies less well.
     history_ : History
 
     Notes
@@ -92,7 +93,7 @@ class MultilabelBoost(BaseRanker):
     present and absent labels in order; `classify` a 0/1 matrix.
 
     A round costs O(items · labels) for each feature: the votes of all labels are best label by
-    label, so the best of 2^labels votes is found exactly.
+    label, so the best of 2^labels votes is found exactly. A label whose edge is 0 is voted for.
 
     References
     ----------
@@ -170,7 +171,9 @@ class MultilabelBoost(BaseRanker):
         with Workers(self.n_jobs) as workers:
             training = _prepare(X, judgments, weight, self.max_bins, workers)
             listeners = Listeners(self, *given)
-            task = Task(X, judgments, None, training, [], listeners=listeners)
+            task = _LabelTask(
+                X, judgments, None, training, [], listeners=listeners, matrix=matrix, weight=weight
+            )
             result = self._boost(task)
         self._keep(result, task)
         listeners.end()
@@ -226,16 +229,19 @@ class MultilabelBoost(BaseRanker):
         super()._keep(result, task)
         self.intercept_ = 0.0
         if self.method == "MR":
-            table = cast(_LabelTable, task.training.table)
-            scores, top = result.scores, task.training.arrangement.grade == 1
-            if scores is None:  # in the middle of a fit
-                scores = np.zeros(table.n_arranged)
-                for ranker, step in result.ensemble.parts():
-                    assert isinstance(ranker, _Voting)
-                    scores += step * ranker.on(table)
-            log_weight = log(table.weight[table.item])
-            gap = log_total((log_weight - scores)[top]) - log_total((log_weight + scores)[~top])
-            self.intercept_ = 0.5 * gap
+            self.intercept_ = 0.5 * self._gap(cast(_LabelTask, task))
+
+    def _gap(self, task: _LabelTask) -> float:
+        """``log(F+ / F-)`` over all items of positive weight, those without a pair too."""
+        kept = task.weight > 0
+        X, log_weight = task.X[kept], log(task.weight[kept])
+        plus, minus = [], []
+        with Workers(self.n_jobs) as workers:
+            for has, (model, shift) in zip(task.matrix[kept].T == 1, self._models(), strict=True):
+                scores = model.predict(X, workers) + shift
+                plus.append(log_total((log_weight - scores)[has]))
+                minus.append(log_total((log_weight + scores)[~has]))
+        return log_total(np.array(plus)) - log_total(np.array(minus))
 
     # -- scoring ---------------------------------------------------------------------------
 
@@ -391,6 +397,14 @@ def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats
 
 
 # -- rows of items and labels ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _LabelTask(Task):
+    """A fit, with the labels and weights of all items, compared or not."""
+
+    matrix: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    weight: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class _LabelTable:
@@ -568,7 +582,9 @@ class _LabelSearch(Search):
 
 
 def _votes(edges: Integers) -> str:
-    return "".join("+" if edge >= 0 else "-" for edge in edges)
+    """The sign of every edge; 0 counts as positive, and so does what rounding leaves of it."""
+    most = int(np.abs(edges).sum())
+    return "".join("+" if edge >= least_tied(most) - most else "-" for edge in edges)
 
 
 class _PairStep(StepRule):

@@ -1,13 +1,17 @@
 """Serve a ranker over HTTP with FastAPI, from the exported Python module alone.
 
 The service needs FastAPI and the file that `precede.export` wrote; precede is used here only to
-make one. Requests are limited in bytes and rows, an error names the field, and a new model is
-loaded when its file is replaced; all rows of a request are scored by the same model.
+make one. Requests are limited in bytes and rows before they are validated, and validation ends
+with the first row that is wrong; the answer names the field. A new model is loaded when its file is
+replaced, if it scores a row; otherwise the old one stays, and /health says why. All rows of a
+request are scored by the same model.
 
     uvicorn --factory serve_with_fastapi:service      # MODEL=ranker.py in the environment
 """
 
 import asyncio
+import json
+import math
 import os
 import tempfile
 import threading
@@ -18,10 +22,9 @@ from precede.datasets import search_results
 
 try:
     import httpx
-    from fastapi import FastAPI, HTTPException
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
-    from pydantic import BaseModel, ConfigDict, Field, create_model
+    from fastapi import FastAPI, HTTPException, Request
+    from fastapi.concurrency import run_in_threadpool
+    from pydantic import ConfigDict, Field, ValidationError, create_model
 except ImportError:
     FastAPI = None
 
@@ -51,22 +54,28 @@ class Served:
             self._stamp, self.problem = None, f"{self._path.name}: {error.strerror}"
             return self._module
         stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if stamp != self._stamp:
-            with self._lock:
-                if stamp != self._stamp:
-                    self._take_up(stamp)
+        if stamp != self._stamp and self._lock.acquire(blocking=False):
+            try:  # one request loads; the others are answered by the old model meanwhile
+                self._take_up()
+                self._stamp = stamp
+            finally:
+                self._lock.release()
         return self._module
 
-    def _take_up(self, stamp):
-        module, self.problem = {}, None
+    def _take_up(self):
+        module = {}
         try:
             exec(compile(self._path.read_text(encoding="utf-8"), str(self._path), "exec"), module)
             if self._module is not None and module["NAMES"] != self._module["NAMES"]:
                 raise ValueError("the new model has other features; start another service for it")
-            self._module = module  # one assignment: a request sees the old model or the new
+            probe = module["scores"]([[0.0] * len(module["NAMES"])] * 2)
+            if len(probe) != 2 or not all(map(math.isfinite, probe)):
+                raise ValueError(f"two rows of zeros have the scores {probe}")
         except Exception as error:
-            self.problem = f"{self._path.name}: {error}"
-        self._stamp = stamp
+            self.problem = f"{self._path.name}: {type(error).__name__}: {error}"
+        else:
+            self._module = module  # one assignment: a request sees the old model or the new
+            self.problem = None
 
 
 class Limit:
@@ -79,26 +88,63 @@ class Limit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        body, more = b"", True
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        too_long = length.isdigit() and int(length[:20]) > self._most
+        body, more = bytearray(), True
         while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._most:
+            if not too_long:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+            if too_long or len(body) > self._most:
                 text = b'{"detail": "the body is longer than %d bytes"}' % self._most
                 start = {"type": "http.response.start", "status": 413,
                          "headers": [(b"content-type", b"application/json")]}  # fmt: skip
                 await send(start)
                 await send({"type": "http.response.body", "body": text})
                 return
-        parts = [{"type": "http.request", "body": body, "more_body": False}]
+        parts = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def replay():
             return parts.pop() if parts else await receive()
 
         await self._app(scope, replay, send)
+
+
+def refuse(message, *where):
+    """Answer 422 and say which part of the body is wrong."""
+    raise HTTPException(422, [{"loc": ["body", *where], "msg": message}])
+
+
+def parsed(body, row, most_rows):
+    """The rows of a body, checked one by one until one is wrong: errors take long to describe."""
+    known = {field.alias for field in row.model_fields.values()}
+    in_names = sum(name.count("[") + name.count("{") for name in known)
+    if body.count(b"[") + body.count(b"{") > 2 + most_rows * (1 + in_names):
+        refuse(f"there are more lists and objects than {most_rows} rows have")  # slow to parse
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        refuse(f"not JSON: {error}"[:200])
+    if not isinstance(found, dict) or list(found) != ["rows"]:
+        refuse("give an object with one field, rows")
+    if not isinstance(found["rows"], list) or not 1 <= len(found["rows"]) <= most_rows:
+        refuse(f"give a list of at least 1 and at most {most_rows} rows", "rows")
+    rows = []
+    for number, each in enumerate(found["rows"]):
+        if isinstance(each, dict) and len(each) > len(known):
+            extra = next(name for name in each if name not in known)
+            refuse("Extra inputs are not permitted", "rows", number, extra[:200])
+        try:
+            rows.append(list(row.model_validate(each).__dict__.values()))
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_input=False)[:20]
+            where = ["body", "rows", number]
+            detail = [{"loc": [*where, *each["loc"]], "msg": each["msg"]} for each in faults]
+            raise HTTPException(422, detail) from None
+    return rows
 
 
 def create_app(path, most_rows=MOST_ROWS, most_bytes=MOST_BYTES):
@@ -110,23 +156,25 @@ def create_app(path, most_rows=MOST_ROWS, most_bytes=MOST_BYTES):
     strict = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     row = create_model("Row", __config__=strict, **fields)
 
-    class Candidates(BaseModel):
-        model_config = ConfigDict(extra="forbid")
-        rows: list[row] = Field(min_length=1, max_length=most_rows)
+    rows = {"type": "array", "items": row.model_json_schema(), "minItems": 1, "maxItems": most_rows}
+    body = {"type": "object", "properties": {"rows": rows}, "required": ["rows"],
+            "additionalProperties": False}  # fmt: skip
+    shown = {"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}}
 
     app = FastAPI(title="ranker")
 
-    @app.post("/score")
-    def score(candidates: Candidates):
-        module = served.current()
-        rows = [list(each.__dict__.values()) for each in candidates.rows]
-        return {"scores": module["scores"](rows)}
+    def scored(text):
+        module, rows = served.current(), parsed(text, row, most_rows)
+        scores = module["scores"](rows)
+        if not all(map(math.isfinite, scores)):
+            number = next(i for i, each in enumerate(scores) if not math.isfinite(each))
+            refuse("the row has no score: a feature is missing or too large", "rows", number)
+        return {"scores": scores}
 
-    @app.exception_handler(RequestValidationError)
-    def explain(_, error):
-        # Without what was sent: it may be long, and NaN could not be sent back.
-        found = [{key: each[key] for key in ("loc", "msg", "type")} for each in error.errors()]
-        return JSONResponse({"detail": found[:20]}, 422)
+    @app.post("/score", openapi_extra=shown)
+    async def score(request: Request):
+        # FastAPI would validate the body on the event loop, while all other clients wait.
+        return await run_in_threadpool(scored, await request.body())
 
     @app.get("/health")
     def health():

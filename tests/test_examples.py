@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,8 @@ def test_scores_are_those_of_predict(serving, ranker):
         ({"x0": 1.0}, ["body", "rows", 0, "x1"], "Field required"),
         ({"x0": 1.0, "x1": 2.0, "x7": 3.0}, ["body", "rows", 0, "x7"], "Extra inputs"),
         ({"x0": True, "x1": 2.0}, ["body", "rows", 0, "x0"], "valid number"),
+        ({"x0": 10**400, "x1": 2.0}, ["body", "rows", 0, "x0"], "valid number"),
+        ([1.0, 2.0], ["body", "rows", 0], "valid dictionary"),
     ],
 )
 def test_errors_name_the_field(serving, ranker, row, where, what):
@@ -102,6 +105,58 @@ def test_too_many_rows_or_bytes_are_refused(serving, ranker):
     assert json.loads(bytes_.content) == {"detail": "the body is longer than 1000 bytes"}
 
 
+def long_bodies():
+    """Bodies of nearly 2 MB that are wrong in as many ways as possible."""
+    yield "wrong rows", '{"rows": [' + ",".join(["{}"] * 600_000) + "]}"
+    yield "wrong cells", '{"rows": [' + ",".join(['{"x0":"","x1":[]}'] * 5000) + "]}"
+    extra = ",".join(f'"{j}":0' for j in range(180_000))
+    yield "one row", '{"rows": [{' + extra + "}]}"
+    yield "other fields", "{" + extra + "}"
+    yield "nested", '{"rows": ' + "[" * 900_000 + "]" * 900_000 + "}"
+    yield "digits", '{"rows": [{"x0": ' + "9" * 1_800_000 + ', "x1": 0}]}'
+    yield "a cell", '{"rows": [{"x0": [' + ",".join(["[]"] * 600_000) + '], "x1": 0}]}'
+    yield "not UTF-8", b"\xff" * 1_800_000
+
+
+def test_long_invalid_bodies_do_not_keep_other_clients_waiting(serving, ranker):
+    """Errors are not collected: their number, and so their time, had no limit."""
+    app = serving.create_app(ranker[2])
+    header = {"content-type": "application/json"}
+    for name, body in long_bodies():
+        assert len(body) < serving.MOST_BYTES
+        start = time.process_time()
+        (answer,) = answers(serving, app, {"content": body, "headers": header})
+        assert time.process_time() - start < 1.0, name
+        assert answer.status_code == 422, name
+        assert len(answer.content) < 5000, name
+
+
+def test_a_body_is_refused_by_its_announced_length(serving, ranker):
+    """Before any of it is read."""
+    app, sent = serving.create_app(ranker[2]), []
+
+    async def never():
+        raise AssertionError("the body is read")
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"content-length", b"2000001")]}
+    asyncio.run(serving.Limit(app, serving.MOST_BYTES)(scope, never, send))
+    assert sent[0]["status"] == 413
+
+
+def test_a_row_without_a_score_is_an_error_of_the_client(serving, ranker, tmp_path):
+    _, X, path = ranker
+    X = np.nan_to_num(X)
+    export(RankBoost(n_estimators=2, rankers="columns").fit(X, (X[:, 0] > 0).astype(int)), path)
+    (answer,) = answers(
+        serving, serving.create_app(path), {"json": {"rows": [{"x0": None, "x1": None}]}}
+    )
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"] == ["body", "rows", 0]
+
+
 def test_a_model_is_replaced_under_load(serving, ranker):
     """Every answer is wholly of one model, and the last ones are of the new."""
     models, X, path = ranker
@@ -121,7 +176,7 @@ def test_a_model_is_replaced_under_load(serving, ranker):
     assert last.json()["scores"] == expected[1]
 
 
-@pytest.mark.parametrize("other", ["features", "text", "empty", "gone"])
+@pytest.mark.parametrize("other", ["features", "text", "empty", "gone", "no score", "nan"])
 def test_a_file_that_is_no_model_of_these_features_changes_nothing(serving, ranker, other):
     models, X, path = ranker
     app = serving.create_app(path)
@@ -129,6 +184,9 @@ def test_a_file_that_is_no_model_of_these_features_changes_nothing(serving, rank
         export(RankBoost(n_estimators=2).fit(X[:, :1], (X[:, 0] > 0).astype(int)), path)
     elif other == "gone":
         path.unlink()
+    elif other in ("no score", "nan"):  # it loads, but has no scores
+        answer = "1 / 0" if other == "no score" else "[float('nan')] * len(rows)"
+        path.write_text(f"{path.read_text()}\ndef scores(rows):\n    return {answer}\n")
     else:
         path.write_text("no model" if other == "text" else "")
 

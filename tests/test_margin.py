@@ -163,6 +163,12 @@ def test_lemmas_21_to_24_the_step_as_a_function_of_the_smooth_margin(edge, smoot
     assert (edge - smooth) / at * -slope < 1  # 24
 
 
+def test_lemma_20_has_no_bound_without_its_condition():
+    ratios = [progress_ratio(0.25, 0.0, 0.75 - 2 * wrong) for wrong in (1e-3, 1e-6, 1e-9, 1e-12)]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[-1] < 0.09
+
+
 def test_lemma_20_needs_its_condition():
     """With most pairs tied a step may bring less than half: the condition is no formality."""
     edge, smooth, tied = 0.29, 0.01, 0.7099

@@ -121,6 +121,12 @@ class MarginDistribution:
     _grades: np.ndarray = field(repr=False, compare=False)
     _scores: np.ndarray = field(repr=False, compare=False)
     _listed: np.ndarray = field(repr=False, compare=False)
+    _span: float = field(repr=False, compare=False)
+
+    @property
+    def span(self) -> float:
+        """Largest score minus least, divided by the norm: at most 1 for rankers in [0, 1]."""
+        return self._span
 
     @property
     def crucial_share(self) -> float:
@@ -208,6 +214,7 @@ def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDi
     return MarginDistribution(
         len(judgments), pairs, least_margin(arrangement, at) / norm, norm,
         starts, codes[order].astype(np.int64), at[:graded][order], listed,
+        float(np.ptp(at)) / norm,
     )  # fmt: skip
 
 

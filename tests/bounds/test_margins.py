@@ -18,6 +18,7 @@ from precede.bounds import (
     push_risk,
     sloppy_covering,
 )
+from precede.margin import _distribution
 
 
 @settings(max_examples=200, deadline=None)
@@ -106,6 +107,31 @@ def test_solved_corollary_four_is_exact_and_never_larger():
         assert failure == pytest.approx(math.log(0.05), rel=1e-6)
         closed = margin_bound(0.0, m, E=0.25, n_rankers=300, theta=theta)
         assert epsilon <= closed.value
+
+
+@pytest.mark.parametrize("kind", ["closed", "solved", "finite"])
+def test_the_rankers_must_be_fixed_before_the_data(kind):
+    """A ranker that memorises a large sample has margin 1 on it, and errs on every new pair."""
+    y = np.tile([0.0, 1.0], 5000)
+    bound = margin_bound(margin_distribution(y, y), n_rankers=1, theta=0.999, kind=kind)
+    assert bound.value < 0.25
+    assert any("fixed before the data were seen" in each for each in bound.assumptions)
+
+
+@pytest.mark.parametrize("made", [0, 1])
+def test_scores_that_span_more_than_one_are_refused(made):
+    y, s = [0, 0, 1, 1], [3.0, 3.9, 4.0, 4.1]
+    pairs = Judgments(pairs=[(1, 0), (3, 2)], n=4)  # small margins, far apart
+    margins = margin_distribution(y, s) if not made else _distribution(pairs, np.array(s), 1.0)
+    assert margins.span == pytest.approx(1.1)
+    for bound in (
+        lambda: margin_bound(margins, n_rankers=5, theta=0.1),
+        lambda: covering_bound(margins, log_covering=2.0, theta=0.1),
+    ):
+        with pytest.raises(ValueError, match=r"norm=1 span 1.1, and the bound is for scores in"):
+            bound()
+    inside = margin_distribution(y, s, norm=1.1)
+    assert margin_bound(inside, n_rankers=5, theta=0.1, kind="solved").value > 0
 
 
 def test_finite_class_is_corollary_five():

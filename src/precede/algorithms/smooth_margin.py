@@ -105,7 +105,7 @@ class SmoothMargin(BaseRanker):
     *The interval.* Any distribution d over the pairs bounds the best margin by its largest
     absolute edge, ``max_j |d'M_j|``. The distributions of single rounds are tried, and,
     whenever the number of rounds has doubled, their average since, weighted by the steps;
-    averages bound two to four times more closely.
+    averages bound more closely, by a factor of 1.07 to 1.8 on four separable data sets.
 
     *The model* that is kept is that of the round with the largest margin, which may be before
     the last; `history_` holds all rounds. A round costs as much as one of `RankBoost` and O(n)

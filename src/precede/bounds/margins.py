@@ -23,7 +23,14 @@ from precede.margin import margin_distribution as margin_distribution  # noqa: P
 __all__ = ["covering_bound", "margin_bound", "sloppy_covering"]
 
 MARGIN_KINDS = {"closed": "equation (2)", "solved": "corollary 4", "finite": "corollary 5"}
-CONVEX_CLASS = "Scores are convex combinations of binary rankers from a set of the given size."
+CONVEX_CLASS = (
+    "Scores are convex combinations of binary rankers from a set of the given size, which was "
+    "fixed before the data were seen: rankers that were made from the data, such as stumps at "
+    "their quantiles or trees, do not count as one of so many."
+)
+IN_RANGE = "Scores lie in [0, 1], up to a constant."
+# Scores of a model are rounded.
+ROUNDING = 1e-9
 
 
 def margin_bound(
@@ -40,7 +47,8 @@ def margin_bound(
 
     P{misrank} ≤ P_S{margin ≤ θ} + ε with probability 1 − δ, where for convex combinations of
     binary rankers from a set H, if m·θ² ≥ 64 ln|H|/E² (else the bound is infinite),
-    ε = √( 4/(mE²) · [ (8 ln|H|/θ²)·ln(4mE²θ²/ln|H|) + 2 ln(2/δ) ] ). O(n log n) for each θ.
+    ε = √( 4/(mE²) · [ (8 ln|H|/θ²)·ln(4mE²θ²/ln|H|) + 2 ln(2/δ) ] ). H is fixed before the data
+    are seen, and the scores lie in [0, 1] up to a constant. O(n log n) for each θ.
     Reference: Rudin, Schapire, JMLR 10 (2009), theorem 2, corollaries 4 and 5, equation (2).
 
     Parameters
@@ -52,7 +60,10 @@ def margin_bound(
         default those of `margins` (the paper allows the observed share for the expected one).
     n_rankers : int
         Size of H, a ranker and its complement counting twice if weights may be negative; for
-        "finite" the number of ranking functions.
+        "finite" the number of ranking functions. The set must be fixed before the data are seen.
+        Thresholds at quantiles or distinct values of the sample, and trees, are not: for stumps,
+        bin by a grid chosen beforehand and count its thresholds. (A ranker that memorises the
+        sample would be a set of one.)
     theta : float or sequence of float, optional
         Margin, or a grid chosen *before* seeing the data, by default 15 values from 1 down to
         2⁻⁷: each holds at δ divided by their number, and the least bound is returned.
@@ -228,6 +239,12 @@ def _margin_sample(
     known = isinstance(margins, MarginDistribution)
     if not known and (m is None or E is None):
         raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
+    if known and margins.span > 1 + ROUNDING:
+        raise ValueError(
+            f"scores divided by norm={margins.norm:g} span {margins.span:.4g}, and the bound is "
+            "for scores in [0, 1]; give the sum of absolute weights times the range of the rankers "
+            "as norm"
+        )
     fractions = np.atleast_1d(margins.at(grid)) if known else [float(margins)]
     items = m if m is not None else margins.n_items
     return fractions, items, E if E is not None else margins.crucial_share
@@ -265,7 +282,7 @@ def _margin_assumptions(kind: str, tried: int, observed: bool) -> tuple[str, ...
     return (
         "Items are independent draws from one distribution, and which pairs are crucial is "
         "determined by the items; with queries, the query is part of the item.",
-        FIXED_CLASS if kind == "finite" else CONVEX_CLASS,
+        *((FIXED_CLASS, IN_RANGE) if kind == "finite" else (CONVEX_CLASS,)),
         *([share] if observed else []),
         grid_sentence(tried),
     )

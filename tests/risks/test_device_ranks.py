@@ -7,7 +7,7 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk, RankWeight
 from precede.engine.workers import Workers
 from precede.estimator import base
-from precede.risks import device_ranks
+from precede.risks import device_ranks, ranked_pairs
 
 pytestmark = needs_compiler
 
@@ -72,6 +72,17 @@ def test_pairs_far_in_order():
     judgments, rng = problem(3)
     scores = 17 * np.asarray(judgments.grade) + 0.1 * rng.normal(size=len(judgments))
     assert_same(judgments, "ndcg@5", scores, -scores)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_crowds_of_equal_scores(monkeypatch, loss):
+    monkeypatch.setattr(ranked_pairs, "LONG", 20)
+    monkeypatch.setattr(ranked_pairs, "CROWD", 3)
+    judgments, rng = problem(5)
+    scores = np.round(rng.normal(size=len(judgments)))
+    assert_same(judgments, "ndcg@5", 0 * scores, scores, loss=loss)
+    assert_same(judgments, "ndcg@5", scores, rng.normal(size=scores.size), loss=loss)
+    assert_same(judgments, "ndcg@5", rng.normal(size=scores.size), scores, loss=loss)
 
 
 def test_what_stays_on_the_cpu(monkeypatch):

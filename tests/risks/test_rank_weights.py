@@ -49,13 +49,21 @@ def graded(draw, most=12):
     return judgments
 
 
-@pytest.mark.parametrize("few", [0, 16])
+def form_crowds(monkeypatch, crowd):
+    """More rows than these with one score are a crowd, in any list."""
+    if crowd is not None:
+        monkeypatch.setattr("precede.risks.ranked_pairs.LONG", 0)
+        monkeypatch.setattr("precede.risks.ranked_pairs.CROWD", crowd)
+
+
+@pytest.mark.parametrize(("few", "crowd"), [(0, None), (16, None), (16, 0), (16, 1)])
 @given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)),
        balance=st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_sums_equal_enumeration(monkeypatch, few, data, rule, name, balance):
-    """By sums for every grade, and (if 0 grades are few) by trees."""
+def test_sums_equal_enumeration(monkeypatch, few, crowd, data, rule, name, balance):
+    """By sums for every grade, and (if 0 grades are few) by trees; with crowds and without."""
     monkeypatch.setattr("precede.risks.rank_weights.FEW", few)
+    form_crowds(monkeypatch, crowd)
     judgments, loss = data.draw(graded()), LOSSES[name]
     wide = data.draw(st.sampled_from([2.0, 150.0, 340.0]))  # the last is beyond exponentials
     scores = data.draw(strategies.scores(len(judgments), wide))
@@ -74,9 +82,13 @@ def test_sums_equal_enumeration(monkeypatch, few, data, rule, name, balance):
     )
 
 
-@given(st.data(), st.sampled_from(RULES), st.sampled_from(sorted(LOSSES)))
-@settings(max_examples=40)
-def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, name):
+@pytest.mark.parametrize("crowd", [0, 1, None])
+@given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_weights_stay_those_of_the_scores_at_which_the_round_began(
+    monkeypatch, crowd, data, rule, name
+):
+    form_crowds(monkeypatch, crowd)
     judgments, loss = data.draw(graded()), LOSSES[name]
     before, now = (data.draw(strategies.scores(len(judgments), 4.0)) for _ in range(2))
     bound = PairRisk(loss, rank_weight=rule).bind(judgments)
@@ -99,9 +111,12 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(data, rule, n
     )
 
 
-@given(st.data(), st.sampled_from(RULES), st.sampled_from(["exponential", "logistic", "hinge"]))
-@settings(max_examples=40)
-def test_masses_equal_enumeration(data, rule, name):
+@pytest.mark.parametrize("crowd", [0, None])
+@given(data=st.data(), rule=st.sampled_from(RULES),
+       name=st.sampled_from(["exponential", "logistic", "hinge"]))  # fmt: skip
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_masses_equal_enumeration(monkeypatch, crowd, data, rule, name):
+    form_crowds(monkeypatch, crowd)
     judgments = data.draw(graded())
     scores = data.draw(strategies.scores(len(judgments), 4.0))
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(judgments),

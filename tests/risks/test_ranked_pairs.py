@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from precede import Judgments, PairRisk
+from precede import BoostedRanker, Judgments, PairRisk
+from precede.risks import ranked_pairs
 from precede.risks.rank_weights import RankWeight
 from precede.risks.ranked_pairs import RankedPairsRisk
 
@@ -44,3 +45,59 @@ def test_a_list_with_too_many_pairs_is_refused_unless_cut_off():
     np.testing.assert_allclose(
         bound.state(ones).pull, exponential.state(ones).pull, rtol=1e-9, atol=1e-15
     )
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_the_first_round_of_a_long_list_is_linear(loss):
+    """All scores are equal: pairs are summed by the values of the tree, not one by one."""
+    rng = np.random.default_rng(0)
+    n = 200_000
+    X = np.round(rng.normal(size=(n, 2)), 1)
+    y = np.digitize(X[:, 0] + rng.normal(size=n), [1.0, 2.0])
+    met = []
+    pairs = ranked_pairs._meet_classes
+
+    def counted(start, *arguments):
+        met.append(n * (start.size - 1))
+        return pairs(start, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranked_pairs, "_meet_classes", counted)
+        model = BoostedRanker(
+            loss=loss, rank_weight="ndcg@10", n_estimators=2, num_leaves=4, min_child_samples=1000
+        ).fit(X, y)
+    assert model.n_estimators_ == 2
+    # The state before the first round, and at both ends of each; at most four values of a tree.
+    assert 0 < sum(met) <= n * 5 * 4
+
+
+def test_a_crowd_can_be_interrupted(monkeypatch):
+    """No call is for more pairs than a second or two allow."""
+    rng = np.random.default_rng(0)
+    judgments, calls = Judgments(rng.integers(0, 3, 3000)), []
+    bound = PairRisk("logistic", rank_weight="ndcg@10").bind(judgments)
+    bound.begin_round(np.zeros(3000))
+    scores = np.round(rng.normal(size=3000), 1)
+    whole = bound.state(scores)
+    pairs = ranked_pairs._meet_classes
+    monkeypatch.setattr(ranked_pairs, "CALL", 30_000)
+    monkeypatch.setattr(
+        ranked_pairs,
+        "_meet_classes",
+        lambda start, *rest: (calls.append(start.size), pairs(start, *rest)),
+    )
+    parts = bound.state(scores)
+    assert 1 < max(calls) <= 11
+    assert parts.log_value == whole.log_value
+    np.testing.assert_array_equal(parts.pull, whole.pull)
+
+
+def test_a_crowd_with_as_many_values_is_refused(monkeypatch):
+    monkeypatch.setattr(ranked_pairs, "MOST_PAIRS", 1000)
+    rng = np.random.default_rng(0)
+    bound = PairRisk("logistic", rank_weight="ndcg@10").bind(Judgments(rng.integers(0, 3, 3000)))
+    bound.begin_round(np.zeros(3000))
+    with pytest.raises(
+        ValueError, match=r"3000 rows that have equal scores .* rankers of few values"
+    ):
+        bound.state(rng.normal(size=3000))

@@ -172,7 +172,13 @@ class RanksThere(PullThere, RankWeightedRisk):
 
 
 class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
-    """Logistic and hinge losses on a device, where the scores are there."""
+    """Logistic and hinge losses on a device, where the scores are there.
+
+    Rounds that begin with a crowd of equal scores in a long list, such as the first one, are
+    summed on the CPU.
+    """
+
+    _crowded = False
 
     def _put_on_device(self) -> None:
         super()._put_on_device()
@@ -180,10 +186,31 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         self._grade = self._device.put(self.arrangement.grade[:graded]) if self.loss.gap else None
         self._scratch, self._turns = self._device.zeros(2, graded), self._device.zeros(4, graded)
 
+    def begin_round(self, scores: Any) -> bool:
+        """Rank the items by these scores and keep the weights until the next round."""
+        begun = super().begin_round(scores)
+        if self._device.holds(scores):
+            self._round, self._crowded = None, self._has_crowds(scores)
+            if self._crowded:
+                self._round = self.weights.at(self._device.get(scores))
+        return begun
+
+    def _has_crowds(self, scores: Any) -> bool:
+        if not self._long or not self._sparse:
+            return False
+        weights = self.weights.at(self._device.get(scores))
+        return bool(self._crowds(weights, weights.scores))
+
+    def _summed_here(self, scores: Any) -> bool:
+        """Whether scores that are on the device are summed on the CPU."""
+        return self._has_crowds(scores) if self._round_there is None else self._crowded
+
     def log_value(self, scores: Any) -> float:
         """Logarithm of the risk, without the pull."""
         if not self._device.holds(scores):
             return super().log_value(scores)
+        if self._summed_here(scores):
+            return super().log_value(self._device.get(scores))
         unused = self._device.zeros(1)
         value, _ = self._sums_there(scores, unused, unused, value=True, slopes=False)
         return log_of(value) if value > 0 else -np.inf
@@ -192,6 +219,10 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         """Risk, pull and curvature at these scores, where the scores are."""
         if not self._device.holds(scores):
             return super().first_state(scores, value=value)
+        if self._summed_here(scores):
+            state = super().first_state(self._device.get(scores), value=value)
+            there = self._device.put(state.pull), self._device.put(state.parts)
+            return State(scores, state.log_value, state.log_mass, *there)
         rows = self.arrangement.n_arranged
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)
         total, mass = self._sums_there(scores, pull, hessian, value=value, slopes=True)

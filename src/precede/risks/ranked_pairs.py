@@ -3,6 +3,12 @@
 As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
 winners those after it, and the inner loops run over neighbours. Where ranks beyond k weigh nothing,
 only the rows within them meet all others: O(k) pairs for each row.
+
+Of rows with equal scores all or none are within the first k ranks: in the first round all rows
+are. Such a *crowd* meets the others by *classes* of rows that still have one score at the scores
+where the risk is evaluated. All pairs of a class and a row have one margin, and their weights
+``G_i - G_k`` are summed level by level: O(n) for every class, of which there are no more than the
+last ranker has values.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrangement import Arrangement
-from precede.engine.arrays import Bytes, Floats, Integer, Integers
+from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.elementary import portable_exp, portable_log1p
 from precede.engine.exact import exact_sums, sum_of
@@ -25,6 +31,10 @@ __all__ = ["RankedPairsRisk"]
 
 # With more pairs for each row than this a fit would hardly end.
 MOST_PAIRS = 50_000
+# In lists of more rows than LONG, more rows than CROWD that share a rank with a weight are a crowd.
+LONG, CROWD = 1024, 64
+# So many pairs of classes and rows take a second or two.
+CALL = 1 << 27
 # Logistic losses of a query are computed from exponentials if its scores are no further apart.
 NARROW = 80.0
 
@@ -45,6 +55,7 @@ class RankedPairsRisk(RankWeightedRisk):
         self._degree = DEGREES[loss.pair_kernel]
         self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         self._longest = int(np.diff(weights.first).max(initial=0))
+        self._long = np.flatnonzero(np.diff(weights.first) > LONG).tolist()
         rule = weights.rule
         # Pairs of two rows without a discount have no weight.
         self._sparse = rule.k is not None and rule.blend == 0 and rule.discount is not None
@@ -100,13 +111,69 @@ class RankedPairsRisk(RankWeightedRisk):
             at = at - arrangement.grade[: arrangement.n_graded]
         queries = ranked.first.size - 1
         sums = np.zeros((queries, 2))
+        alone, crowds = None, self._crowds(weights, at)
+        if crowds:
+            alone = weights.discount > 0
+            alone[np.concatenate([rows for each in crowds.values() for rows in each])] = False
         self.workers.run(
             _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
             self._longest, self._degree, self._knot, self._sparse, at, weights.scores,
             ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
-            winner, loser, value, pull, hessian, sums, small=ranked.small,
+            winner, loser, value, alone, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
+        if alone is not None:
+            sides, slopes = (winner, loser, alone), (pull, hessian)
+            self._sum_crowds(crowds, weights, at, sides, slopes, sums)
         return sums
+
+    def _sum_crowds(
+        self, crowds: dict[int, list[Integers]], weights: RoundWeights, at: Floats,
+        sides: tuple[Floats, Floats, Flags], slopes: tuple[Floats, Floats], sums: Floats,
+    ) -> None:  # fmt: skip
+        """Add the pairs of crowds; some of them in each call, so that Ctrl-C can end it.
+
+        `sides` are the weights of rows as winners and losers, and whether they are in no crowd.
+        """
+        ranked, arrangement = self.weights, self.arrangement
+        for query, classes in crowds.items():
+            bottom, top = arrangement.query_start[query : query + 2]
+            size = ranked.first[query + 1] - ranked.first[query]
+            for part in np.array_split(np.arange(len(classes)), 1 + len(classes) * size // CALL):
+                rows = [classes[each] for each in part]
+                _meet_classes(
+                    np.cumsum([0, *map(len, rows)]), np.concatenate(rows), bottom, top,
+                    arrangement.level_start, self._degree, self._knot, at, weights.scores,
+                    ranked.gain, weights.discount, weights.tied, weights.factor[query], *sides,
+                    *slopes, sums[query],
+                )  # fmt: skip
+
+    def _crowds(self, weights: RoundWeights, at: Floats) -> dict[int, list[Integers]]:
+        """Classes of the rows that share a discount with many, at these scores, by query."""
+        found = {query: self._classes(query, weights, at) for query in self._long if self._sparse}
+        most = max(map(len, found.values()), default=0)
+        if most > MOST_PAIRS:
+            raise ValueError(
+                f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all pairs of "
+                f"{most} rows that have equal scores where a round begins and different ones after "
+                "it; use rankers of few values, such as trees, or loss='exponential', which lists "
+                "no pair"
+            )
+        return {query: classes for query, classes in found.items() if classes}
+
+    def _classes(self, query: int, weights: RoundWeights, at: Floats) -> list[Integers]:
+        """Rows of every class of a query."""
+        low, high = self.weights.first[query : query + 2]
+        rows = low + np.flatnonzero(weights.discount[low:high] > 0)
+        if rows.size <= CROWD:
+            return []
+        rows = rows[np.lexsort((at[rows], weights.scores[rows]))]
+        shared = np.split(rows, 1 + np.flatnonzero(np.diff(weights.scores[rows])))
+        return [
+            rows
+            for crowd in shared
+            if crowd.size > CROWD
+            for rows in np.split(crowd, 1 + np.flatnonzero(np.diff(at[crowd])))
+        ]
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: known with the state."""
@@ -136,7 +203,7 @@ class RankedPairsRisk(RankWeightedRisk):
 # several pairs at a time, which it does not dare in one long loop, nor with a division that could
 # raise.
 
-_AT, _INVERSE, _RANKED, _GAIN, _DISCOUNT, _TIED, _LOSE, _WIN, _DOWN, _UP, _CURVE = range(11)
+_AT, _INVERSE, _RANKED, _GAIN, _DISCOUNT, _TIED, _LOSE, _WIN, _ALONE, _DOWN, _UP, _CURVE = range(12)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
 # Logistic losses of margins that are all far in order, where ``1 + exp(-m)`` loses the digits of
 # the exponential; of margins that are close together; of any; hinges; and squared hinges.
@@ -148,10 +215,13 @@ def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
     degree: int, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    outer: Floats, valued: bool, pull: Floats, hessian: Floats, sums: Floats,
+    outer: Floats, valued: bool, alone: Flags | None, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted."""
-    items, work = np.empty((11, longest)), np.empty((4, longest))
+    """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted.
+
+    `alone` are the rows with a discount that are in no crowd; None where there are no crowds.
+    """
+    items, work = np.empty((12, longest)), np.empty((4, longest))
     slopes = pull.size > 0
     for query in range(low, high):
         bottom, top = query_start[query], query_start[query + 1]
@@ -166,6 +236,10 @@ def _pairs_of_queries(
         kind = _read_scores(scores, first, last, degree, items)
         share, by_rank = plain[query], factor[query]
         some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
+        for k in range(last - first):
+            items[_ALONE, k] = 1.0 if items[_DISCOUNT, k] > 0.0 else 0.0
+            if alone is not None and not alone[first + k] and items[_ALONE, k] > 0.0:
+                items[_ALONE, k], some = 0.0, True
         value, weighed = _meet_all(
             level_start, bottom, top, some, kind, slopes, valued, share, by_rank, flat, knot, items,
             work,
@@ -225,15 +299,15 @@ def _meet_all(
 ) -> tuple[float, float]:  # fmt: skip
     """Value of a query and the weight of its pairs.
 
-    If `sparse`, rows with a discount meet all others, as winners and as losers; a pair of two of
-    them is met by its winner. Otherwise all winners meet their losers.
+    If `sparse`, rows that have a discount and are in no crowd meet all others, as winners and as
+    losers; a pair of two of them is met by its winner. Otherwise all winners meet their losers.
     """
     first, size = level_start[bottom], level_start[top] - level_start[bottom]
     value, weighed = 0.0, 0.0
     for level in range(bottom, top):
         low, high = level_start[level] - first, level_start[level + 1] - first
         for i in range(low, high):
-            if sparse and items[_DISCOUNT, i] == 0.0:
+            if sparse and items[_ALONE, i] == 0.0:
                 continue
             own = items[_WIN, i]
             if own > 0.0 and low > 0:
@@ -268,7 +342,7 @@ def _meet(
         own * plain, sign * own * factor, weight,
     )  # fmt: skip
     if sign < 0.0:
-        _leave_out(items[_DISCOUNT, low:high], weight)
+        _leave_out(items[_ALONE, low:high], weight)
     if kind <= _NARROW:
         base = items[_INVERSE if sign > 0.0 else _AT, i]
         at = items[_AT if sign > 0.0 else _INVERSE, low:high]
@@ -295,10 +369,125 @@ def _meet(
 
 
 @njit(**INNER)
-def _leave_out(discounts: Floats, weight: Floats) -> None:
-    """Leave rows with a discount to themselves: they meet their losers."""
-    for k in range(discounts.size):
-        weight[k] = 0.0 if discounts[k] > 0.0 else weight[k]
+def _leave_out(alone: Floats, weight: Floats) -> None:
+    """Leave out rows that meet their losers themselves."""
+    for k in range(alone.size):
+        weight[k] = 0.0 if alone[k] > 0.0 else weight[k]
+
+
+@njit(cache=True, nogil=True)
+def _meet_classes(
+    start: Integers, members: Integers, bottom: int, top: int, level_start: Integers, degree: int,
+    knot: float, scores: Floats, ranked: Floats, gain: Floats, discount: Floats, tied: Floats,
+    factor: float, winner: Floats, loser: Floats, alone: Flags, pull: Floats, hessian: Floats,
+    total: Floats,
+) -> None:  # fmt: skip
+    """Pairs of some classes of a query: value and mass into `total`, slopes into the rest.
+
+    As winners the rows of a class meet all rows that do not meet them themselves, as losers
+    those without a discount. Rows of `sums`: of the class by level, then slopes and curvatures
+    of those that it meets; then the same with gaps of gains.
+    """
+    gains, sums = gain[level_start[bottom:top]], np.empty((3, top - bottom))
+    for each in range(2 * (start.size - 1)):
+        role = 1.0 - 2.0 * (each % 2)
+        rows = members[start[each // 2] : start[each // 2 + 1]]
+        share, other = (winner, loser) if role > 0.0 else (loser, winner)
+        sums[:] = 0.0
+        _sum_levels(rows, level_start, bottom, share, sums[0])
+        _sum_gaps(gains, sums[0], -role)
+        for level in range(bottom, top):
+            if sums[0, level - bottom] > 0.0:
+                _meet_level(
+                    rows[0], level_start[level], level_start[level + 1], role, degree, knot, scores,
+                    ranked, discount, tied, factor, other, alone, pull, hessian,
+                    sums[:, level - bottom], total,
+                )  # fmt: skip
+        if pull.size:
+            _sum_gaps(gains, sums[1], role)
+            _sum_gaps(gains, sums[2], role)
+            _give_levels(rows, level_start, bottom, share, role, sums, pull, hessian)
+
+
+@njit(**INNER)
+def _meet_level(
+    one: Integer, first: Integer, last: Integer, role: float, degree: int, knot: float,
+    scores: Floats, ranked: Floats, discount: Floats, tied: Floats, factor: float, other: Floats,
+    alone: Flags, pull: Floats, hessian: Floats, sums: Floats, total: Floats,
+) -> None:  # fmt: skip
+    """The rows first..last of a level meet a class, of which `one` is a row."""
+    value, slopes, curvatures = 0.0, 0.0, 0.0
+    for k in range(first, last):
+        if alone[k] or (role < 0.0 and discount[k] > 0.0):
+            continue
+        apart = abs(discount[one] - discount[k]) + (tied[one] if ranked[one] == ranked[k] else 0.0)
+        weight = other[k] * factor * apart
+        margin = role * (scores[one] - scores[k])
+        loss, slope, curvature = _loss_of_pair(margin, degree, knot)
+        value += weight * loss
+        slopes += weight * slope
+        curvatures += weight * curvature
+        if pull.size:
+            pull[k] -= role * sums[0] * (weight * slope)
+            hessian[k] += sums[0] * (weight * curvature)
+    total[0] += sums[0] * value
+    total[1] += sums[0] * slopes
+    sums[1], sums[2] = slopes, curvatures
+
+
+@njit(**INNER)
+def _sum_levels(
+    rows: Integers, level_start: Integers, bottom: Integer, share: Floats, sums: Floats
+) -> None:
+    """Sums of the rows of a class by level."""
+    level = bottom
+    for row in rows:
+        while row >= level_start[level + 1]:
+            level += 1
+        sums[level - bottom] += share[row]
+
+
+@njit(**INNER)
+def _give_levels(
+    rows: Integers, level_start: Integers, bottom: Integer, share: Floats, role: float,
+    sums: Floats, pull: Floats, hessian: Floats,
+) -> None:  # fmt: skip
+    """Give the rows of a class their slopes and curvatures with those that it met."""
+    level = bottom
+    for row in rows:
+        while row >= level_start[level + 1]:
+            level += 1
+        pull[row] += role * share[row] * sums[1, level - bottom]
+        hessian[row] += share[row] * sums[2, level - bottom]
+
+
+@njit(**INNER)
+def _sum_gaps(gain: Floats, sums: Floats, way: float) -> None:
+    """Replace sums x of levels by ``sum_j |G_l - G_j| x_j`` over lower levels j (way 1), or higher.
+
+    Nothing is subtracted but gains, so no digit is lost.
+    """
+    total, gap = 0.0, 0.0
+    for j in range(gain.size):
+        here = j if way > 0.0 else gain.size - 1 - j
+        if j > 0:
+            gap += abs(gain[here] - gain[here - 1 if way > 0.0 else here + 1]) * total
+        total += sums[here]
+        sums[here] = gap
+
+
+@njit(**INNER)
+def _loss_of_pair(margin: float, degree: int, knot: float) -> tuple[float, float, float]:
+    """Loss, minus its slope and its curvature."""
+    if degree == 0:
+        small = portable_exp(-abs(margin))
+        slope = (small if margin > 0.0 else 1.0) / (1.0 + small)
+        curvature = small / ((1.0 + small) * (1.0 + small))
+        return portable_log1p(small) + (0.0 if margin > 0.0 else -margin), slope, curvature
+    short = knot - margin
+    if short <= 0.0:
+        return 0.0, 0.0, 0.0
+    return (short, 1.0, 0.0) if degree == 1 else (short * short, 2.0 * short, 2.0)
 
 
 @njit(**INNER)

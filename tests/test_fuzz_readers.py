@@ -205,6 +205,8 @@ def read_or_refused(case, path, content):
         warnings.simplefilter("ignore", SmoothedStepWarning)
         # A first column may have lost its name.
         warnings.filterwarnings("ignore", ".* looks like the index of a data frame")
+        # A bit makes "qid" "Qid".
+        warnings.filterwarnings("ignore", ".* is taken for the query")
         try:
             case.reader(path)
         except ValueError as error:

@@ -2,6 +2,9 @@
 
 import gzip
 import os
+import re
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +19,7 @@ from precede.files import tables as files
 from precede.files.blocks import read_blocks
 from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
 from precede.files.trec import read_qrels, read_run
+from precede.judgments import number_queries
 
 
 def put(path, content):
@@ -69,6 +73,40 @@ def test_columns_have_the_roles_that_one_gives(table):
     data = read(table, roles=Roles(label="grade", drop=("qid", "docid"), features=("price",)))
     assert data.qid is None
     assert data.feature_names == ["price"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_query_by_another_name_is_taken_and_told(tmp_path, suffix):
+    """A column `query` was a feature, and all rows one list."""
+    for name in ("query", "Query_ID", "QID"):
+        frame = pd.DataFrame({"rel": [1, 0, 1], name: [3, 3, 4], "price": [1.0, 2.0, 3.0]})
+        path = tmp_path / f"t.{suffix}"
+        frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+        with pytest.warns(UserWarning, match=f"'{name}' is taken for the query.*--qid {name}"):
+            data = read(path)
+        assert data.qid.tolist() == [3, 3, 4]
+        assert list(data.feature_names) == ["price"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert read(path, roles=Roles(qid=name)).qid.tolist() == [3, 3, 4]
+            only = Roles(features=("price",), drop=(name,))
+            assert read(path, roles=only).qid is None
+        with pytest.warns(UserWarning, match="taken for the query"):
+            assert [len(block.qid) for block in read_blocks(path)] == [3]
+
+
+def test_a_column_that_may_be_the_query_stays_a_feature_and_is_told(tmp_path):
+    path = put(tmp_path / "t.csv", "rel,group,price\n1,3,1\n0,3,2\n")
+    with pytest.warns(UserWarning, match=r"'group' is read as a feature.*qid='group' \(--qid grou"):
+        data = read(path)
+    assert data.qid is None
+    assert list(data.feature_names) == ["group", "price"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(path, roles=Roles(qid="group")).qid.tolist() == [3, 3]
+        assert read(path, roles=Roles(features=("group",))).qid is None
+        put(path, "rel,qid,query,group\n1,3,7,1\n0,3,8,2\n")  # there is a query
+        assert list(read(path).feature_names) == ["query", "group"]
 
 
 def test_features_come_in_the_order_asked_for(table):
@@ -233,6 +271,145 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(ValueError, match="format='arff' is unknown"):
         write(tmp_path / "t.txt", example_data(), format="arff")
     assert os.listdir(tmp_path) == []  # nothing half-written is left
+
+
+ODD = st.text(st.sampled_from('ab7 \t\r\n,;"=#\u00e9\ufeff\0\x0b\u2028'), max_size=4)
+NAMES = st.one_of(
+    ODD,
+    st.sampled_from(
+        ["qid", "QID", "query", "group", "grade", "y", "weight", "docid", "Unnamed: 0", "docid=x",
+         "__index_level_0__", "1", "2", "0", "07", "nan", "none", "true", "q 1", "docid", "#"]
+    ),
+)  # fmt: skip
+
+
+@st.composite
+def any_data(draw):
+    """Data that are odd in one or two ways, of which not all make sense."""
+    ways = ["X", "y", "weight", "qid", "docid", "names", "sizes", "sparse"]
+    odd = draw(st.sets(st.sampled_from(ways), max_size=2))
+    rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+
+    def some(kind, size, way="sizes"):
+        if way in odd:
+            size = draw(st.sampled_from([size, size - 1, size + 1, 0]))
+        return draw(st.lists(kind, min_size=max(size, 0), max_size=max(size, 0)))
+
+    def ids(way):
+        kinds = [NAMES, st.integers(), st.floats(), st.one_of(NAMES, st.integers(0, 9))]
+        kind = draw(st.sampled_from(kinds)) if way in odd else st.sampled_from(["a", "b-c", "7"])
+        return None if draw(st.integers(0, 3)) == 0 else files._objects(some(kind, rows))
+
+    def numbers(way):
+        kind = st.floats() if way in odd else st.integers(0, 3).map(float)
+        return None if draw(st.integers(0, 3)) == 0 else np.array(some(kind, rows))
+
+    cells = st.floats() if "X" in odd else st.sampled_from([0.0, 1.5, np.nan])
+    X = draw(arrays.arrays(np.float64, (rows, columns), elements=cells))
+    X = np.where(np.isnan(X), np.nan, X)  # one kind of NaN
+    names = some(NAMES, columns) if "names" in odd else some(st.just(""), columns)
+    return Data(
+        scipy.sparse.csr_matrix(X) if "sparse" in odd else X,
+        y=numbers("y"), weight=numbers("weight"), qid=ids("qid"), docid=ids("docid"),
+        feature_names=names if "names" in odd else [f"f{c}" for c in range(len(names))],
+    )  # fmt: skip
+
+
+def dense(X):
+    return X.toarray() if scipy.sparse.issparse(X) else X
+
+
+@pytest.mark.filterwarnings("ignore:.*(all rows as one list|taken for the query)")
+@pytest.mark.parametrize("suffix", ["svm", "csv", "tsv", "parquet"])
+def test_what_is_written_comes_back_or_is_refused(tmp_path, suffix):
+    written = []
+
+    @given(any_data())
+    def check(data):
+        path = tmp_path / f"data.{suffix}"
+        data = replace(data, weight=None) if suffix == "svm" else data
+        try:
+            write(path, data)
+        except ValueError:
+            return
+        back = read(path)
+        written.append(path)
+        numbers = [str(column + 1) for column in range(data.X.shape[1])]
+        names = data.feature_names or numbers
+        if suffix == "svm" and not all(re.fullmatch("0|[1-9][0-9]*", name) for name in names):
+            names = numbers
+        if suffix == "svm":  # an absent feature is 0
+            assert set(names) <= set(back.feature_names)
+            back = back.with_features(names)
+        assert list(back.feature_names) == names
+        assert (dense(back.X) + 0.0).tobytes() == (dense(data.X) + 0.0).tobytes()
+        for name in ("y", "weight"):
+            one, two = getattr(back, name), getattr(data, name)
+            assert (one is None) == (two is None)
+            assert one is None or one.tobytes() == two.tobytes()
+        assert (back.qid is None) == (data.qid is None)
+        if data.qid is not None:
+            one, two = (number_queries(each)[0] for each in (back.qid, data.qid))
+            assert len(set(zip(one, two, strict=True))) == len(set(one)) == len(set(two))
+            if suffix != "svm":
+                assert list(map(str, back.qid)) == list(map(files._cell, data.qid))
+        assert (back.docid is None) == (data.docid is None)
+        if data.docid is not None:
+            assert list(back.docid) == list(map(files._cell, data.docid))
+
+    check()
+    assert len(written) > 5
+
+
+def test_what_would_be_lost_is_not_written(tmp_path):
+    X = example_data().X
+    cases = [
+        ("t.svm", {"y": np.ones(2)}, r"y has shape \(2,\) for 3 rows"),
+        ("t.csv", {"y": np.ones(4)}, r"y has shape \(4,\) for 3 rows"),
+        ("t.csv", {"docid": np.array(["a"] * 4, object)}, "docid has 4 values for 3 rows"),
+        ("t.parquet", {"feature_names": ["a", "a"]}, "'a' is the name of two features"),
+        ("t.parquet", {"feature_names": ["a"]}, "1 feature names for 2 columns"),
+        ("t.parquet", {"feature_names": ["qid", "a"], "qid": None}, "called 'qid', which means"),
+        ("t.csv", {"feature_names": ["Query", "a"], "qid": None}, "called 'Query', which means"),
+        ("t.csv", {"feature_names": ["a\nb", "c"]}, "blanks around it or line breaks"),
+        ("t.csv", {"qid": np.array(["a", "a ", "b"], object)}, "or write parquet"),
+        ("t.csv", {"docid": np.array(["a", "b\nc", "b"], object)}, "or write parquet"),
+        ("t.parquet", {"qid": np.array([1, "1", "b"], object)}, "'1' stands for two queries"),
+        ("t.csv", {"pairs": np.array([[0, 1]])}, "write_pairs"),
+        ("t.csv", {"labels": np.eye(3), "label_names": ("a", "b", "c")}, "Roles"),
+        ("t.csv", {"y": np.array([1.0, np.nan, 0.0])}, "y is not made of finite numbers"),
+        ("t.svm", {"X": np.where(np.isnan(X), np.inf, X)}, "infinities, which letor"),
+        ("t.csv", {"X": X[:0], "y": None, "qid": None, "docid": None}, "a file needs rows"),
+    ]  # fmt: skip
+    for name, fields, message in cases:
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / name, example_data(**fields))
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ValueError, match="weight has shape"):
+        write_weights(tmp_path / "w", example_data(weight=np.ones(2)))
+
+
+def test_blanks_and_line_breaks_are_kept_by_parquet(tmp_path):
+    data = example_data(
+        qid=np.array(["a", "a ", "b\n"], object), docid=np.array([" x", "", "y\r\n"], object),
+        feature_names=["a\nb", " c "],
+    )  # fmt: skip
+    write(tmp_path / "t.parquet", data)
+    assert_same(read(tmp_path / "t.parquet"), data)
+
+
+def test_features_keep_their_numbers_in_letor_files(tmp_path):
+    data = example_data(feature_names=["7", "3"])
+    write(tmp_path / "t.svm", data)
+    assert_same(read(tmp_path / "t.svm").with_features(["7", "3"]), data)
+
+
+def test_empty_columns_at_the_ends_of_sparse_data_are_kept(tmp_path):
+    for names in (["0", "1", "2"], ["1", "2", "3"]):
+        X = scipy.sparse.csc_matrix(np.array([[0.0, 0, 0], [0, 3.0, 0], [0, 0, 0]]))
+        data = example_data(X=X, feature_names=names)
+        write(tmp_path / "s.svm", data)
+        assert_same(read(tmp_path / "s.svm"), data)
 
 
 # -- formats by their first bytes --------------------------------------------------------------

@@ -12,6 +12,7 @@ import csv
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -27,7 +28,7 @@ from precede.engine.arrays import Array
 from precede.engine.parameters import counted
 from precede.engine.workers import warn_caller
 from precede.files.arrow import delimited_blocks, parquet_batches
-from precede.files.letor import read_letor
+from precede.files.letor import MOST_FEATURES, read_letor
 from precede.files.pages import Growing, Numbered
 from precede.files.streams import STANDARD, opened, size_of, writing
 from precede.files.words import NUMBER, read_words
@@ -64,6 +65,10 @@ _SUFFIXES = {
 }  # fmt: skip
 # The index of a data frame, as pandas names it in files.
 _INDEX = re.compile(r"|__index_level_[0-9]+__|Unnamed: 0(\.[0-9]+)*")
+# Names of columns that are queries, and of some that may be: lower case, letters only.
+_QUERY_WORDS = frozenset({"qid", "queryid", "query"})
+_PERHAPS_QUERY = frozenset({"group", "groupid", "listid", "searchid", "sessionid", "srchid"})
+_BLANKS = " \t\r"  # which readers of CSV and TSV files strip
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _FRAMES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
 
@@ -73,7 +78,10 @@ class Roles:
     """Which columns of a table are not features.
 
     Each of `label`, `qid`, `docid` and `weight` is the name of a column; None takes the usual
-    names (see `USUAL`) where exactly one of them is there. `drop` are columns to leave out,
+    names (see `USUAL`) where exactly one of them is there. Without any of those for the query, a
+    column called "query", or "qid" and "query_id" in other spellings, is taken with a warning, and
+    one whose name may mean it ("group", "session_id") stays a feature with a warning. `drop` are
+    columns to leave out,
     `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
     has several labels to rank. The index of a data frame (``__index_level_0__`` in parquet, a first
     column without a name or ``Unnamed: 0`` in CSV) is left out with a warning, unless it is named
@@ -82,6 +90,8 @@ class Roles:
 
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
+    >>> Roles().find(["rel", "query", "price"])
+    {'label': 'rel', 'qid': 'query'}
     """
 
     label: str | None = None
@@ -122,11 +132,41 @@ class Roles:
                     f"columns {_listed(there)} of {where} could all be the {role}; "
                     f"name one, and drop the others if they are no features"
                 )
+            if role == "qid" and not there and not self.remembered:
+                there = self._queries(names, _QUERY_WORDS)
+                there = there if len(there) == 1 else []  # of several none is the usual one
             if there:
                 found[role] = there[0]
         if len(set(found.values())) < len(found):
             raise ValueError(f"{where}: one column cannot have two roles ({found})")
         return found
+
+    def doubts(self, names: Sequence[str], found: dict[str, str]) -> str | None:
+        """What to tell about the query: that it was guessed, or which column may be one."""
+        if self.qid is not None or self.features is not None or self.remembered:
+            return None
+        taken = found.get("qid")
+        if taken is not None and taken not in self.USUAL["qid"]:
+            return (
+                f"column {taken!r} is taken for the query; say so with qid={taken!r} "
+                f"(--qid {taken}), or rename it if it is a feature"
+            )
+        alike = [] if taken else self._queries(names, _QUERY_WORDS | _PERHAPS_QUERY)
+        if not alike:
+            return None
+        return (
+            f"column {_listed(alike)} is read as a feature, and all rows as one list; if it says "
+            f"which rows belong together, use qid={alike[0]!r} (--qid {alike[0]}), otherwise "
+            "rename it"
+        )
+
+    def _queries(self, names: Sequence[str], words: frozenset[str]) -> list[str]:
+        """Columns without another role whose names are among the words, however spelled."""
+        others = {self.label, self.docid, self.weight, *self.drop, *self.labels}
+        return [
+            name for name in names
+            if name not in others and re.sub("[^a-z]", "", name.lower()) in words
+        ]  # fmt: skip
 
     def kept(
         self, names: Sequence[str], found: dict[str, str], *, unnamed: bool = False
@@ -466,6 +506,7 @@ class Layout:
         found = self.roles.find(names, path)
         features, index = self.roles.kept(names, found, unnamed=unnamed)
         _tell_index(path, index)
+        _tell_doubts(path, self.roles.doubts(names, found))
         if not features:
             raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
         return Columns(path, delimiter, names, found, features, b"" if self.header else first)
@@ -596,6 +637,12 @@ def _tell_index(path: str, index: list[str]) -> None:
         )
 
 
+def _tell_doubts(path: str, doubts: str | None) -> None:
+    """Warn about a column that was, or perhaps should have been, taken for the query."""
+    if doubts is not None:
+        warn_caller(f"{path}: {doubts}")
+
+
 def _is_number(cell: str) -> bool:
     try:
         float(cell)
@@ -640,6 +687,7 @@ def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:
     features, index = roles.kept(table.columns, found)
     if before == 0:
         _tell_index(path, index)
+        _tell_doubts(path, roles.doubts(table.columns, found))
     if not features or not len(table):
         raise ValueError(f"{path} has no {'rows' if features else 'column of features'}")
     for name in (*features, *(found[role] for role in ("label", "weight") if role in found)):
@@ -720,21 +768,27 @@ def side_file(given: Name | None, path: Name, *suffixes: str) -> Name | None:
 def write(path: Name, data: Data, *, format: str | None = None) -> None:
     """Write data to a file; read back, they are equal to the bit.
 
+    What could not be read back is a ValueError: columns of different lengths, names that occur
+    twice or stand for something else in a file ("qid"), identifiers that the format changes.
+
     Parameters
     ----------
     path : name of the file, compressed if it ends in ``.gz``; ``-`` is standard output
     data : what to write; pairs, and for LETOR weights, need files of their own
-        (`write_pairs`, `write_weights`)
+        (`write_pairs`, `write_weights`). Features without any names are called 1, 2, ...
     format : "letor", "csv", "tsv" or "parquet"; None goes by the suffix, LETOR if that is not known
 
     Notes
     -----
-    LETOR has whole numbers for queries: others are numbered from 1 in the order in which they
-    first occur.
+    LETOR has whole numbers for queries and features. Queries that are none are numbered from 1 in
+    the order in which they first occur, and features in the order of the columns unless all
+    their names are numbers. In all formats identifiers come back as numbers if each is a
+    whole number of at most 18 digits, and as text otherwise.
     """
     known = format or format_of_name(path) or "letor"
     if known not in FORMATS:
         raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
+    data = _writable(data, known)
     with writing(path) as file:
         if known == "letor":
             for text in _letor_lines(data):
@@ -773,6 +827,7 @@ def write_weights(path: Name, data: Data) -> None:
     """Write one weight on a line."""
     if data.weight is None:
         raise ValueError("the data have no weights")
+    _numbers_of_rows(data.weight, "weight", len(data))
     with writing(path) as file:
         file.write("".join(f"{plain_number(each)}\n" for each in data.weight.tolist()).encode())
 
@@ -787,38 +842,174 @@ def plain_number(value: float) -> str:
     return text[:-2] if text.endswith(".0") and text != "-0.0" else text
 
 
-def _letor_lines(data: Data) -> Iterator[str]:
+def _writable(data: Data, known: str) -> Data:
+    """The data as they are written, or a ValueError: reading would give something else."""
+    X: Any = data.X.tocsr(copy=True) if scipy.sparse.issparse(data.X) else np.asarray(data.X)
+    if scipy.sparse.issparse(X):
+        X.sum_duplicates()
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"X has shape {X.shape}; a file needs rows, each with a feature or more")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X holds {X.dtype}, not numbers; encode it first")
+    X = X.astype(np.float64, copy=False)
+    if known != "parquet" and np.isinf(X.data if scipy.sparse.issparse(X) else X).any():
+        raise ValueError(f"X holds infinities, which {known} files cannot; use NaN, or parquet")
+    if data.pairs is not None or data.labels is not None:
+        raise ValueError(
+            f"a {known} file cannot hold pairs or several labels; write pairs separately with "
+            "write_pairs and labels as features (Roles(labels=...) reads them), the rest without"
+        )
+    rows, columns = X.shape
+    names = data.feature_names
+    if not isinstance(names, Numbered):
+        names = [str(name) for name in names] or [str(column + 1) for column in range(columns)]
+    if len(names) != columns:
+        raise ValueError(f"{len(names)} feature names for {columns} columns; name every column")
+    twice = [] if isinstance(names, Numbered) else _repeated(names)
+    if twice:
+        raise ValueError(f"{_listed(twice)} is the name of two features; rename one")
+    made = Data(
+        X, feature_names=names, zeros=data.zeros,
+        y=_numbers_of_rows(data.y, "y", rows), weight=_numbers_of_rows(data.weight, "weight", rows),
+        qid=_queries_of_rows(data.qid, rows, known), docid=_documents(data.docid, rows, known),
+    )  # fmt: skip
+    if known == "letor":
+        _check_letor(made)
+    else:
+        _check_header(made, _DELIMITERS.get(known))
+    return made
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return sorted(name for name, times in Counter(names).items() if times > 1)
+
+
+def _numbers_of_rows(values: Any, name: str, rows: int) -> NDArray[np.float64] | None:
+    """One finite number for each row."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.shape != (rows,):
+        raise ValueError(f"{name} has shape {array.shape} for {rows} rows; give one for each")
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(f"{name} is not made of finite numbers, which a file needs")
+    return array.astype(np.float64)
+
+
+def _queries_of_rows(qid: Any, rows: int, known: str) -> Array | None:
+    """Identifiers of queries: whole numbers, or texts that stay apart in a file."""
+    if qid is None:
+        return None
+    number, distinct = number_queries(qid, rows)
+    whole = all(isinstance(each, int | np.integer) for each in distinct.tolist())
+    if whole and all(abs(int(each)) < 10**18 for each in distinct.tolist()):
+        return np.array([int(each) for each in distinct.tolist()], np.int64)[number]
+    texts = [_cell(each) for each in distinct.tolist()]
+    if known != "letor":
+        _check_texts(texts, "qid", known)
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"qid: {_listed(_repeated(texts))} stands for two queries; rename one")
+    return _objects(texts)[number]
+
+
+def _documents(docid: Any, rows: int, known: str) -> Array | None:
+    if docid is None:
+        return None
+    texts = ["" if each is None else _cell(each) for each in np.asarray(docid, object).tolist()]
+    if len(texts) != rows:
+        raise ValueError(f"docid has {len(texts)} values for {rows} rows; give one for each")
+    if known != "letor":
+        _check_texts([text for text in texts if text], "docid", known)
+    return _objects(texts)
+
+
+def _check_texts(texts: list[str], name: str, known: str) -> None:
+    """Refuse identifiers that come back changed: blanks around them are stripped."""
+    for text in texts:
+        changed = text != text.strip(_BLANKS) or "\n" in text or "\r" in text
+        if not text or (changed and known != "parquet"):
+            raise ValueError(
+                f"{name} {text!r} is empty, or has line breaks or blanks around it, which are lost "
+                f"in a {known} file; change it{'' if known == 'parquet' else ', or write parquet'}"
+            )
+
+
+def _check_header(data: Data, delimiter: str | None) -> None:
+    """Refuse names of features that are read as something else, or not at all."""
+    roles = {"grade": "label", "qid": "qid", "docid": "docid", "weight": "weight"}
+    columns, names = _columns(data), list(data.feature_names)
+    header, usual = [*columns, *names], Roles()
+    if delimiter is not None:
+        for name in names:
+            if name != name.strip() or not name or "\n" in name or "\r" in name:
+                raise ValueError(
+                    f"the feature name {name!r} is empty, or has blanks around it or line breaks, "
+                    "which do not come back; rename it"
+                )
+        line = io.StringIO(newline="")
+        csv.writer(line, delimiter=delimiter, lineterminator="\n").writerow(header)
+        read_back, _ = _header(line.getvalue().encode(), "the header", delimiter, header=True)
+        if read_back != header:
+            wrong = [name for name in names if name not in read_back]
+            raise ValueError(f"the feature name {_listed(wrong)} does not come back; rename it")
+    special = [name for name in names if usual.find([name]) or usual.kept([name], {})[1]]
+    found = {} if special else usual.find(header)
+    special = special or [name for name in found.values() if name in names]
+    if special:
+        raise ValueError(
+            f"a feature is called {_listed(special)}, which means something else in a file; "
+            "rename it"
+        )
+    assert found == {roles[name]: name for name in columns}
+
+
+def _check_letor(data: Data) -> None:
     if data.y is None:
         raise ValueError("a LETOR file needs grades, and the data have none; write CSV instead")
-    if data.weight is not None or data.pairs is not None:
+    if data.weight is not None:
         raise ValueError(
-            "a LETOR file cannot hold weights or pairs; write them separately with "
-            "write_weights and write_pairs, and the rest without them"
+            "a LETOR file cannot hold weights; write them separately with write_weights, and the "
+            "rest without them"
         )
-    qid = _whole_numbers(data.qid)
-    names = list(data.feature_names)
-    # A file whose features are numbered from 0 says so by using 0, and from 1 otherwise.
-    first = 0 if names and names[0] == "0" else 1
-    marks = [f" {column + first}:" for column in range(len(names))]
+    for text in () if data.docid is None else data.docid.tolist():
+        if len(text.split()) > 1 or text != text.strip():
+            raise ValueError(f"docid {text!r} holds blanks; a LETOR file has room for one word")
+
+
+def _letor_lines(data: Data) -> Iterator[str]:
+    assert data.y is not None
+    qid, numbers = _whole_numbers(data.qid), _feature_numbers(data.feature_names)
+    marks = [f" {number}:" for number in numbers]
     sparse = scipy.sparse.issparse(data.X)
     cells: Iterable[tuple[int, float]]
+    # The least and the greatest number say which features there are.
+    ends = {numbers.index(min(numbers)), numbers.index(max(numbers))}
+    ends -= set(data.X.indices.tolist()) if sparse else ends
     for row, grade in enumerate(data.y.tolist()):
         query = "" if qid is None else f" qid:{qid[row]}"
         if sparse:
             part = slice(*data.X.indptr[row : row + 2])
             cells = zip(data.X.indices[part].tolist(), data.X.data[part].tolist(), strict=True)
+            cells = [*cells, *((column, 0.0) for column in sorted(ends) if row == 0)]
         else:
             cells = enumerate(data.X[row].tolist())
         values = "".join([marks[column] + plain_number(value) for column, value in cells])
-        comment = "" if data.docid is None else f" # {_one_word(data.docid[row])}"
+        comment = "" if data.docid is None else f" # {_comment(data.docid[row])}"
         yield f"{plain_number(grade)}{query}{values}{comment}\n"
 
 
-def _one_word(docid: Any) -> str:
-    text = str(docid)
-    if len(text.split()) > 1 or text != text.strip():
-        raise ValueError(f"docid {text!r} holds blanks; a LETOR file has room for one word")
-    return text
+def _comment(docid: str) -> str:
+    """The name of a document, so that it is not taken for what comes before one."""
+    return f"docid = {docid}" if docid.startswith("docid=") else docid
+
+
+def _feature_numbers(names: Sequence[str]) -> list[int]:
+    """Numbers of features: their names where all are numbers, else from 1."""
+    if all(re.fullmatch("0|[1-9][0-9]{0,7}", name) for name in names):
+        numbers = [int(name) for name in names]
+        if max(numbers) < MOST_FEATURES:
+            return numbers
+    return list(range(1, len(names) + 1))
 
 
 def _whole_numbers(qid: Array | None) -> list[int] | None:

@@ -32,7 +32,7 @@ from precede.files.letor import MOST_FEATURES, read_letor
 from precede.files.pages import Growing, Numbered
 from precede.files.streams import STANDARD, opened, size_of, writing
 from precede.files.words import NUMBER, read_words
-from precede.judgments import Judgments, number_queries
+from precede.judgments import Judgments, check_column, check_labels, number_queries
 
 __all__ = [
     "FORMATS",
@@ -827,9 +827,9 @@ def write_weights(path: Name, data: Data) -> None:
     """Write one weight on a line."""
     if data.weight is None:
         raise ValueError("the data have no weights")
-    _numbers_of_rows(data.weight, "weight", len(data))
+    weight = check_column(data.weight, "weight", len(data))
     with writing(path) as file:
-        file.write("".join(f"{plain_number(each)}\n" for each in data.weight.tolist()).encode())
+        file.write("".join(f"{plain_number(each)}\n" for each in weight.tolist()).encode())
 
 
 def plain_number(value: float) -> str:
@@ -870,7 +870,8 @@ def _writable(data: Data, known: str) -> Data:
         raise ValueError(f"{_listed(twice)} is the name of two features; rename one")
     made = Data(
         X, feature_names=names, zeros=data.zeros,
-        y=_numbers_of_rows(data.y, "y", rows), weight=_numbers_of_rows(data.weight, "weight", rows),
+        y=None if data.y is None else check_column(data.y, "y", rows),
+        weight=None if data.weight is None else check_column(data.weight, "weight", rows),
         qid=_queries_of_rows(data.qid, rows, known), docid=_documents(data.docid, rows, known),
     )  # fmt: skip
     if known == "letor":
@@ -882,18 +883,6 @@ def _writable(data: Data, known: str) -> Data:
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
-
-
-def _numbers_of_rows(values: Any, name: str, rows: int) -> NDArray[np.float64] | None:
-    """One finite number for each row."""
-    if values is None:
-        return None
-    array = np.asarray(values)
-    if array.shape != (rows,):
-        raise ValueError(f"{name} has shape {array.shape} for {rows} rows; give one for each")
-    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise ValueError(f"{name} is not made of finite numbers, which a file needs")
-    return array.astype(np.float64)
 
 
 def _queries_of_rows(qid: Any, rows: int, known: str) -> Array | None:
@@ -915,9 +904,7 @@ def _queries_of_rows(qid: Any, rows: int, known: str) -> Array | None:
 def _documents(docid: Any, rows: int, known: str) -> Array | None:
     if docid is None:
         return None
-    texts = ["" if each is None else _cell(each) for each in np.asarray(docid, object).tolist()]
-    if len(texts) != rows:
-        raise ValueError(f"docid has {len(texts)} values for {rows} rows; give one for each")
+    texts = [_cell(each) for each in check_labels(docid, "docid", rows).tolist()]
     if known != "letor":
         _check_texts([text for text in texts if text], "docid", known)
     return _objects(texts)

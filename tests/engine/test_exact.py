@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.engine.exact import exact_sum
+from precede.engine.exact import exact_sum, sums_at
 from precede.engine.workers import LEAST_SHARED, Workers
 
 
@@ -38,3 +38,24 @@ def test_a_sum_beyond_the_range_of_floats_is_infinite_and_no_warning():
     with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
         patch.setitem(LEAST_SHARED, "rows", 1)
         assert exact_sum(values, workers) == exact_sum(values) == np.inf
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e300, 1e300)), max_size=30), st.randoms())
+def test_sums_at_an_index_are_exact_sums_in_any_order(given, random):
+    """Each to the precision of its own values, however large those of others are."""
+    shuffled = list(given)
+    random.shuffle(shuffled)
+    found, again = (
+        sums_at(np.array([i for i, _ in each], int), np.array([v for _, v in each], float), 4)
+        for each in (given, shuffled)
+    )
+    assert found.tobytes() == again.tobytes()
+    assert found.tolist() == [
+        exact_sum(np.array([v for i, v in given if i == k])) for k in range(4)
+    ]
+
+
+def test_sums_that_are_not_finite_stay_apart():
+    values = np.array([np.inf, 1.0, np.nan, 2.0, 1.0, 5e-324])
+    found = sums_at(np.array([0, 0, 1, 1, 2, 3]), values, 5)
+    np.testing.assert_equal(found, [np.inf, np.nan, 1.0, 5e-324, 0.0])

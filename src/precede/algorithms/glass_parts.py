@@ -99,7 +99,7 @@ class Share:
         chosen, start = rows[arrangement.order], training.init_score
         made = Training.ordered(
             training.table.block(chosen), arrangement, training.workers,
-            None if start is None else start[chosen],
+            None if start is None else start[chosen], by_value=training.by_value,
         )  # fmt: skip
         return Share(made, self.balance, names)
 

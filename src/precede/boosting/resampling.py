@@ -150,7 +150,9 @@ class Sample:
             )
         full, items = self._training, self._row[rows[arrangement.order]]
         start = None if full.init_score is None else full.init_score[items]
-        return Training.ordered(full.table.block(items), arrangement, full.workers, start)
+        return Training.ordered(
+            full.table.block(items), arrangement, full.workers, start, by_value=full.by_value
+        )
 
 
 def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:

@@ -662,9 +662,10 @@ def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, A
 def _training(block: Rows, spec: _Spec, workers: ClusterWorkers) -> Training:
     arrangement = arranged(block, spec.facts)
     table = Table.like(block.X, spec.bins, order=arrangement.order, workers=workers)
-    training = Training.ordered(table, arrangement, workers)
+    codes_only = learner(spec.model.rankers).codes_only
+    training = Training.ordered(table, arrangement, workers, by_value=not codes_only)
     resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
-    if not resumed and learner(spec.model.rankers).codes_only:
+    if not resumed and codes_only:
         training.table.X = None  # thresholds of this fit are cuts: codes tell all
     return training
 

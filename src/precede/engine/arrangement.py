@@ -12,7 +12,9 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from numba import njit
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, Keys
+from precede.engine.exact import sums_at
+from precede.engine.mixing import scattered
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
@@ -28,6 +30,8 @@ __all__ = [
 ]
 
 BALANCES = ("pairs", "queries", "items")
+# A pull depends on the rows that a row is paired with, and on those that these are paired with.
+STEPS_OF_PAIRS = 3
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ class Arrangement:
             of_level = _sums_above(self.weights_of_levels(), self.query_start)
             above[: self.n_graded] = np.repeat(of_level, np.diff(self.level_start))
         listed = self.pair_weight * self.weight[self.winner]
-        return above + np.bincount(self.loser, listed, minlength=self.n_arranged)
+        return above + sums_at(self.loser, listed, self.n_arranged)
 
     def weights_of_levels(self) -> Floats:
         """Sum of the weights of every level, of all machines.
@@ -168,12 +172,34 @@ class Arrangement:
         part = scipy.sparse.csgraph.connected_components(joined, directed=False)[1][group]
         return part.astype(np.int64)
 
+    def keys_by_pairs(self, keys: Keys) -> Keys:
+        """Keys of rows that depend on their grades, their queries and the listed pairs as well.
+
+        Rows that are equal otherwise may be paired differently. O(n + listed pairs).
+        """
+        keys = scattered(keys ^ np.nan_to_num(self.grade + 0.0, nan=0.5).view(np.uint64))
+        first = self.level_start[self.query_start]
+        of_pair = scattered(self.pair_weight.view(np.uint64))
+        if self.pair_margin is not None:
+            of_pair = scattered(of_pair + (self.pair_margin + 0.0).view(np.uint64))
+        for _ in range(STEPS_OF_PAIRS):
+            found = keys.copy()
+            sums = np.add.reduceat(keys[: self.n_graded], first[:-1]) if self.n_graded else keys[:0]
+            found[: self.n_graded] += np.repeat(scattered(sums), np.diff(first))
+            for one, other in ((self.winner, self.loser), (self.loser, self.winner)):
+                np.add.at(found, one, scattered(keys[other] ^ of_pair))
+                found = scattered(found)
+            keys = found
+        return keys
+
     def reorder(self, key: Array, device: Device | None = None) -> tuple[Arrangement, Integers]:
         """Sort the rows inside each level by `key`; returns also where each row was before.
 
         The sums over a query then do not depend on the order of the user's rows. The device, if
         there is one, sorts.
         """
+        if self.any_listed:
+            key = self.keys_by_pairs(key)
         run = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
         run = np.concatenate([run, np.full(self.n_arranged - self.n_graded, run.size)])
         old = np.lexsort((key, run)) if device is None else device.lexsort(key, run)

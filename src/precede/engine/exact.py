@@ -45,6 +45,7 @@ __all__ = [
     "log_total",
     "log_totals",
     "sum_of",
+    "sums_at",
     "to_integers",
     "words_of",
 ]
@@ -248,6 +249,22 @@ def _from_two(words: Sequence[Any], exponent: int) -> float:
         return math.copysign(math.inf, total)
 
 
+def sums_at(index: Integers, values: Floats, count: int) -> Floats:
+    """Sums of the values at each of `count` indices, whatever their order: O(values + count).
+
+    Each sum is taken as `exact_sum` takes it, relative to the largest of its own values. A sum over
+    values that are not finite is infinite, or NaN.
+
+    >>> sums_at(np.array([0, 2, 0]), np.array([0.1, 3.0, 0.2]), 3)
+    array([0.3, 0. , 3. ])
+    """
+    sums = np.zeros(count)
+    if index.size:  # otherwise nothing need be compiled
+        words = np.zeros((2, count), np.int64)
+        _sums_at(index, values, words, sums)
+    return sums
+
+
 def log_total(log_values: Floats, workers: Workers | None = None) -> float:
     """Logarithm of a sum of exponentials; the order of the terms does not matter."""
     return log_totals([log_values], workers)[0]
@@ -375,3 +392,28 @@ def _words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
         high += np.int64(whole)
         low += np.int64((scaled - whole) * 2147483648.0)
     return high, low
+
+
+@njit(cache=True, nogil=True)
+def _sums_at(index: Integers, values: Floats, words: Integers, sums: Floats) -> None:
+    """See `sums_at`; `words` is room for the integers, `sums` holds zeros."""
+    for i in range(values.size):
+        size = abs(values[i])
+        if size > sums[index[i]] or np.isnan(size):
+            sums[index[i]] = size
+    for i in range(values.size):
+        at = index[i]
+        if 0.0 < sums[at] < np.inf:
+            exponent = math.frexp(sums[at])[1]
+            # In two factors: of the smallest numbers the inverse is beyond the range of floats.
+            half = exponent // 2
+            scaled = values[i] * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent)
+            scaled *= 2147483648.0
+            whole = np.floor(scaled)
+            words[0, at] += np.int64(whole)
+            words[1, at] += np.int64((scaled - whole) * 2147483648.0)
+    for at in range(sums.size):
+        if 0.0 < sums[at] < np.inf:
+            exponent = math.frexp(sums[at])[1]
+            total = words[0, at] / 2147483648.0 + words[1, at] / 4611686018427387904.0
+            sums[at] = math.ldexp(total, exponent)

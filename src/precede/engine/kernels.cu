@@ -1114,20 +1114,36 @@ extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* los
   }
 }
 
-// Add the pairs of every row, in their order: those that it wins, then those that it loses.
+// Sum of the terms of some pairs, whatever their order: see `sums_at` of engine/exact.py.
+__device__ double sum_at(i64 begin, i64 end, const i64* at, const double* terms) {
+  double top = 0.0;
+  for (i64 i = begin; i < end; i++) {
+    double size = fabs(terms[at[i]]);
+    if (size > top || size != size) top = size;
+  }
+  if (!(top > 0.0 && top < INFINITE)) return top;
+  int exponent;
+  frexp(top, &exponent);
+  int half = exponent >> 1;
+  double first = ldexp(1.0, -half), second = ldexp(1.0, half - exponent);
+  i64 high = 0, low = 0;
+  for (i64 i = begin; i < end; i++) {
+    double scaled = terms[at[i]] * first * second;
+    scaled *= 2147483648.0;
+    double whole = floor(scaled);
+    high += (i64)whole;
+    low += (i64)((scaled - whole) * 2147483648.0);
+  }
+  return ldexp((double)high / 2147483648.0 + (double)low / 4611686018427387904.0, exponent);
+}
+
+// Add the pairs of every row: those that it wins, then those that it loses.
 extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, const i64* won, const i64* lost_start, const i64* lost, const double* terms, double* pull, double* hessian) {
+  const double *slope = terms + count, *curvature = terms + 2 * count;
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
-    double up = 0.0, down = 0.0, curved = 0.0, other_curved = 0.0;
-    for (i64 i = won_start[row]; i < won_start[row + 1]; i++) {
-      up += terms[count + won[i]];
-      curved += terms[2 * count + won[i]];
-    }
-    for (i64 i = lost_start[row]; i < lost_start[row + 1]; i++) {
-      down += terms[count + lost[i]];
-      other_curved += terms[2 * count + lost[i]];
-    }
-    pull[row] = (pull[row] + up) - down;
-    hessian[row] = (hessian[row] + curved) + other_curved;
+    i64 begin = won_start[row], end = won_start[row + 1], first = lost_start[row], last = lost_start[row + 1];
+    pull[row] = (pull[row] + sum_at(begin, end, won, slope)) - sum_at(first, last, lost, slope);
+    hessian[row] = (hessian[row] + sum_at(begin, end, won, curvature)) + sum_at(first, last, lost, curvature);
   }
 }
 

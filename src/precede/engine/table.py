@@ -22,6 +22,7 @@ from precede.engine.compiling import INNER
 from precede.engine.elementary import smaller
 from precede.engine.exact import SCALE, exact_sum, to_integers
 from precede.engine.histograms.columns import Histograms
+from precede.engine.mixing import scattered
 from precede.engine.workers import Workers, is_small
 
 if TYPE_CHECKING:
@@ -278,6 +279,14 @@ class Table:
         workers.run(
             mix_codes, self.n_arranged, self.codes, keys, small=is_small("rows", self.n_arranged)
         )
+        return keys
+
+    def keys_by_value(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Keys that depend on the values of the features as well: O(n) for each."""
+        for feature in range(self.n_features):
+            values = self.column(feature) + 0.0
+            values[np.isnan(values)] = np.nan  # whose bits may differ
+            keys = scattered(keys ^ values.view(np.uint64))
         return keys
 
     def reorder(self, old: Integers) -> Table:

@@ -27,6 +27,7 @@ class Training:
     arrangement: Arrangement
     workers: Workers
     init_score: Floats | None = None  # the score that each row starts from; None is 0
+    by_value: bool = False  # whether rankers read values of features, which codes do not tell
 
     @classmethod
     def prepare(
@@ -40,6 +41,7 @@ class Training:
         categorical: Sequence[int] = (),
         labelled: bool = False,
         init_score: Floats | None = None,
+        by_value: bool = False,
     ) -> Training:
         """Sort, bin, and put the rows of each level in an order of their own.
 
@@ -62,7 +64,7 @@ class Training:
             workers=workers,
         )  # fmt: skip
         start = None if init_score is None else init_score[arrangement.order]
-        return cls.ordered(table, arrangement, workers, start)
+        return cls.ordered(table, arrangement, workers, start, by_value=by_value)
 
     @classmethod
     def ordered(
@@ -71,16 +73,20 @@ class Training:
         arrangement: Arrangement,
         workers: Workers,
         init_score: Floats | None = None,
+        *,
+        by_value: bool = False,
     ) -> Training:
         """Put the rows of each level in an order that does not depend on how they were given."""
         keys = table.keys(arrangement.weight, workers)
+        if by_value:
+            keys = table.keys_by_value(keys)
         if arrangement.label is not None:  # rows that differ in their labels alone have an order
             keys ^= np.nan_to_num(arrangement.label, nan=0.5).view(np.uint64) * np.uint64(3)
         if init_score is not None:  # and so have rows that differ in where they start
             keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
         arrangement, old = arrangement.reorder(keys, workers.device)
         start = None if init_score is None else init_score[old]
-        return cls(table.reorder(old), arrangement, workers, start)
+        return cls(table.reorder(old), arrangement, workers, start, by_value)
 
 
 def why_no_pair(judgments: Judgments) -> str:

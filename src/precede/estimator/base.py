@@ -383,11 +383,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             judgments, classes = self._target(X.shape[0], y, **target)
             warn_of_target(given[0], y=y, qid=qid)
             source = partial(
-                Training.prepare,
+                self._prepare,
                 X,
                 self.judgments_to_learn(judgments),
-                labelled=self.learns_labels,
-                init_score=initial_scores(init_score, X.shape[0], "init_score"),
+                initial_scores(init_score, X.shape[0], "init_score"),
             )
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
@@ -409,6 +408,20 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self._keep(result, task)
         listeners.end()
         return self
+
+    def _prepare(
+        self, X: Any, judgments: Judgments, init_score: Floats | None, **more: Any
+    ) -> Training:
+        """Rows and judgments as the loop sees them; see `Training.prepare`."""
+        from precede.rankers.regressors import learner  # noqa: PLC0415  (slow)
+
+        chosen = getattr(self, "rankers", None)
+        going_on = self.warm_start and hasattr(self, "ensemble_")  # from rankers of any family
+        by_value = going_on or (chosen is not None and not learner(chosen).codes_only)
+        return Training.prepare(
+            X, judgments, labelled=self.learns_labels, init_score=init_score, by_value=by_value,
+            **more,
+        )  # fmt: skip
 
     def _check_offset(self, X: Any, init_score: ArrayLike | None) -> None:
         """Refuse init_score where it would be ignored."""

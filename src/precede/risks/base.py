@@ -19,7 +19,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.elementary import larger, smaller
-from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of
+from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of, sums_at
 from precede.engine.portable import exp_of, log, log_of
 from precede.engine.pull import Factors, Pull
 from precede.engine.workers import Workers
@@ -458,7 +458,7 @@ def pair_totals(arrangement: Arrangement) -> Floats:
     winner, loser = arrangement.winner, arrangement.loser
     listed = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
     for side in (winner, loser):
-        total += np.bincount(side, listed, minlength=total.size)
+        total += sums_at(side, listed, total.size)
     return total
 
 

@@ -22,6 +22,7 @@ from precede.engine.exact import (
     greatest_of,
     log_total,
     sum_of,
+    sums_at,
     to_integers,
 )
 from precede.engine.portable import exp, expm1_of, log, log_of
@@ -160,7 +161,7 @@ class SeparableRisk(BoundLossRisk):
             price_curvature, self.power, hessian, small=self.small,
         )  # fmt: skip
         for side in (self.arrangement.winner, self.arrangement.loser):
-            hessian += np.bincount(side, parts.pair_mass, minlength=hessian.size)
+            hessian += sums_at(side, parts.pair_mass, hessian.size)
         return self.rate * hessian
 
     def masses(self, state: State, values: Bytes) -> Masses:

@@ -15,7 +15,7 @@ from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.elementary import larger, portable_exp, portable_log, portable_log1p, smaller
-from precede.engine.exact import exact_sums
+from precede.engine.exact import exact_sums, sums_at
 from precede.engine.portable import log_of
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
@@ -118,8 +118,8 @@ class EnumeratedRisk(BoundLossRisk):
             curve, small=is_small("exponentials", winner.size),
         )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
-            pull += sign * np.bincount(side, mass, minlength=pull.size)
-            hessian += np.bincount(side, curve, minlength=hessian.size)
+            pull += sign * sums_at(side, mass, pull.size)
+            hessian += sums_at(side, curve, hessian.size)
         return value, mass
 
     def curvature(self, state: State) -> Floats:

@@ -23,7 +23,7 @@ from numba import njit
 from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import greatest_of
+from precede.engine.exact import greatest_of, sums_at
 from precede.engine.portable import cosines
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Separable, Smooth, logarithm
@@ -520,8 +520,8 @@ def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:
     largest = np.full(size, -np.inf)
     np.maximum.at(largest, target, log_values)
     base = np.where(np.isfinite(largest), largest, 0.0)
-    total = np.bincount(target, np.exp(log_values - base[target]), minlength=size)
-    return logarithm(total.astype(np.float64)) + base
+    total = sums_at(target, np.exp(log_values - base[target]), size)
+    return logarithm(total) + base
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -89,8 +89,11 @@ def _every_command(
 @app.command()
 @guarded
 def warmup(*, as_json: AsJson = False) -> None:
-    """Compile what the usual calls need ahead of time, for container images and CI.
+    """Compile what fits and their results need ahead of time, for container images and CI.
 
+    All algorithms with each of their losses, weak rankers and kinds of data, on one thread and on
+    several; predictions, metrics, explanations, reports, files. This takes some minutes. What only
+    a cluster, a GPU or a loss of your own needs is compiled when it is called.
     The result is kept in the folder that NUMBA_CACHE_DIR names, or next to the package.
     """
     from precede.cli import warmup as warming  # noqa: PLC0415

@@ -1,46 +1,134 @@
-"""Compile what the usual calls need, for container images and continuous integration."""
+"""Compile what fits and their results need, for container images and continuous integration."""
 
 from __future__ import annotations
 
+import io
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 import precede
-from precede.engine.arrays import Array, Floats
+from precede.bounds.push import push_risk
+from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import announce_compiling
-from precede.rankers.growers import WIDE_CELLS
+from precede.files.letor import read_letor
+from precede.metrics.policy import TIES
+from precede.metrics.registry import REGISTRY
+from precede.scorecard.rounding import order_changes
 
 __all__ = ["STEPS", "warm_up"]
 
+# Rows of a long list: beyond the sizes from which on other kernels sort, sum and share the work.
+LONG = 1 << 18
+# Rows of a list whose pairs may be enumerated: enough for several threads, and no more.
+SHARED = 5000
+# Rows of all others, in queries of 20.
+ROWS = 2000
+
+# Rounds are few, except where some kernels come into play later.
+ROUNDS = {
+    "ConvexRisk": {"n_estimators": 40},
+    "GlassBoxRanker": {"n_estimators": 5, "pair_estimators": 5},
+}
+# Algorithms and risks that may enumerate pairs.
+SLOW = ("RankBoostPlus", "SmoothMargin", "ConvexRisk")
+PAIRWISE: list[dict[str, Any]] = [{"price": 2, "loss": "logistic"}, {"price": 2, "loss": "hinge"}]
+RANKED: list[dict[str, Any]] = [
+    {"rank_weight": rule} for rule in ("ndcg", "ndcg@10", "gap", "precision@5")
+]
+
+# What is fitted of each algorithm besides its default: each loss, weak ranker, way to search and
+# rule for weights that has kernels of its own. The others differ from these in numbers only.
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "RankBoost": [
+        {"select": "decrease"}, {"step": "bound"}, {"rankers": "features"}, {"rankers": "columns"},
+        {"rankers": "trees"}, {"nonnegative": True}, {"monotone_constraints": [1, -1, 0, 0]},
+        {"balance": "queries"}, {"max_features": 0.5}, *RANKED,
+    ],
+    "PushRanker": [
+        {"price": "exp"}, {"price": 1, "loss": "logistic"}, {"price": 1, "loss": "hinge"},
+        {"price": 1, "loss": "squared_hinge"}, {"scope": "global"}, {"rankers": "trees"},
+        {"rankers": "features"}, *PAIRWISE,
+    ],
+    "BoostedRanker": [
+        {"loss": "exponential"}, {"loss": "hinge"}, {"loss": "squared_hinge"},
+        {"loss": "softmax"}, {"loss": "xendcg"}, {"loss": "query_rmse"},
+        {"loss": "query_cross_entropy"}, {"hessian": "bound"}, {"targets": "average"},
+        {"line_search": True}, {"reg_alpha": 0.1}, {"subsample": 0.5}, {"max_features": 0.5},
+        {"max_features_by_split": 0.5}, {"max_depth": 2}, {"bags": 2},
+        {"categorical_features": [3]}, {"monotone_constraints": [1, -1, 0, 0]},
+        {"interaction_constraints": [[0, 1], [2, 3]]},
+        {"num_leaves": 100, "min_child_samples": 1},
+        {"num_leaves": 100, "min_child_samples": 1, "categorical_features": [3]},
+        *RANKED, *PAIRWISE,
+    ],
+    "QBRank": [{"targets": "sum"}, *RANKED],
+    "GlassBoxRanker": [{"categorical_features": [3]}, {"loss": "exponential"}],
+    "SmoothMargin": [{"rankers": "features"}, {"nonnegative": True}],
+    "ConvexRisk": [{"loss": "logistic"}, {"loss": "hinge"}, {"rankers": "features"}],
+    "RankBoostPlus": [{"memory_limit": "estimate"}, {"search": "optimal"}],
+    "AdaBoostRanker": [{"rankers": "features"}],
+}  # fmt: skip
+
 
 class _Calls:
-    """The usual calls, on some hundred rows: with queries and without, of both precisions."""
+    """Calls on rows with every kind of judgments, and on one long list."""
 
     def __init__(self) -> None:
-        generator = np.random.default_rng(0)
-        self.X = generator.normal(size=(300, 4))
-        self.y = (self.X[:, 0] + generator.normal(size=300) > 0).astype(int) + (self.X[:, 1] > 1)
-        self.qid = np.repeat(np.arange(15), 20)
         self.models: dict[str, precede.BaseRanker] = {}
+        self.X, self.y, self.qid = _rows(ROWS)
 
-    def fit(self, name: str, **parameters: Any) -> None:
-        """Fit an algorithm to queries, to one list of two classes, and to single precision."""
-        make = getattr(precede, name)
-        for X in (self.X, self.X.astype(np.float32)):
-            self.models[name] = make(n_estimators=3, **parameters).fit(X, self.y, qid=self.qid)
-        missing = np.where(self.X > 2, np.nan, self.X)
-        make(n_estimators=3, **parameters).fit(missing, (self.y > 0).astype(int))
+    @cached_property
+    def kinds(self) -> list[tuple[Array, dict[str, Any]]]:
+        """Rows, and the arguments of `fit` that say what should precede what."""
+        missing = self.X.copy()
+        missing[::7, 1] = np.nan
+        pairs = np.arange(ROWS).reshape(-1, 2)
+        weight = np.linspace(0.5, 1.5, ROWS)
+        return [
+            (missing, {"y": self.y, "qid": self.qid}),
+            (self.X, {"y": self.y > 1}),
+            (self.X, {"y": self.y}),
+            (self.X.astype(np.float32), {"y": self.y, "qid": self.qid, "sample_weight": weight}),
+            (self.X, {"y": self.X[:, 0], "qid": self.qid}),  # as many grades as rows
+            (self.X, {"pairs": pairs}),
+            (self.X, {"y": self.y, "qid": self.qid, "pairs": pairs}),
+        ]
 
-    def fit_trees(self) -> None:
-        """Fit trees to few cells, and to so many that other kernels sum them up."""
-        self.fit("BoostedRanker")
-        times = 1 + WIDE_CELLS // self.X.size
-        X, qid = np.tile(self.X, (times, 1)), np.repeat(np.arange(15 * times), 20)
-        precede.BoostedRanker(n_estimators=3).fit(X, np.tile(self.y, times), qid=qid)
+    def fit(self, name: str) -> None:
+        """Fit an algorithm and its variants to every kind of judgments, and with two threads."""
+        for number, given in enumerate([{}, *VARIANTS[name]]):
+            for X, judged in self.kinds:
+                model = _fitted(name, X, judged, n_jobs=1, **given)
+                if model is not None:
+                    self.models.setdefault(f"{name} {number}", model)
+            slow = name in SLOW or given in RANKED or given in PAIRWISE
+            X, y, _ = _rows(SHARED if slow else LONG)
+            _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
+
+    def fit_labels(self) -> None:
+        """Fit several labels for each row."""
+        labels = np.stack([self.y > 1, self.y > 2, self.X[:, 0] > 0.5], axis=1).astype(int)
+        for method in ("MR", "MH"):
+            model = precede.MultilabelBoost(method=method, n_estimators=3).fit(self.X, labels)
+            model.score(self.X, labels)
+
+    def far_apart(self) -> None:
+        """Sum losses of scores that are so far apart as those of many rounds can be."""
+        judgments = precede.Judgments(self.y, self.qid)
+        for loss in ("exponential", "logistic", "hinge"):
+            for rule in (None, "ndcg", "ndcg@10"):
+                risk = precede.PairRisk(loss, rank_weight=rule)
+                for factor in (100, 1000, -1000):
+                    scores = float(factor) * self.y
+                    risk.value(judgments, scores)
+                    risk.pull(judgments, scores)
+                    risk.masses(judgments, scores, self.X[:, 0] > 0.5)
 
     def predict(self) -> None:
         """Score rows of both precisions and orders in memory."""
@@ -48,61 +136,93 @@ class _Calls:
             for X in (self.X, self.X.astype(np.float32), np.asfortranarray(self.X)):
                 model.predict(X)
 
-    def score(self) -> None:
-        """Count the pairs in order."""
+    def evaluate(self) -> None:
+        """Compute every metric, margins, and the share of pairs in order."""
         for model in self.models.values():
             model.score(self.X, self.y, self.qid)
-
-    def evaluate(self) -> None:
-        """Compute the default metrics."""
-        precede.evaluate(self.y, self._scores("RankBoost"), self.qid)
+        model = self.models["RankBoost 0"]
+        scores, (X, y, _) = model.predict(self.X), _rows(LONG)
+        for rows in ((self.y, scores, self.qid), (self.y > 1, scores), (y > 1, model.predict(X))):
+            precede.evaluate(*rows)
+            for name, ties in itertools.product(REGISTRY, TIES):
+                _unless_refused(partial(precede.evaluate, *rows, metrics=[name], ties=ties))
+        precede.margins(model, self.X, self.y, qid=self.qid)
+        push_risk(self.y > 1, scores, p=4, norm=1.0, theta=0.1)
+        order_changes(scores, np.round(scores, 1), self.y)
 
     def compare(self) -> None:
         """Compare two models over queries."""
-        scores = self._scores("RankBoost"), self._scores("BoostedRanker")
+        scores = self._scores("RankBoost 0"), self._scores("BoostedRanker 0")
         for metric in ("ndcg@10", "pair_error"):
             precede.compare(self.y, *scores, qid=self.qid, metric=metric)
 
     def report(self) -> None:
-        """Make a report."""
-        for model in self.models.values():
-            precede.Report(model, self.X, self.y, qid=self.qid)
+        """Make reports on queries and on one list."""
+        for name, model in self.models.items():
+            if name.endswith(" 0"):
+                precede.Report(model, self.X, self.y, qid=self.qid)
+                precede.Report(model, self.X, self.y > 1)
 
     def explain(self) -> None:
         """Explain scores and a pair."""
         for model in self.models.values():
             model.explain(self.X)
+            model.explain(self.X[:50], background=self.X[:20])
             model.explain_pair(self.X, 0, 1)
+
+    def read(self) -> None:
+        """Read lines of LETOR."""
+        lines = b"2 qid:7 1:0.5 2:1e1 3:0.12345678901234567890123 # a\n1 qid:7 1:0.5 # b\n" * ROWS
+        for n_jobs in (1, 2):
+            read_letor(io.BufferedReader(io.BytesIO(lines)), n_jobs=n_jobs)
 
     def _scores(self, name: str) -> Floats:
         found: Array = self.models[name].predict(self.X)
         return found
 
 
-def _steps() -> dict[str, Callable[[_Calls], None]]:
-    return {
-        "fit RankBoost": lambda calls: calls.fit("RankBoost"),
-        "fit BoostedRanker": _Calls.fit_trees,
-        "fit PushRanker": lambda calls: calls.fit("PushRanker"),
-        "predict": _Calls.predict,
-        "score": _Calls.score,
-        "evaluate": _Calls.evaluate,
-        "compare": _Calls.compare,
-        "report": _Calls.report,
-        "explain": _Calls.explain,
-    }
+def _rows(size: int) -> tuple[Array, Integers, Integers]:
+    """Numbers from 0 to 1 and a category in four columns, grades, and queries of 20 rows."""
+    generator = np.random.default_rng(0)
+    X = generator.random((size, 4))
+    y = np.digitize(X[:, 0] + X[:, 1] + generator.random(size), [1.0, 1.5, 2.0])
+    X[:, 2], X[:, 3] = np.round(X[:, 2], 1), generator.integers(0, 6, size)
+    return X, y, np.arange(size) // 20
 
 
-STEPS = _steps()
+def _fitted(name: str, X: Array, judged: dict[str, Any], **parameters: Any) -> Any:
+    rounds = ROUNDS.get(name, {"n_estimators": 5})
+    return _unless_refused(partial(getattr(precede, name)(**rounds, **parameters).fit, X, **judged))
+
+
+def _unless_refused(call: Callable[[], Any]) -> Any:
+    """Result of a call; None where it refuses such judgments, and so needs nothing for them."""
+    try:
+        return call()
+    except ValueError:
+        return None
+
+
+STEPS: dict[str, Callable[[_Calls], None]] = {
+    **{f"fit {name}": partial(_Calls.fit, name=name) for name in VARIANTS},
+    "fit MultilabelBoost": _Calls.fit_labels,
+    "scores far apart": _Calls.far_apart,
+    "predict": _Calls.predict,
+    "evaluate": _Calls.evaluate,
+    "compare": _Calls.compare,
+    "report": _Calls.report,
+    "explain": _Calls.explain,
+    "read": _Calls.read,
+}
 
 
 def warm_up() -> Iterator[tuple[str, float]]:
-    """Make each of the usual calls once; yields its name and the seconds that it took."""
+    """Take each step once; yields its name and the seconds that it took."""
     announce_compiling(False)
     calls = _Calls()
     for name, step in STEPS.items():
         begin = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # three rounds are no model
+            warnings.simplefilter("ignore")  # a few rounds are no model
             step(calls)
         yield name, time.perf_counter() - begin

@@ -43,7 +43,7 @@ class _Announcement(event.Listener):
         if _is_interactive():
             print(
                 "precede: compiling for this machine, once; this takes some seconds "
-                "(`precede warmup` compiles everything)",
+                "(`precede warmup` does it ahead)",
                 file=sys.stderr,
             )
 

@@ -34,6 +34,7 @@ ROWS = 2000
 ROUNDS = {
     "ConvexRisk": {"n_estimators": 40},
     "GlassBoxRanker": {"n_estimators": 5, "pair_estimators": 5},
+    "RankBoostPlus": {"n_estimators": 25},
 }
 # Algorithms and risks that may enumerate pairs.
 SLOW = ("RankBoostPlus", "SmoothMargin", "ConvexRisk")
@@ -124,7 +125,7 @@ class _Calls:
         for loss in ("exponential", "logistic", "hinge"):
             for rule in (None, "ndcg", "ndcg@10"):
                 risk = precede.PairRisk(loss, rank_weight=rule)
-                for factor in (100, 1000, -1000):
+                for factor in (20, 1000, -1000):
                     scores = float(factor) * self.y
                     risk.value(judgments, scores)
                     risk.pull(judgments, scores)
@@ -144,8 +145,9 @@ class _Calls:
         scores, (X, y, _) = model.predict(self.X), _rows(LONG)
         for rows in ((self.y, scores, self.qid), (self.y > 1, scores), (y > 1, model.predict(X))):
             precede.evaluate(*rows)
-            for name, ties in itertools.product(REGISTRY, TIES):
-                _unless_refused(partial(precede.evaluate, *rows, metrics=[name], ties=ties))
+            for name, end, ties in itertools.product(REGISTRY, ("", "@10", "@100%"), TIES):
+                metrics = [f"{name}{end}"]
+                _unless_refused(partial(precede.evaluate, *rows, metrics=metrics, ties=ties))
         precede.margins(model, self.X, self.y, qid=self.qid)
         push_risk(self.y > 1, scores, p=4, norm=1.0, theta=0.1)
         order_changes(scores, np.round(scores, 1), self.y)

@@ -93,7 +93,7 @@ def warmup(*, as_json: AsJson = False) -> None:
 
     All algorithms with each of their losses, weak rankers and kinds of data, on one thread and on
     several; predictions, metrics, explanations, reports, files. This takes some minutes. What only
-    a cluster, a GPU or a loss of your own needs is compiled when it is called.
+    a cluster, a loss of your own, bounds or rounded scorecards need is compiled when called.
     The result is kept in the folder that NUMBA_CACHE_DIR names, or next to the package.
     """
     from precede.cli import warmup as warming  # noqa: PLC0415

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 import precede
-from precede.bounds.push import push_risk
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import announce_compiling
 from precede.files.letor import read_letor
 from precede.metrics.policy import TIES
 from precede.metrics.registry import REGISTRY
-from precede.scorecard.rounding import order_changes
 
 __all__ = ["STEPS", "warm_up"]
 
@@ -149,8 +147,6 @@ class _Calls:
                 metrics = [f"{name}{end}"]
                 _unless_refused(partial(precede.evaluate, *rows, metrics=metrics, ties=ties))
         precede.margins(model, self.X, self.y, qid=self.qid)
-        push_risk(self.y > 1, scores, p=4, norm=1.0, theta=0.1)
-        order_changes(scores, np.round(scores, 1), self.y)
 
     def compare(self) -> None:
         """Compare two models over queries."""

@@ -1,9 +1,11 @@
 """The pull that passes from a risk to a search, and its quadratic model."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import naive
 import strategies
 from precede import Judgments
 from precede.risks.pair_risk import PairRisk
@@ -11,8 +13,8 @@ from rankers.test_trees import SAMPLE
 
 
 def test_terms_are_half_of_the_bound():
-    for loss in ("logistic", "squared_hinge", "exponential"):
-        risk = PairRisk(loss).bind(Judgments(SAMPLE.y, SAMPLE.qid))
+    for loss, price in [("logistic", 1), ("squared_hinge", 1), ("exponential", 1), ("logistic", 2)]:
+        risk = PairRisk(loss, price).bind(Judgments(SAMPLE.y, SAMPLE.qid))
         state = risk.state(np.linspace(0, 1, risk.arrangement.n_arranged))
         bound, terms = (risk.pull_of(state).hessian(hessian) for hessian in ("bound", "terms"))
         np.testing.assert_array_equal(terms, bound / 2)
@@ -36,3 +38,55 @@ def test_the_bound_lies_above_the_second_derivative(data, loss):
     before = np.exp(state.log_value - state.log_mass)
     most = before - state.pull @ move + 0.5 * (weight * move**2).sum()
     assert after <= most * (1 + 1e-9) + 1e-9
+
+
+def full_hessian(judgments, scores, loss, price, gap, balance):
+    """Second derivatives of the risk by all pairs of rows, in floats, loser by loser."""
+    outer, above = naive.loser_weights(judgments, balance), naive.divisors(judgments, balance)
+    by_loser, hessian = {}, np.zeros((len(judgments), len(judgments)))
+    for pair in naive.list_pairs(judgments):
+        by_loser.setdefault(pair.loser, []).append(pair)
+    with naive.decimal.localcontext(naive.DIGITS):
+        for k, pairs in by_loser.items():
+            terms = np.zeros((3, len(pairs)), object)
+            for j, pair in enumerate(pairs):
+                margin = naive.Decimal(scores[pair.winner]) - naive.Decimal(scores[k])
+                margin -= naive.Decimal(gap and pair.gap)
+                terms[:, j] = [naive.Decimal(pair.inner) * part(margin) for part in loss]
+            _, slope, curvature = naive.divided(price, naive.Decimal(above[k]))
+            g1, g2 = (float(outer[k] * float(part(terms[0].sum()))) for part in (slope, curvature))
+            gradient = np.zeros(len(judgments))
+            for pair, first, second in zip(pairs, *terms[1:].astype(float), strict=True):
+                gradient[pair.winner] += first
+                gradient[k] -= first
+                rows = np.ix_([pair.winner, k], [pair.winner, k])
+                hessian[rows] += g1 * second * np.array([[1, -1], [-1, 1]])
+            hessian += g2 * np.outer(gradient, gradient)
+    return hessian
+
+
+@pytest.mark.parametrize("loss", list(strategies.LOSSES))
+@pytest.mark.parametrize("price", ["1", "2", "16", "exp", "custom"])
+def test_the_bound_less_the_hessian_is_positive_semidefinite(loss, price):
+    """Also for prices above linear, where twice the diagonal is no bound."""
+
+    @given(
+        strategies.judgments(most=8, margins=strategies.LOSSES[loss][2]),
+        st.sampled_from(["pairs", "queries"]),
+        st.data(),
+    )
+    @settings(max_examples=20)
+    def check(judgments, balance, data):
+        scores = data.draw(strategies.scores(len(judgments), spread=1.0))
+        ours, twin, gap = strategies.LOSSES[loss]
+        our_price, twin_price = strategies.PRICES[price]
+        risk = PairRisk(ours, our_price, balance=balance).bind(judgments)
+        state = risk.state(scores[risk.arrangement.order])
+        if state.log_mass == -np.inf:
+            return
+        weight = risk.to_rows(risk.pull_of(state).hessian("bound")) * np.exp(state.log_mass)
+        hessian = full_hessian(judgments, scores, twin, twin_price, gap, balance)
+        least = np.linalg.eigvalsh(np.diag(weight) - hessian)[0]
+        assert least >= -1e-9 * np.abs(hessian).max()
+
+    check()

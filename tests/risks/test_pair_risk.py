@@ -123,6 +123,12 @@ def test_value_and_pull_of_pair_risk_are_not_normalised(situation):
     assert_allclose(risk.pull(made, scores), [float(p) for p in expected.pull], atol=1e-12 * mass)
 
 
+def test_a_price_between_linear_and_square_has_a_curvature_where_nothing_is_lost():
+    """``u^1.5`` is infinitely curved at 0, but the second row is beyond its margin of the first."""
+    found = PairRisk("squared_hinge", 1.5).curvature(Judgments([1, 0, 0]), [5.0, 0.0, 6.0])
+    assert_allclose(found, [12.0, 0.0, 12.0])
+
+
 @EVERY_LOSS
 @pytest.mark.parametrize("price", ["1", "4", "custom"])
 def test_curvature_is_that_of_enumeration(loss, price):

@@ -253,7 +253,8 @@ class BoostedRanker(BaggedTrees, BaseRanker):
     hessian : {"newton", "bound", "terms", "uniform"}
         W: the diagonal of the second derivative, a bound of the whole matrix, half of that
         bound (the diagonal of every pair's own second derivative at its largest), or the item
-        weights (Friedman's gradient boosting).
+        weights (Friedman's gradient boosting). The bound holds at all scores for a linear price and
+        a loss of bounded curvature (logistic, squared hinge), otherwise at the scores of the round.
     targets : {"sum", "average"}
         Whether the pairs of a row add up or are averaged. With averages the fit ends where the
         risk does not fall along the tree that fits them best.
@@ -264,7 +265,8 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         If given, every tree is added with this length, ``||g||² = sum W_i g(x_i)² / n``, and not at
         all where it would raise the risk, instead of a line search and a learning rate: the
         normalised small steps for which theorem 1 of Zheng et al. bounds the risk
-        (`precede.bounds.convergence_bound`, with ``hessian="bound"`` and ``targets="sum"``).
+        (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
+        price and a loss of bounded curvature).
     n_estimators : int or "auto"
         Number of rounds.
     learning_rate : float in (0, 1]

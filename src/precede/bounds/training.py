@@ -90,7 +90,8 @@ def convergence_bound(
         R(h_0).
     curvature : float
         M with R(h + βg) ≤ R(h) + β∇R·g + β²M‖g‖²/2: the number of rows n where W itself is
-        above the second derivative of R (``hessian="bound"``).
+        above the second derivative of R at all scores (``hessian="bound"`` with a linear price
+        and a loss of bounded curvature, logistic or squared hinge).
     tolerances : float or array-like, default 0
         ε_i: the slope of R along the normalised ranker of round i is within √(2ε_i) of the
         steepest. 0 for a learner that fits best, such as a tree of two leaves.

@@ -395,11 +395,24 @@ class BoundLossRisk(BoundRisk):
         return not self.flattens and self.least_margin(values) >= 0
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """From the largest curvature of the loss, at all scores; without one, at these scores."""
-        if self.loss.most_curvature is None or self.price.power != 1:
+        """From the largest curvature of the loss, at all scores; without one, at these scores.
+
+        With a price above linear at these scores too. The term ``G(u)`` of a loser has the Hessian
+        ``G'' a a' + G' sum_i w_i l''_i e_i e_i'``, where a is the gradient of u and ``e_i`` is 1 at
+        the winner i and -1 at the loser. ``(a'x)² <= sum|a_j| · sum|a_j| x_j²`` and sum|a_j| is
+        twice ``S = sum w |l'|``, the share of the loser, so a diagonal of ``2 G'' S |a_j|`` bounds
+        the first part, and 2 for every e_i the second.
+        """
+        if self.price.power != 1:
+            return factor * self.half_bound(state)
+        if self.loss.most_curvature is None:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
         return factor * most * self.totals(state) * exp_of(-state.log_mass)
+
+    def half_bound(self, state: State) -> Floats:
+        """Half of `curvature_bound` for a price above linear."""
+        raise NotImplementedError(f"{type(self).__name__} must define half_bound(state)")
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the risk on the scale of a single pair; no price makes it overflow.

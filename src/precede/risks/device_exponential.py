@@ -138,11 +138,22 @@ class DeviceSeparableRisk(SeparableRisk):
                 "price_curvatures", np.int64(levels), parts.levels, parts.ends, float(self.power),
                 self._balance, float(state.log_value), device.zeros(levels), price_curvature,
             )  # fmt: skip
-        rows = self.arrangement.n_arranged
-        hessian = device.arrays.empty(rows, np.float64)
+        return self._hessian(state, price_curvature, self.power)
+
+    def half_bound(self, state: State) -> Any:
+        """``p`` times the pair masses of every row."""
+        if not self._device.holds(state.scores):
+            return super().half_bound(state)
+        return self.power * self._hessian(state, self._device.zeros(self._counts[1]), 1.0)
+
+    def _hessian(self, state: State, price_curvature: Any, power: float) -> Any:
+        if not self._device.holds(state.scores):
+            return super()._hessian(state, price_curvature, power)
+        rows, parts = self.arrangement.n_arranged, state.parts
+        hessian = self._device.arrays.empty(rows, np.float64)
         self._over_pieces(
-            "level_hessians", np.int64(levels), parts.levels, np.int64(rows), parts.terms,
-            price_curvature, float(self.power), float(self.rate), hessian,
+            "level_hessians", np.int64(self._counts[1]), parts.levels, np.int64(rows), parts.terms,
+            price_curvature, float(power), float(self.rate), hessian,
         )  # fmt: skip
         return hessian
 

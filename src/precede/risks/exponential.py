@@ -147,7 +147,7 @@ class SeparableRisk(BoundLossRisk):
         since a loser pays for all of its winners together,
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
-        parts, pieces, query_start = state.parts, self.pieces, self.arrangement.query_start
+        parts, query_start = state.parts, self.arrangement.query_start
         price_curvature = np.zeros(parts.levels.shape[1])
         if self.power != 1:
             self.workers.run(
@@ -155,10 +155,19 @@ class SeparableRisk(BoundLossRisk):
                 *parts.ends, self.power, self.log_balance, state.log_value, price_curvature,
                 small=self.small,
             )  # fmt: skip
+        return self._hessian(state, price_curvature, self.power)
+
+    def half_bound(self, state: State) -> Floats:
+        """``p`` times the pair masses of every row: here ``G'' S`` is ``(p - 1) G'``."""
+        return self.power * self._hessian(state, np.zeros(state.parts.levels.shape[1]), 1.0)
+
+    def _hessian(self, state: State, price_curvature: Floats, power: float) -> Floats:
+        """Winner mass and `power` times the loser mass of every row, and what the price adds."""
+        parts, pieces = state.parts, self.pieces
         hessian = np.zeros(self.arrangement.n_arranged)
         self.workers.run(
             _hessian_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
-            price_curvature, self.power, hessian, small=self.small,
+            price_curvature, power, hessian, small=self.small,
         )  # fmt: skip
         for side in (self.arrangement.winner, self.arrangement.loser):
             hessian += sums_at(side, parts.pair_mass, hessian.size)

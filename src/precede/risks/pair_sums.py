@@ -158,11 +158,21 @@ class GeneralRisk(BoundLossRisk):
         For a loser ``g''(u) (sum w l')² + g'(u) sum w l''``; for a winner the sum over its
         losers of ``g''(u_k) (w l')² + g'(u_k) w l''``.
         """
-        scores, sums, weight = state.scores, self._sums, self._log_weight
+        sums = self._sums
         if state.log_mass == -np.inf:  # every pair is beyond its margin
-            return np.zeros(scores.size)
+            return np.zeros(state.scores.size)
         if self.price.power == 1 and sums.by_levels_only:
             return self._curvature_of_levels(state)
+        return self._second_derivatives(state, bound=False)
+
+    def half_bound(self, state: State) -> Floats:
+        """The same with ``g''(u_k) w |l'| S_k`` for a winner; see `curvature_bound`."""
+        if state.log_mass == -np.inf:
+            return np.zeros(state.scores.size)
+        return self._second_derivatives(state, bound=True)
+
+    def _second_derivatives(self, state: State, *, bound: bool) -> Floats:
+        scores, sums, weight = state.scores, self._sums, self._log_weight
         log_loss_sum, log_slope, log_curvature = sums.over_winners(
             scores, weight, ("value", "slope", "curvature")
         )
@@ -174,13 +184,19 @@ class GeneralRisk(BoundLossRisk):
         log_price_curvature[involved] = self.price.log_curvature(log_payment)
         log_price_slope += self._log_outer
         log_price_curvature += self._log_outer - self._log_divisor
+        # ``u^p`` with p < 2 is infinitely curved at 0, where nothing moves it.
+        log_price_curvature[log_slope == -np.inf] = -np.inf
         (won_curvature,) = sums.over_losers(scores, log_price_slope, ("curvature",))
-        won_price_curvature = sums.squared_slopes(scores, log_price_curvature)
+        if bound:
+            (won,) = sums.over_losers(scores, log_price_curvature + log_slope, ("slope",))
+            won += weight
+        else:
+            won = sums.squared_slopes(scores, log_price_curvature) + 2 * weight
         terms = (
             log_price_slope + log_curvature,
             log_price_curvature + 2 * log_slope,
             won_curvature + weight,
-            won_price_curvature + 2 * weight,
+            won,
         )
         return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
 

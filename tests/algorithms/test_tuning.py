@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from sklearn.base import clone
 
-from precede import BoostedRanker, Judgments, RankBoost, tune
+from precede import BoostedRanker, Judgments, QBRank, RankBoost, tune
 from precede.algorithms import tuning
 from precede.boosting.folds import folds
 from precede.datasets import search_results
@@ -156,3 +156,41 @@ def test_sparse_rows_with_the_same_values_elsewhere_are_other_data():
     judged = Judgments([1, 0, 0])
     assert tuning._digest(one, judged, []) == tuning._digest(one.copy(), judged, [])
     assert tuning._digest(one, judged, []) != tuning._digest(other, judged, [])
+
+
+def half_labelled(label):
+    """Grades for every other query, labels for the rest."""
+    graded = data.qid % 2 == 0
+    return Judgments(
+        np.where(graded, data.y, np.nan), data.qid, label=np.where(graded, np.nan, label)
+    )
+
+
+def test_weight_and_shrinkage_of_qbrank_are_chosen_by_cross_validation():
+    """Section 3 of Zheng et al.; the value is that of fits, judged by the grades held out."""
+    space = {"weight": [0.05, 0.95], "learning_rate": [0.05, 0.3]}
+    ranker = QBRank(n_estimators=15, min_child_samples=3)
+    options = {"space": space, "trials": 4, "cv": 3, "metric": "ndcg@5", "random_state": 3}
+    judgments = half_labelled(-10.0 * data.y)
+    found = tune(ranker, data.X, judgments, **options)
+    assert not any(each.refused for each in found.trials)
+    assert found.best_parameters["weight"] == 0.95  # the labels mislead
+    drawn = np.random.RandomState(3).randint(2**31 - 1)
+    curves = []
+    for learn, held in folds(judgments, 3, random_state=drawn):
+        model = found.best_estimator.set_params(n_estimators=15)
+        model.fit(data.X[learn], judgments[learn])
+        rows = held[data.qid[held] % 2 == 0]
+        curves.append([
+            evaluate(data.y[rows], scores, data.qid[rows], metrics="ndcg@5").mean["ndcg@5"]
+            for scores in model.staged_predict(data.X[rows])
+        ])  # fmt: skip
+    assert found.trials[0].value == pytest.approx(np.mean(curves, axis=0).max())
+
+
+def test_the_log_of_a_search_with_other_labels_is_refused(tmp_path):
+    ranker, options = QBRank(n_estimators=2), {"space": {"weight": [0.5]}, "trials": 1, "cv": 2}
+    log = tmp_path / "search.jsonl"
+    tune(ranker, data.X, half_labelled(data.y), **options, log=log)
+    with pytest.raises(ValueError, match="log of a search with other data"):
+        tune(ranker, data.X, half_labelled(-data.y), **options, log=log)

@@ -167,6 +167,7 @@ def tune(
         If it has `early_stopping_rounds`, and rounds are not searched, up to its `n_estimators`
         rounds (1000 if that is "auto") are fitted and their number is chosen.
     X, y, qid, group : as for `fit`; y may be a `Judgments`
+        Rows that are held out are judged by their grades; those with a label only are not.
     space : dict of parameter to values, optional
         The default is `SPACE`, as far as the estimator has these parameters.
     trials : int
@@ -289,6 +290,8 @@ class _Study:
         from precede import metrics  # noqa: PLC0415
 
         model = clone(self._estimator).set_params(**candidate)
+        assert self._judgments.grade is not None
+        held = held[~np.isnan(self._judgments.grade[held])]  # a label alone is no grade to judge by
         inside, outside = self._judgments[learn], self._judgments[held]
         inner, outer = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, candidate):
@@ -434,7 +437,10 @@ def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]
     if scipy.sparse.issparse(X):
         rows = X.tocsr()
         values = [rows.data, rows.indices, rows.indptr]
-    columns = (*values, judgments.grade, judgments._query(), judgments.weight)
+    columns = (
+        *values, judgments.grade, judgments._query(), judgments.weight, judgments.label,
+        judgments.pairs, judgments.pair_weight, judgments.pair_margin,
+    )  # fmt: skip
     for column in (*columns, *(held for _, held in parts)):
         if column is not None:
             array = np.ascontiguousarray(column)

@@ -20,10 +20,12 @@ from precede.inference import (
     auc,
     compare,
     friedman,
+    hoeffding_decomposition,
     holm,
     mean_metric,
     nemenyi,
     ranking_risk,
+    split_sample_risk,
 )
 
 DATES = np.array(["2020-01-01", "NaT"], "M8[D]")
@@ -730,3 +732,62 @@ def test_comparisons_become_data_frames():
     assert frame.shape[0] == 1
     assert frame.loc[0, "difference"] == result.difference
     assert (frame.loc[0, "low"], frame.loc[0, "high"]) == tuple(result.interval())
+
+
+# -- Hoeffding's decomposition, and the split sample -----------------------------------------------
+
+
+def kernel(y, s, other_y, other_s, tie):
+    if y == other_y:
+        return 0.0
+    if s == other_s:
+        return tie
+    return float((y > other_y) != (s > other_s))
+
+
+@given(st.data(), st.sampled_from(["half", "wrong"]), st.booleans())
+def test_hoeffdings_decomposition_is_that_of_the_population(data, ties, excess):
+    """h is degenerate under the population, and the parts add up to the U-statistic."""
+    tie, count = {"half": 0.5, "wrong": 1.0}[ties], data.draw(st.integers(1, 5))
+    values = st.lists(st.integers(0, 2), min_size=count, max_size=count)
+    y, s, star = (data.draw(values) for _ in range(3))
+    drawn = data.draw(st.lists(st.integers(0, count - 1), min_size=2, max_size=5))
+    take = lambda column: [column[i] for i in drawn]  # noqa: E731
+
+    def q(i, k):
+        own = kernel(y[i], s[i], y[k], s[k], tie)
+        return own - excess * kernel(y[i], star[i], y[k], star[k], tie)
+
+    rows = range(count)
+    mean = sum(q(i, k) for i in rows for k in rows) / count**2
+    h = [sum(q(i, k) for k in rows) / count - mean for i in rows]
+    size = len(drawn)
+    pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
+    value = sum(q(drawn[a], drawn[b]) for a, b in pairs) / len(pairs)
+    rest = sum(q(drawn[a], drawn[b]) - mean - h[drawn[a]] - h[drawn[b]] for a, b in pairs)
+    best = (take(star), star) if excess else None
+    found = hoeffding_decomposition(take(y), take(s), (y, s), best=best, ties=ties)
+    assert found.projection == pytest.approx(take(h), abs=1e-12)
+    assert found.value == pytest.approx(value, abs=1e-12)
+    assert found.mean == pytest.approx(mean, abs=1e-12)
+    assert found.linear == pytest.approx(sum(take(h)) / size, abs=1e-12)
+    assert found.degenerate == pytest.approx(rest / len(pairs), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=2, max_size=9))
+def test_the_split_sample_takes_disjoint_pairs(rows):
+    y, s = zip(*rows, strict=True)
+    half = len(y) // 2
+    terms = [kernel(y[i], s[i], y[half + i], s[half + i], 0.5) for i in range(half)]
+    found = split_sample_risk(y, s)
+    assert found.value == pytest.approx(sum(terms) / half)
+    assert (found.n_items, found.n_pairs) == (len(y), half)
+    if not found.reason:
+        assert found.std_error == pytest.approx(np.std(terms, ddof=1) / math.sqrt(half))
+
+
+def test_the_split_sample_is_less_exact_than_all_pairs():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    s = y + rng.normal(size=400)
+    assert split_sample_risk(y, s).std_error > 1.3 * ranking_risk(y, s).std_error

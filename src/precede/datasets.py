@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from precede.engine.arrays import Array, Floats, Integers
@@ -13,12 +17,16 @@ from precede.judgments import Judgments, check_column
 
 __all__ = [
     "Sample",
+    "bayes_ranking_risk",
     "bradley_terry",
     "excess_ranking_risk",
     "search_results",
     "two_normals",
     "uniform_regression",
 ]
+
+
+SLICE = 1024  # rows of a matrix of pairs in memory at a time
 
 
 @dataclass(frozen=True)
@@ -111,25 +119,117 @@ def uniform_regression(n: int, *, features: int = 2, random_state: Any = None) -
     return Sample(X, y, None, eta, 5 / 6)
 
 
-def excess_ranking_risk(scores: Floats, eta: Floats) -> float:
-    """``L(s) - L* = E |eta(X) - eta(X')| 1[s orders the two against eta]`` (CLV05 example 1).
+def bayes_ranking_risk(truth: ArrayLike, spread: ArrayLike | None = None) -> float:
+    """Return L* = E min(ρ₊(X, X'), ρ₋(X, X')), the least ranking risk (CLV05 proposition 1).
 
-    Over all ordered pairs of a sample, ties counting half: exact given eta, whatever the
-    labels turned out to be. O(n²) in memory-bounded slices.
+    ρ₊ and ρ₋ are the chances that the first of two items has the larger and the smaller label.
+    The mean is over all ordered pairs of different items. O(n²) in memory-bounded slices.
 
+    Parameters
+    ----------
+    truth : array-like of shape (n,) or (n, k)
+        ``P(Y = 1 | x)`` of two classes (example 1); the probabilities of k ordered classes, the
+        lowest first; or, with `spread`, the regression function m(x) (example 2).
+    spread : array-like of shape (n,), optional
+        σ(x) of the regression model ``Y = m(X) + σ(X)·ε`` with standard normal ε, for which
+        L* = E Φ(−|m(X) − m(X')| / √(σ²(X) + σ²(X'))).
+
+    Examples
+    --------
+    >>> bayes_ranking_risk([0.25, 0.75])
+    0.0625
+    >>> bayes_ranking_risk([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]])
+    0.0
+    >>> round(bayes_ranking_risk([0.0, 1.0], spread=[0.6, 0.8]), 4)
+    0.1587
+    """
+    size, chances = _order_chances(truth, spread)
+    total = []
+    for first in range(0, size, SLICE):
+        least = np.minimum(*chances(slice(first, first + SLICE)))
+        total.append(float(least.sum() - np.trace(least, first)))
+    return math.fsum(total) / (size * (size - 1))
+
+
+def excess_ranking_risk(
+    scores: ArrayLike, truth: ArrayLike, spread: ArrayLike | None = None
+) -> float:
+    """Return L(s) − L* = E |ρ₊ − ρ₋| 1[s orders the two items against ρ₊ − ρ₋] (CLV05).
+
+    For two classes |ρ₊ − ρ₋| is |η(X) − η(X')| (example 1), in the regression model
+    |2Φ(Δ(X, X')) − 1| (section 5). Over all ordered pairs of a sample, ties of the scores
+    counting half: exact given the truth, whatever the labels turned out to be. With more than two
+    classes the best rule need not come from scores, and no score may have excess 0.
+    O(n²) in memory-bounded slices.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+    truth, spread
+        As for `bayes_ranking_risk`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> excess_ranking_risk(np.array([1.0, 0.0]), np.array([0.25, 0.75]))
     0.5
+    >>> round(excess_ranking_risk([1.0, 0.0], [0.0, 1.0], spread=[0.6, 0.8]), 4)
+    0.6827
     """
-    eta = check_column(eta, "eta")
-    scores = check_column(scores, "scores", eta.size, infinite=True)
-    total = 0.0
-    for first in range(0, len(eta), 1024):
-        rows = slice(first, first + 1024)
-        gap = eta[rows, None] - eta[None, :]
-        agree = np.sign(scores[rows, None] - scores[None, :]) * np.sign(gap)
-        total += float((np.abs(gap) * (0.5 - 0.5 * agree)).sum())
-    return total / (len(eta) * (len(eta) - 1))
+    size, chances = _order_chances(truth, spread)
+    scores = check_column(scores, "scores", size, infinite=True)
+    total = []
+    for first in range(0, size, SLICE):
+        rows = slice(first, first + SLICE)
+        above, below = chances(rows)
+        agree = np.sign(above - below) * np.sign(scores[rows, None] - scores[None, :])
+        total.append(float((np.abs(above - below) * (0.5 - 0.5 * agree)).sum()))
+    return math.fsum(total) / (size * (size - 1))
+
+
+def _order_chances(
+    truth: ArrayLike, spread: ArrayLike | None
+) -> tuple[int, Callable[[slice], tuple[Floats, Floats]]]:
+    """Number of items, and ρ₊ and ρ₋ of some of them against all."""
+    known = np.asarray(truth, np.float64)
+    if known.shape[:1] < (2,):
+        raise ValueError(f"truth has shape {known.shape}; give at least two items")
+    if known.ndim == 2:
+        if spread is not None or not (known >= 0).all() or abs(known.sum(1) - 1).max() > 1e-9:
+            raise ValueError(
+                "truth of shape (n, k) holds class probabilities: give rows of at least 0 that sum "
+                "to 1, and no spread"
+            )
+        lower = np.cumsum(known, axis=1) - known  # the chance of a lower class
+
+        def of_classes(rows: slice) -> tuple[Floats, Floats]:
+            return np.einsum("ic,kc->ik", known[rows], lower), np.einsum(
+                "ic,kc->ik", lower[rows], known
+            )
+
+        return len(known), of_classes
+    known = check_column(truth, "truth")
+    if spread is None:
+        if known.min() < 0 or known.max() > 1:
+            raise ValueError("truth holds numbers outside [0, 1]; give P(Y = 1 | x), or a spread")
+
+        def of_two(rows: slice) -> tuple[Floats, Floats]:
+            one, other = known[rows, None], known[None, :]
+            return one * (1 - other), other * (1 - one)
+
+        return known.size, of_two
+    noise = check_column(spread, "spread", known.size)
+    if noise.min() < 0:
+        raise ValueError(f"spread holds {noise.min():g}; give standard deviations, at least 0")
+
+    def of_regression(rows: slice) -> tuple[Floats, Floats]:
+        gap = known[rows, None] - known[None, :]
+        width = np.hypot(noise[rows, None], noise[None, :])
+        away = np.divide(gap, width, out=np.copysign(np.inf, gap), where=width > 0)
+        away[(width == 0) & (gap == 0)] = np.nan  # equal labels for certain
+        return np.nan_to_num(ndtr(away)), np.nan_to_num(ndtr(-away))
+
+    return known.size, of_regression
 
 
 def bradley_terry(

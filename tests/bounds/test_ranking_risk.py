@@ -20,7 +20,7 @@ from precede.bounds import (
     psi_transform,
     vc_bound,
 )
-from precede.datasets import excess_ranking_risk
+from precede.datasets import bayes_ranking_risk, excess_ranking_risk
 from precede.losses import SmoothedHinge
 
 # -- proposition 2 ---------------------------------------------------------------------------
@@ -372,3 +372,68 @@ def test_bayes_risk_and_excess_of_two_classes_are_those_of_example_one():
     above = scores[:, None] > scores
     area = ((above + 0.5 * (scores[:, None] == scores)) * up).mean() / (p * (1 - p))
     assert area == pytest.approx(1 - risk / (2 * p * (1 - p)))
+
+
+# -- L* and excess risk beyond two classes ---------------------------------------------------------
+
+
+def listed_risks(scores, chances):
+    """L* and L(s) over all ordered pairs; chances(i, k) are those of a larger, a smaller label."""
+    size, best, risk = len(scores), [], []
+    for i in range(size):
+        for k in set(range(size)) - {i}:
+            above, below = chances(i, k)
+            best.append(min(above, below))
+            ordered = (scores[i] > scores[k]) - (scores[i] < scores[k])
+            risk.append({1: below, -1: above, 0: (above + below) / 2}[ordered])
+    return math.fsum(best) / len(best), math.fsum(risk) / len(risk)
+
+
+@given(st.data())
+def test_proposition_one_for_any_number_of_ordered_classes(data):
+    size, count = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 4))
+    weights = st.lists(st.integers(0, 5), min_size=count, max_size=count).filter(any)
+    table = [
+        [w / sum(row) for w in row]
+        for row in data.draw(st.lists(weights, min_size=size, max_size=size))
+    ]
+    scores = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+
+    def chances(i, k):
+        pairs = [(a, b) for a in range(count) for b in range(count)]
+        above = sum(table[i][a] * table[k][b] for a, b in pairs if a > b)
+        return above, sum(table[i][a] * table[k][b] for a, b in pairs if a < b)
+
+    best, risk = listed_risks(scores, chances)
+    assert bayes_ranking_risk(table) == pytest.approx(best, abs=1e-12)
+    assert excess_ranking_risk(scores, table) == pytest.approx(risk - best, abs=1e-12)
+    if count == 2:
+        eta = [row[1] for row in table]
+        assert bayes_ranking_risk(eta) == pytest.approx(best, abs=1e-12)
+        assert excess_ranking_risk(scores, eta) == pytest.approx(risk - best, abs=1e-12)
+
+
+@given(st.data())
+def test_best_and_excess_risk_of_the_regression_model(data):
+    size = data.draw(st.integers(2, 6))
+    some_numbers = st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=size, max_size=size)
+    mean, spread, scores = (data.draw(some_numbers) for _ in range(3))
+
+    def chances(i, k):
+        width = math.hypot(spread[i], spread[k])
+        if width == 0:
+            return float(mean[i] > mean[k]), float(mean[i] < mean[k])
+        above = 0.5 * math.erfc(-(mean[i] - mean[k]) / width / math.sqrt(2))
+        return above, 1 - above
+
+    best, risk = listed_risks(scores, chances)
+    assert bayes_ranking_risk(mean, spread) == pytest.approx(best, abs=1e-12)
+    assert excess_ranking_risk(scores, mean, spread) == pytest.approx(risk - best, abs=1e-12)
+
+
+def test_truth_that_is_none_is_refused():
+    for wrong in ([[0.5, 0.6], [1, 0]], [[1.5, -0.5], [1, 0]], [0.5, 1.2], [0.5]):
+        with pytest.raises(ValueError, match="truth"):
+            bayes_ranking_risk(wrong)
+    with pytest.raises(ValueError, match="spread holds -1"):
+        bayes_ranking_risk([0.0, 1.0], [1.0, -1.0])

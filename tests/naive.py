@@ -416,9 +416,9 @@ def normaliser(right, wrong, tied, alpha):
     return right * math.exp(-alpha) + wrong * math.exp(alpha) + tied
 
 
-def decrease(right, wrong, half_a_pair):
+def decrease(right, wrong, half_a_pair, step="exact"):
     """1 - Z after the step taken, which is smoothed where one of the masses is 0."""
-    alpha, _ = _alpha(right, wrong, "exact", half_a_pair)
+    alpha, _ = _alpha(right, wrong, step, half_a_pair)
     return right * -math.expm1(-alpha) + wrong * -math.expm1(alpha)
 
 
@@ -459,7 +459,7 @@ def rankboost(
         if select == "slope":
             worth = [(r - w) if positive_only else abs(r - w) for r, w, _ in split]
         else:
-            worth = [decrease(r, w, half_a_pair) for r, w, _ in split]
+            worth = [decrease(r, w, half_a_pair, step) for r, w, _ in split]
             if positive_only:
                 worth = [x if r > w else 0.0 for x, (r, w, _) in zip(worth, split, strict=True)]
         chosen = first_of_the_best([w if w > 1e-15 else 0.0 for w in worth], tie)

@@ -254,3 +254,8 @@ def test_threads_and_laziness_leave_no_trace(jobs, tiny_thresholds):
     other = SmoothMargin(n_estimators=70, n_jobs=jobs).fit(X[::-1], y[::-1])
     assert first.ensemble_.weights == other.ensemble_.weights
     assert first.margin_interval_ == other.margin_interval_
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(0.7, 0.0), (0.0, 0.7)])
+def test_the_smooth_step_is_infinite_where_nothing_holds_it_back(right, wrong):
+    assert smooth_step(right, wrong, 0.3, smooth=0) == math.copysign(math.inf, right - wrong)

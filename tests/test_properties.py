@@ -38,6 +38,7 @@ ALGORITHMS = {
     "RB-D": ("slope", "exact"),
     "RB-C": ("slope", "bound"),
     "RankBoost": ("decrease", "exact"),
+    "RankBoost with conservative steps": ("decrease", "bound"),
 }
 EVERY_ALGORITHM = pytest.mark.parametrize("algorithm", ALGORITHMS)
 

@@ -375,9 +375,13 @@ def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float
     --------
     >>> round(smooth_step(0.7, 0.2, 0.1, smooth=0.3), 6)
     0.274849
+    >>> smooth_step(0.7, 0.0, 0.3, smooth=0.0)         # nothing holds it back
+    inf
     """
     pulled = smooth * tied
     root = math.sqrt(pulled * pulled + (1 - smooth) * (1 + smooth) * 4 * right * wrong)
+    if pulled + root == 0:
+        return math.inf if right > 0 else -math.inf
     return log_of(2 * (1 - smooth) * right / (pulled + root))
 
 

@@ -211,6 +211,33 @@ def test_the_largest_decrease_is_the_best_by_brute_force(situation, one_way):
         assert ours == chosen
 
 
+@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.parametrize("rankers", ["stumps", "features"])
+def test_the_largest_decrease_is_that_of_the_step_that_is_taken(rankers):
+    """The cautious ranker wins by the exact step, the bold one by that of the bound."""
+    made = Judgments.preferences(range(0, 40, 2), range(1, 40, 2), n=40)
+    cautious, bold = np.zeros(40), np.zeros(40)
+    cautious[0:20:2] = 1  # 10 of 20 pairs in order, the others tied
+    bold[0:28:2] = 1  # 14 in order
+    bold[29:33:2] = 1  # 2 reversed
+    X = np.stack([cautious, bold, np.full(40, 0.5)], axis=1)
+    if rankers == "features":
+        X[0, 0], X[0, 1] = 1.0, 0.99  # no longer two values
+    risk = PairRisk("exponential")
+    for step in ("exact", "bound"):
+        fits = [
+            RankBoost(step=step, rankers=rankers, n_estimators=1, learning_rate=1.0).fit(
+                X[:, [j]], made
+            )
+            for j in (0, 1)
+        ]
+        after = [risk.value(made, fit.predict(X[:, [j]])) for j, fit in enumerate(fits)]
+        model = RankBoost(
+            select="decrease", step=step, rankers=rankers, n_estimators=1, learning_rate=1.0
+        ).fit(X, made)
+        assert model.ensemble_.rankers[0].feature == int(np.argmin(after)) == (step == "bound")
+
+
 def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
     """d+ = .5, d- = 0 beats d+ = .75, d- = .2, although its edge .5 is below .55.
 

@@ -20,14 +20,14 @@ from precede.boosting.loop import Result
 from precede.boosting.method import PERFECT, Method, Round
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.parameters import whole_number
-from precede.engine.portable import exp, log_of, tanh
+from precede.engine.portable import exp, tanh
 from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, Task
 from precede.model import Ensemble
 from precede.rankers.base import Family, family
 from precede.rankers.candidates import PRIME, Candidates, Span
 from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
-from precede.risks.base import smoothing_mass
+from precede.risks.base import bound_step, smoothing_mass
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.links import Link
 from precede.risks.pair_risk import PairRisk
@@ -591,9 +591,8 @@ class _Descent(Method):
         index = move.used
         if move.rest is not None:
             index = self._enter(move.new, move.rest)
-        edge, infinite = move.edge, abs(move.edge) >= 1 - 1e-15
-        smoothing = 2 * smoothing_mass(self._training.arrangement) if infinite else 0.0
-        step = rate * 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
+        size, infinite = bound_step(move.edge, smoothing_mass(self._training.arrangement))
+        step = rate * size
         values = self._values(index)
         # A pair that is tied or reversed may weigh too little to be seen in the slope.
         perfect = infinite and self._e1.least_margin(np.sign(step) * values) > 0

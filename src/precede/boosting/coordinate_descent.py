@@ -215,7 +215,7 @@ class CoordinateDescent(Method):
 
     def _best(self, allowed: Flags | None) -> Found | None:
         if self.plan.select == "decrease":
-            factors = self.risk.factors(self.state)
+            factors = self.risk.factors(self.state, bound=self.plan.step.from_edge)
             if factors is None:
                 raise ValueError(
                     "select='decrease' is for the exponential loss without a push; "

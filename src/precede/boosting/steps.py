@@ -12,10 +12,10 @@ from precede.boosting.history import (
 )
 from precede.engine.arrays import Array, Floats
 from precede.engine.exact import exact_sum, sum_of
-from precede.engine.portable import exp_of, expm1_of, log_of
+from precede.engine.portable import exp_of, expm1_of
 from precede.model import Ensemble
 from precede.rankers.base import Found, Ranker, Search
-from precede.risks.base import BoundRisk, State, smoothing_mass
+from precede.risks.base import BoundRisk, State, bound_step, smoothing_mass
 
 __all__ = [
     "BoundStep",
@@ -67,6 +67,8 @@ class StepRule:
     needs_value: ClassVar[bool] = True
     # Whether the risk is least on the whole line at the step, as far as it can be found.
     least_on_line: ClassVar[bool] = False
+    # Whether the step is `bound_step` of the edge, by which select="decrease" then compares.
+    from_edge: ClassVar[bool] = False
     # Whether `step` takes states and values that are on a device, of any risk.
     on_device: ClassVar[bool] = False
 
@@ -110,6 +112,7 @@ class BoundStep(StepRule):
     Valid for rankers with values in [0, 1] and the exponential loss.
     """
 
+    from_edge = True
     on_device = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
@@ -120,10 +123,7 @@ class BoundStep(StepRule):
                 f"values from {float(values.min()):g} to {float(values.max()):g}; use step='exact' "
                 "or rankers='features'"
             )
-        edge = risk.edge(state, values)
-        infinite = abs(edge) >= 1 - 1e-15
-        smoothing = 2 * smoothing_mass(risk.arrangement) if infinite else 0.0
-        size = 0.5 * log_of((1 + edge + smoothing) / (1 - edge + smoothing))
+        size, infinite = bound_step(risk.edge(state, values), smoothing_mass(risk.arrangement))
         return _finite(risk, size, values) if infinite else Step(size)
 
 

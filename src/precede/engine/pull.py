@@ -19,12 +19,14 @@ from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import exact_sum
 from precede.engine.workers import Workers
 
-__all__ = ["HESSIANS", "Factors", "Pull", "decreases"]
+__all__ = ["ALL_IN_ORDER", "HESSIANS", "Factors", "Pull", "decreases"]
 
 HESSIANS = ("newton", "bound", "terms", "uniform")
 # No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
 # but hardly a curvature, and their ratio would be a target without measure.
 LEAST = 1e-6
+# From this edge on no mass is reversed, but for rounding.
+ALL_IN_ORDER = 1 - 1e-15
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class Factors(Protocol):
     terms, levels, pair_mass : masses of the rows, the levels and the listed pairs
     pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
     smoothing : the smoothing mass of a step that would be infinite
+    bound : whether the step will be that of the upper bound instead of the exact one
     """
 
     level_start: Integers
@@ -107,23 +110,32 @@ class Factors(Protocol):
     pairs: Integers
     pair_mass: Floats
     smoothing: float
+    bound: bool
 
     def decrease(self, values: Array) -> tuple[float, float]:
         """Edge of a ranker, and the share by which its step lowers the risk."""
         ...
 
 
-def decreases(right: Floats | float, wrong: Floats | float, smoothing: float) -> Floats:
+def decreases(
+    right: Floats | float, wrong: Floats | float, smoothing: float, *, bound: bool = False
+) -> Floats:
     """Share by which the step along a two-valued ranker lowers the exponential risk.
 
     After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is
     ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). Where one of the masses is 0 the step is smoothed
-    by the mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone.
+    by the mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone. With `bound`
+    it is the decrease after the step ``log((1 + r) / (1 - r)) / 2`` for the edge r.
 
     >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
     (0.0, 0.375)
     """
     most, least = np.maximum(right, wrong), np.minimum(right, wrong)
+    if bound:
+        edge = most - least
+        more = np.where(edge >= ALL_IN_ORDER, 2 * smoothing, 0.0)
+        left = np.sqrt((1 - edge + more) / (1 + edge + more))  # exp(-step)
+        return 2 * edge / (1 + edge + more) / (1 + left) * (most - least / left)
     exact = (np.sqrt(most) - np.sqrt(np.maximum(least, 0.0))) ** 2
     left = np.sqrt(smoothing / (most + smoothing))
     # 1 - left, without cancellation

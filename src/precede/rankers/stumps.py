@@ -330,7 +330,8 @@ class StumpSearch(Search):
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> Found | None:
         """Give the stump that lowers the exponential risk most, over all thresholds exactly."""
         signs = np.ones(self._n_bins.size, np.int64) if self._rising else self._signs
-        choose = partial(_largest_decrease, self._n_bins, allowed, factors.smoothing, signs)
+        share = partial(decreases, smoothing=factors.smoothing, bound=factors.bound)
+        choose = partial(_largest_decrease, self._n_bins, allowed, share, signs)
         chosen = sum_of(lambda: self._decreases(factors), self._workers, choose)
         if chosen is None:
             return None
@@ -448,7 +449,7 @@ def _pick_of_signs(
 def _largest_decrease(
     n_bins: Integers,
     allowed: Flags | None,
-    smoothing: float,
+    share: Callable[[Floats, Floats], Floats],
     signs: Integers | None,
     sums: Integers,
 ) -> tuple[tuple[int, int, int], float, float] | None:
@@ -456,7 +457,7 @@ def _largest_decrease(
     if allowed is not None:
         sums = np.where(allowed[:, None, None, None], sums, 0)
     right, wrong = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
-    gain = decreases(right, wrong, smoothing)
+    gain = share(right, wrong)
     if signs is not None:
         ways = signs[:, None, None]
         gain = np.where((ways == 0) | (ways * (right - wrong) > 0), gain, 0.0)

@@ -21,7 +21,7 @@ from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.elementary import larger, smaller
 from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of, sums_at
 from precede.engine.portable import exp_of, log, log_of
-from precede.engine.pull import Factors, Pull
+from precede.engine.pull import ALL_IN_ORDER, Factors, Pull
 from precede.engine.workers import Workers
 from precede.losses import PairLoss, Price
 from precede.risks.links import Link
@@ -32,6 +32,7 @@ __all__ = [
     "Masses",
     "Risk",
     "State",
+    "bound_step",
     "decay_rate",
     "ends_of_levels",
     "least_margin",
@@ -192,8 +193,11 @@ class BoundRisk:
         """What else the history should hold of a round; nothing by default."""
         return {}
 
-    def factors(self, state: State) -> Factors | None:  # noqa: ARG002
-        """What a search by largest decrease needs; None where there is no such search."""
+    def factors(self, state: State, *, bound: bool = False) -> Factors | None:  # noqa: ARG002
+        """What a search by largest decrease needs; None where there is no such search.
+
+        `bound` says that the step will be `bound_step` instead of the exact one.
+        """
         return None
 
     def pull_of(self, state: State) -> Pull:
@@ -482,6 +486,20 @@ def smoothing_mass(arrangement: Arrangement) -> float:
     weight and a large constant all break the theory (C19 appendix B).
     """
     return 0.5 / arrangement.pair_count
+
+
+def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
+    """``log((1 + r) / (1 - r)) / 2`` for an edge r, and whether it was made finite.
+
+    Where all of the mass is in order, or all of it reversed, twice the smoothing mass is added on
+    both sides.
+
+    >>> bound_step(0.0, 0.1)
+    (0.0, False)
+    """
+    infinite = abs(edge) >= ALL_IN_ORDER
+    more = 2 * smoothing if infinite else 0.0
+    return 0.5 * log_of((1 + edge + more) / (1 - edge + more)), infinite
 
 
 def decay_rate(loss: PairLoss) -> tuple[float, bool]:

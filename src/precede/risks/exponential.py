@@ -29,7 +29,7 @@ from precede.engine.portable import exp, expm1_of, log, log_of
 from precede.engine.pull import decreases
 from precede.engine.workers import Workers, is_small
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.base import BoundLossRisk, Masses, State, bound_step
 from precede.risks.exponential_line import PushLine
 from precede.risks.pieces import Pieces
 
@@ -205,9 +205,9 @@ class SeparableRisk(BoundLossRisk):
         most = self.pieces.by_level(np.maximum, by_piece, -np.inf)
         return greatest_of(lambda: most, self.workers) if self.arrangement.shared else most
 
-    def factors(self, state: State) -> Factors | None:
+    def factors(self, state: State, *, bound: bool = False) -> Factors | None:
         """The masses behind the pull; with a push there is no search by largest decrease."""
-        return Factors(self, state) if self.power == 1 else None
+        return Factors(self, state, bound=bound) if self.power == 1 else None
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """For values 0 and 1 a closed form, or a search on the masses of levels."""
@@ -286,9 +286,11 @@ class Factors:
     terms, levels, pair_mass : see `SeparableParts`
     pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
     smoothing : the smoothing mass of a step that would be infinite
+    bound : whether the step will be that of the upper bound instead of the exact one
     """
 
-    def __init__(self, risk: SeparableRisk, state: State):
+    def __init__(self, risk: SeparableRisk, state: State, *, bound: bool = False):
+        self.bound = bound
         self._risk, self._state = risk, state
         self.level_start = risk.arrangement.level_start
         self.query_start = risk.arrangement.query_start
@@ -299,14 +301,18 @@ class Factors:
         self.smoothing = risk.smoothing
 
     def decrease(self, values: Array) -> tuple[float, float]:
-        """Edge of a ranker, and the share by which its step (`ExactStep`) lowers the risk."""
+        """Edge of a ranker, and the share by which its step lowers the risk."""
         if values.dtype == np.uint8:
             masses = self._risk.masses(self._state, values)
-            return masses.edge, float(decreases(masses.right, masses.wrong, self.smoothing))
+            share = decreases(masses.right, masses.wrong, self.smoothing, bound=self.bound)
+            return masses.edge, float(share)
         edge = self._risk.edge(self._state, values)
         if edge == 0:
             return 0.0, 0.0
-        step, _ = self._risk.line_search(self._state, values)
+        if self.bound:  # which is for values from 0 to 1: their edges are at most 1
+            step, _ = bound_step(min(max(edge, -1.0), 1.0), self.smoothing)
+        else:
+            step, _ = self._risk.line_search(self._state, values)
         after = self._risk.log_value(self._state.scores + step * values)
         return edge, -expm1_of(after - self._state.log_value)
 

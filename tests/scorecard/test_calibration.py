@@ -51,7 +51,11 @@ def test_the_good_label_may_be_the_smaller():
         ([1.0, 2.0, np.nan], [0, 1, 0], r"scores\[2\] is nan"),
         ([1.0, 2.0], [0, 1, 0], "scores has 2 values for 3 rows"),
         ([1.0, 2.0, 3.0], [0, 1, 2], "3 different labels"),
-        ([1.0, 2.0, 3.0], ["low", "high", "low"], "text has no order; give good="),
+        (
+            [1.0, 2.0, 3.0],
+            ["low", "high", "low"],
+            "use good='low' if 'low' stands for the rows that should get more",
+        ),
     ],
 )
 def test_what_has_no_odds_is_refused(scores, y, message):

@@ -15,7 +15,7 @@ from exports.readers import run_python
 from precede import BoostedRanker, GlassBoxRanker, RankBoost
 from precede.explain.additive import additive_terms
 from precede.model import Ensemble
-from precede.scorecard import Scorecard, fit_log_odds
+from precede.scorecard import Scorecard, cut_offs, fit_log_odds
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -44,7 +44,7 @@ def made():
         interactions=1, n_estimators=60, min_child_samples=20, validation_fraction=0
     )
     model.fit(X[:300], y[:300])
-    return model, X[300:], y[300:], Scorecard.of(model, X[300:], y[300:], unseen="worst")
+    return model, X[300:], y[300:], Scorecard.of(model, X[300:], y[300:], unseen="worst", good=1)
 
 
 def test_points_are_the_scale_of_the_log_odds(made):
@@ -69,7 +69,7 @@ def test_pairs_that_rounding_changes_are_counted(made):
             scores, points, labels
         )
     assert f"rounding: {card.rounding[1]}" in str(card)
-    coarse = Scorecard.of(model, X, y, points_to_double_odds=1, unseen="worst")
+    coarse = Scorecard.of(model, X, y, points_to_double_odds=1, unseen="worst", good=1)
     assert coarse.rounding[1].changed > card.rounding[1].changed
 
 
@@ -90,7 +90,7 @@ def test_reasons_are_the_terms_that_cost_most(made):
 
 def test_texts_and_bins_of_reasons(made):
     model, X, y, _ = made
-    card = Scorecard.of(model, X, y, texts={"income": "Income too low"}, unseen="worst")
+    card = Scorecard.of(model, X, y, texts={"income": "Income too low"}, unseen="worst", good=1)
     worst = pd.DataFrame({"income": [11.0, np.nan], "age": [20.0, 30.0], "home": ["rent", "boat"]})
     first, second = card.reasons(worst, n=4)
     assert "Income too low" in [str(each) for each in first]
@@ -98,7 +98,7 @@ def test_texts_and_bins_of_reasons(made):
     assert {each.bin for each in second if each.name == "home"} <= {"other or missing"}
     assert {each.bin for each in second if each.name == "income"} <= {"missing"}
     with pytest.raises(ValueError, match="texts= names 'wealth'; the terms are"):
-        Scorecard.of(model, X, y, texts={"wealth": "x"})
+        Scorecard.of(model, X, y, texts={"wealth": "x"}, good=1)
 
 
 def test_reasons_name_bins_of_the_table(made):
@@ -165,7 +165,7 @@ def test_models_of_stumps_and_of_trees_of_one_feature():
         terms, constant = additive_terms(model.ensemble_)
         total = constant + sum(term(X) for term in terms)
         assert_allclose(total, model.predict(X), atol=1e-12)
-        card = Scorecard.of(model, X[200:], y[200:])
+        card = Scorecard.of(model, X[200:], y[200:], good=1)
         assert np.corrcoef(card.points(X), model.predict(X))[0, 1] > 0.99
 
 
@@ -179,7 +179,17 @@ def test_bad_ones_ranked_first():
     points = card.points(rows)
     assert points[default == 0].mean() > points[default == 1].mean()
     with pytest.raises(ValueError, match="a higher score is less often"):
-        Scorecard.of(model, rows, 1 - default)
+        Scorecard.of(model, rows, 1 - default, good=1)
+
+
+def test_which_rows_are_good_is_asked(made):
+    """1 may stand for a loan repaid or for a default; the points would be reversed."""
+    model, X, y, _ = made
+    asked = "use good=1 if 1 stands for the rows that should get more points.*good=0 if 1 stands"
+    with pytest.raises(ValueError, match=asked):
+        Scorecard.of(model, X, y)
+    with pytest.raises(ValueError, match=asked):
+        cut_offs(model.predict(X), y, cost_of_bad=1, cost_of_good=1)
 
 
 def test_what_has_no_scorecard_is_refused(made, tmp_path):
@@ -187,10 +197,10 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
     numbers = X[["income", "age"]].fillna(0)
     trees = BoostedRanker(n_estimators=3, num_leaves=4).fit(numbers, y)
     with pytest.raises(ValueError, match="not a table of one or two features; use GlassBoxRanker"):
-        Scorecard.of(trees, numbers, y)
+        Scorecard.of(trees, numbers, y, good=1)
     lines = RankBoost(rankers="features", n_estimators=3).fit(numbers, y)
     with pytest.raises(ValueError, match="kind 'feature'"):
-        Scorecard.of(lines, numbers, y)
+        Scorecard.of(lines, numbers, y, good=1)
     with pytest.raises(ValueError, match=r"use a name that ends in \.csv, \.sql or \.py"):
         card.export(tmp_path / "card.txt")
     with pytest.raises(ValueError, match=r"a \.csv file has no options"):
@@ -198,9 +208,9 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
     with pytest.raises(ValueError, match="reference='worst'"):
         card.reasons(X, reference="worst")
     with pytest.raises(ValueError, match="base_odds=0 is out of range"):
-        Scorecard.of(card.model, X, y, base_odds=0)
+        Scorecard.of(card.model, X, y, base_odds=0, good=1)
     with pytest.raises(ValueError, match="unseen='best'"):
-        Scorecard.of(card.model, X, y, unseen="best")
+        Scorecard.of(card.model, X, y, unseen="best", good=1)
 
 
 # -- bins for missing values that no row has reached ---------------------------------------------
@@ -232,17 +242,19 @@ def test_a_missing_value_that_no_row_had_is_not_rewarded(model):
     X, y = late_payers()
     model.fit(X[:200], y[:200])
     rest = X[200:], y[200:]
-    _, stated = missing_and_stated(Scorecard.of(model, *rest, unseen="model"))
+    _, stated = missing_and_stated(Scorecard.of(model, *rest, unseen="model", good=1))
     assert stated == sorted(stated, reverse=True)
-    worst = Scorecard.of(model, *rest, unseen="worst")
+    worst = Scorecard.of(model, *rest, unseen="worst", good=1)
     assert missing_and_stated(worst) == (min(stated), stated)
-    mean = Scorecard.of(model, *rest, unseen="mean")
+    mean = Scorecard.of(model, *rest, unseen="mean", good=1)
     missing, stated = missing_and_stated(mean)
     late = next(at for at, term in enumerate(mean.terms) if term.features == (0,))
     assert missing - min(stated) == pytest.approx(mean.mean_points[late], abs=1)
     # What rows have is scored alike under every rule.
     for card in (worst, mean):
-        assert_array_equal(card.points(X), Scorecard.of(model, *rest, unseen="model").points(X))
+        assert_array_equal(
+            card.points(X), Scorecard.of(model, *rest, unseen="model", good=1).points(X)
+        )
 
 
 def test_the_default_says_that_it_does_not_reward_missing_values():
@@ -254,24 +266,24 @@ def test_the_default_says_that_it_does_not_reward_missing_values():
         model.ensemble_.weights, 2,
     )  # fmt: skip
     with pytest.warns(UserWarning, match=r"no row has a missing value .* of late.*unseen='worst'"):
-        card = Scorecard.of(model, *rest)
-    assert card.rows() == Scorecard.of(model, *rest, unseen="worst").rows()
+        card = Scorecard.of(model, *rest, good=1)
+    assert card.rows() == Scorecard.of(model, *rest, unseen="worst", good=1).rows()
     assert any(row["points"] > 0 and row["bin"] == "missing"
-               for row in Scorecard.of(model, *rest, unseen="model").rows())  # fmt: skip
+               for row in Scorecard.of(model, *rest, unseen="model", good=1).rows())  # fmt: skip
     assert all(row["points"] == 0 for row in card.rows() if row["bin"] == "missing")
 
 
 def test_missing_values_that_rows_had_keep_their_points(made):
     """Of the rows of the scorecard or, where the model counts them, of the fit."""
     model, X, y, card = made
-    as_modelled = Scorecard.of(model, X, y, unseen="model")
+    as_modelled = Scorecard.of(model, X, y, unseen="model", good=1)
     gap = pd.DataFrame({"income": [np.nan], "age": [30.0], "home": ["rent"]})
     assert card.points(gap) == as_modelled.points(gap)
     stated = X["income"].notna().to_numpy()
-    of_fit = Scorecard.of(model, X[stated], y[stated], unseen="worst")
-    assert of_fit.points(gap) == Scorecard.of(model, X[stated], y[stated], unseen="model").points(
-        gap
-    )
+    of_fit = Scorecard.of(model, X[stated], y[stated], unseen="worst", good=1)
+    assert of_fit.points(gap) == Scorecard.of(
+        model, X[stated], y[stated], unseen="model", good=1
+    ).points(gap)
 
 
 def test_a_bin_that_was_set_by_hand_keeps_its_points():
@@ -280,5 +292,7 @@ def test_a_bin_that_was_set_by_hand_keeps_its_points():
     model.fit(X[:200], y[:200])
     one = float(model.shape_function("late")([1.0])[0])
     model.set_value("late", -1, one)
-    missing, stated = missing_and_stated(Scorecard.of(model, X[200:], y[200:], unseen="worst"))
+    missing, stated = missing_and_stated(
+        Scorecard.of(model, X[200:], y[200:], unseen="worst", good=1)
+    )
     assert missing == stated[1] > min(stated)

@@ -15,7 +15,7 @@ from precede.scorecard import cut_offs
 def test_costs_are_those_of_the_definition(rows):
     points, goods = [p for p, _ in rows], [g for _, g in rows]
     goods[:2] = [True, False]
-    found = cut_offs(points, goods, cost_of_bad=5, cost_of_good=2, resamples=5)
+    found = cut_offs(points, goods, good=1, cost_of_bad=5, cost_of_good=2, resamples=5)
     expected = naive.costs(points, goods, 5, 2)
     assert_allclose(found.costs, expected)
     assert found.cost == pytest.approx(min(expected))
@@ -33,7 +33,7 @@ def test_intervals_cover_the_cost():
     for _ in range(200):
         points = rng.integers(0, 10, 300)
         goods = rng.random(300) < points / 10
-        found = cut_offs(points, goods, cost_of_bad=1, cost_of_good=1, resamples=200)
+        found = cut_offs(points, goods, good=1, cost_of_bad=1, cost_of_good=1, resamples=200)
         at = np.searchsorted(found.cuts, 5)
         truth = (sum(1 - p / 10 for p in range(5, 10)) + sum(p / 10 for p in range(5))) / 10
         inside += found.lower[at] <= truth <= found.upper[at]
@@ -44,16 +44,18 @@ def test_a_sample_gives_the_same_cut_off_again():
     rng = np.random.default_rng(1)
     points = rng.integers(0, 50, 2000)
     goods = rng.random(2000) < points / 50
-    first, second = (cut_offs(points, goods, cost_of_bad=3, cost_of_good=1) for _ in range(2))
+    first, second = (
+        cut_offs(points, goods, good=1, cost_of_bad=3, cost_of_good=1) for _ in range(2)
+    )
     assert str(first) == str(second)
     low, high = first.cut_interval
     assert low <= first.cut <= high
     assert low < 37.5 < high or abs(first.cut - 37.5) < 5  # where 3 (1 - p) = p
     assert first.to_frame().shape == (51, 6)
     shuffled = rng.permutation(2000)
-    assert str(cut_offs(points[shuffled], goods[shuffled], cost_of_bad=3, cost_of_good=1)) == str(
-        first
-    )
+    assert str(
+        cut_offs(points[shuffled], goods[shuffled], good=1, cost_of_bad=3, cost_of_good=1)
+    ) == str(first)
 
 
 @pytest.mark.parametrize(
@@ -69,4 +71,4 @@ def test_a_sample_gives_the_same_cut_off_again():
 )
 def test_what_makes_no_sense_is_refused(points, y, options, message):
     with pytest.raises(ValueError, match=message):
-        cut_offs(points, y, **{"cost_of_bad": 1, "cost_of_good": 1} | options)
+        cut_offs(points, y, **{"good": 1, "cost_of_bad": 1, "cost_of_good": 1} | options)

@@ -42,20 +42,21 @@ class LogOdds:
         return self.intercept + self.slope * to_numbers(scores, "scores")
 
 
-def is_good(y: Any, good: Any = None) -> Flags:
-    """Which rows are good: those of the label `good`, by default the larger of the two."""
+def is_good(y: Any, good: Any) -> Flags:
+    """Which rows are good: those of the label `good`; ValueError if it is None or not a label."""
     labels = check_labels(y, "y")
-    classes = np.unique(labels)
-    if classes.size != 2:
-        raise ValueError(f"y has {classes.size} different labels; a scorecard needs two")
-    if good is None and isinstance(classes[1], str):
+    classes = np.unique(labels).tolist()
+    if len(classes) != 2:
+        raise ValueError(f"y has {len(classes)} different labels; a scorecard needs two")
+    if good is None:
+        low, high = classes
         raise ValueError(
-            f"y has the labels {classes.tolist()}, and text has no order; give good= to say which "
-            "rows are good"
+            f"y has the labels {low!r} and {high!r}, and good is not given: use good={high!r} if "
+            f"{high!r} stands for the rows that should get more points, such as loans repaid, or "
+            f"good={low!r} if {high!r} stands for the others, such as defaults"
         )
-    good = classes[1] if good is None else good
     if good not in classes:
-        raise ValueError(f"good={good!r} is not a label of y; its labels are {classes.tolist()}")
+        raise ValueError(f"good={good!r} is not a label of y; its labels are {classes}")
     return labels == good
 
 
@@ -70,7 +71,7 @@ def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
     ----------
     scores : scores of the rows
     y : labels of two classes
-    good : the label of good rows; by default the larger, which a ranker ranks first
+    good : the label of good rows; by default the larger of two numbers, which a ranker ranks first
 
     Examples
     --------
@@ -82,6 +83,9 @@ def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
     >>> round(fitted.intercept, 1), round(fitted.slope, 1)
     (1.0, 2.0)
     """
+    classes = np.unique(check_labels(y, "y")).tolist()
+    if good is None and not any(isinstance(each, str) for each in classes):
+        good = classes[-1]
     goods = is_good(y, good)
     s = check_column(scores, "scores", goods.size)
     low, high = s[goods], s[~goods]

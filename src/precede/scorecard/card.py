@@ -83,7 +83,7 @@ class Scorecard:
     >>> y = rng.random(400) < 1 / (1 + np.exp(-(X[:, 0] - X[:, 1])))
     >>> model = RankBoost(n_estimators=10).fit(X[:200], y[:200])
     >>> card = Scorecard.of(
-    ...     model, X[200:], y[200:], base_score=600, base_odds=10, unseen="worst"
+    ...     model, X[200:], y[200:], good=True, base_score=600, base_odds=10, unseen="worst"
     ... )
     >>> int(card.points([[3, 0]])[0] - card.points([[0, 3]])[0])
     104
@@ -123,7 +123,8 @@ class Scorecard:
         ----------
         model : fitted `GlassBoxRanker`, or any model of stumps or of trees of one feature
         X, y : rows and labels of two classes, best other than those of the fit
-        good : the label of good rows, which get more points; by default the larger
+        good : the label of good rows, which get more points; required, because 1 may stand for a
+            loan repaid or for a default
         base_score, base_odds, points_to_double_odds : the scale
         texts : what to print as a reason, for the name of a feature or pair ("age x income")
         unseen : {"worst", "mean", "model"}, optional

@@ -90,12 +90,12 @@ def cut_offs(
     points : points, or any score that is higher for better rows
     y : labels of two classes
     cost_of_bad, cost_of_good : of a bad row accepted, and of a good row rejected
-    good : the label of good rows; by default the larger
+    good : the label of good rows; required
     level, resamples, random_state : of the bootstrap
 
     Examples
     --------
-    >>> found = cut_offs([1, 2, 3, 4], [0, 0, 1, 1], cost_of_bad=5, cost_of_good=1)
+    >>> found = cut_offs([1, 2, 3, 4], [0, 0, 1, 1], good=1, cost_of_bad=5, cost_of_good=1)
     >>> found.cut, found.cost, found.accept_all
     (3.0, 0.0, 2.5)
     """

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 import naive
 from emulated_device import EmulatedDevice, There, needs_compiler
@@ -494,7 +495,7 @@ def test_a_target_is_looked_for_among_the_names_of_columns():
     for frame in frames:
         with pytest.warns(UserWarning, match="y is called 'grade'"):
             RankBoost(n_estimators=2).fit(frame, pd.Series(y, name="grade"))
-    unnamed = pl.DataFrame(rows | {"": y})  # a series of polars has a name, which may be empty
+    unnamed = pl.DataFrame(rows | {"": -y})  # a series of polars has a name, which may be empty
     RankBoost(n_estimators=2).fit(unnamed, pl.Series(y))
 
 
@@ -502,3 +503,57 @@ def test_dates_have_a_remedy_of_their_own():
     frame = pd.DataFrame(X6).rename(columns=str).assign(day=pd.Timestamp("2024-05-01"))
     with pytest.raises(ValueError, match="columns 'day' are dates, not numbers; make numbers"):
         BoostedRanker().fit(frame, Y6)
+
+
+# -- misuse that the data show ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix, np.float32, pd.DataFrame])
+@pytest.mark.parametrize("judged", [False, True])
+def test_a_column_that_equals_the_target_is_warned_of(kind, judged):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 4)), rng.integers(0, 3, 200)
+    X[:, 2] = y
+    target = Judgments(y, np.arange(200) // 10) if judged else y
+    name = "'2'" if kind is pd.DataFrame else "2"
+    given = kind(X) if kind is not pd.DataFrame else kind(X, columns=list("0123"))
+    with pytest.warns(UserWarning, match=f"^column {name} of X equals y in every row.*leave it"):
+        RankBoost(n_estimators=1).fit(given, target)
+
+
+def test_columns_that_are_nearly_the_target_are_not_warned_of():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    almost = y.copy()
+    almost[101] = 1 - almost[101]
+    X = np.stack([almost, 1 - y, 2 * y, rng.random(200)], axis=1).astype(float)
+    for given in (X, scipy.sparse.csc_matrix(X)):
+        RankBoost(n_estimators=1).fit(given, y)
+    RankBoost(n_estimators=1).fit([[0.0], [1.0], [0.0]], [0, 1, 0])  # as toys are
+
+
+def _graded_queries():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(120, 3)), np.repeat(np.arange(12), 10)
+    return X, np.digitize(X[:, 0] + rng.normal(size=120), [-1, 0, 1]), qid
+
+
+def test_groups_without_queries_are_warned_of_once():
+    X, y, qid = _graded_queries()
+    search = GridSearchCV(RankBoost(n_estimators=2), {"learning_rate": [0.1, 1]}, cv=GroupKFold(3))
+    with pytest.warns(UserWarning, match="groups") as caught:
+        search.fit(X, y, groups=qid)
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith("use search.fit(X, Judgments(y, qid), groups=qid)")
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="Judgments"):
+        cross_val_score(RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(3))
+
+
+def test_groups_that_are_right_are_not_warned_of():
+    X, y, qid = _graded_queries()
+    search = GridSearchCV(RankBoost(n_estimators=2), {"learning_rate": [0.1, 1]}, cv=GroupKFold(3))
+    search.fit(X, Judgments(y, qid), groups=qid)
+    search.fit(X, Judgments(y), groups=qid)
+    search.fit(X, y > 1, groups=qid)
+    search.set_params(cv=3).fit(X, y)

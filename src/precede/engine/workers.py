@@ -49,7 +49,7 @@ LEAST_SHARED = {
 }
 
 # Packages whose lines are of no use to the reader of a warning; scikit-learn's wrap ours.
-OURS = ("precede", "sklearn")
+OURS = ("precede", "sklearn", "joblib")
 # Warnings given already, and the lines they were given to.
 WARNED: set[tuple[str, str, int]] = set()
 # More threads than this are taken for a mistake, or for a model file that means harm.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from types import FrameType
+from typing import Any, cast
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -12,11 +15,13 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
 from precede.engine.frames import refuse_text
 from precede.engine.workers import warn_caller
-from precede.judgments import Judgments, check_column, judgments_to_fit
+from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
 
 __all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each",
-           "warn_of_target"]  # fmt: skip
+           "warn_of_copies", "warn_of_target", "warn_of_unused_groups"]  # fmt: skip
 
+# Rows from which a column that equals the grades is no chance.
+LEAST_ROWS = 64
 
 # What to do with text, for algorithms that take categories.
 _CATEGORIES = (
@@ -94,8 +99,12 @@ def _refuse_others(X: Any) -> None:
         raise ValueError(f"X is a {kind}, which holds no rows yet; give X.collect()")
 
 
-def warn_of_target(X: Any, **target: Any) -> None:
-    """Warn of a data frame among whose columns are the target or the queries, by their names."""
+def warn_of_target(X: Any, **target: Any) -> bool:
+    """Warn of a data frame among whose columns are the target or the queries, by their names.
+
+    Returns whether the target is among them.
+    """
+    warned = False
     columns = getattr(X, "columns", ())
     if isinstance(columns, list) and columns and not isinstance(columns[0], str):
         columns = X.column_names  # those of pyarrow have the values
@@ -104,11 +113,68 @@ def warn_of_target(X: Any, **target: Any) -> None:
         if isinstance(name, str) and name and name in list(columns):
             harm = "which becomes a feature"
             if what == "y":
-                harm = "from which the model can read off the answer"
+                harm, warned = "from which the model can read off the answer", True
             warn_caller(
                 f"{what} is called {str(name)!r}, and X has a column of that name, {harm}; leave "
                 f"it out of X, such as X.drop(columns={str(name)!r}) of pandas"
             )
+    return warned
+
+
+def warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
+    """Warn of a column of X that equals the grades in every row.
+
+    A few rows tell almost all columns apart, so this is O(rows + features). Small tables, in which
+    a column may equal the grades by chance, are left alone.
+    """
+    grade, rows = judgments.grade, X.shape[0]
+    if grade is None or rows < LEAST_ROWS or on_gpu(X) or grade.min() == grade.max():
+        return
+    target = grade.astype(X.dtype)
+    if scipy.sparse.issparse(X):
+        X = X.tocsc()
+        likely = np.flatnonzero(np.diff(X.indptr) == np.count_nonzero(target))
+    else:
+        some = slice(None, None, max(1, rows // LEAST_ROWS))
+        likely = np.flatnonzero((X[some] == target[some, None]).all(axis=0))
+    for column in likely.tolist():
+        values = X[:, [column]].toarray()[:, 0] if scipy.sparse.issparse(X) else X[:, column]
+        if np.array_equal(values, target):
+            name = f"column {column}" if names is None else f"column {str(names[column])!r}"
+            warn_caller(
+                f"{name} of X equals y in every row, so that the model can read off the answer; "
+                "leave it out of X"
+            )
+            return
+
+
+def warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
+    """Warn if cross-validation was given groups, and the fit inside it grades without queries.
+
+    Two grades are left alone: classes of rows in groups, such as patients, may well be one list.
+    `Judgments` say what is compared, so they are taken at their word.
+    """
+    if isinstance(y, Judgments) or not one_graded_list(judgments):
+        return
+    frame = inspect.currentframe()
+    while frame is not None and not _has_groups(frame):
+        frame = frame.f_back
+    if frame is not None and np.unique(cast(Floats, judgments.grade)).size > 2:
+        warn_caller(
+            "use search.fit(X, Judgments(y, qid), groups=qid): scikit-learn passes groups to the "
+            "splitter alone, so that this fit compares all rows with each other, across queries. "
+            "If they are one list, pass Judgments(y)",
+            once=True,
+        )
+
+
+def _has_groups(frame: FrameType) -> bool:
+    """Whether a call of scikit-learn's model selection was given groups."""
+    if not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+        return False
+    given = frame.f_locals.get("params")
+    named = given.get("groups") if isinstance(given, dict) else None
+    return named is not None or frame.f_locals.get("groups") is not None
 
 
 def copied_here(values: Any) -> Any:

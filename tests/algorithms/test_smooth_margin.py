@@ -13,7 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_margin
-from precede import Judgments, RankBoost, SmoothMargin, Stumps, best_margin, load, margins
+from precede import (
+    Judgments,
+    PairRisk,
+    RankBoost,
+    SmoothMargin,
+    Stumps,
+    best_margin,
+    load,
+    margins,
+)
 from precede.margin import progress_ratio
 from test_margin import separable, stumps_of
 
@@ -154,6 +163,37 @@ def test_real_rankers_ascend_the_smooth_margin(rankers):
     assert low <= best <= high
     assert low > 0.8 * best
     assert not model.history_["progress_condition"].any()
+
+
+@pytest.mark.parametrize("rankers", ["stumps", "columns"])
+def test_equation_10_the_exact_step_is_where_the_smooth_margin_is_largest(rankers):
+    """There the edge of the ranker is G, unless the step has turned the sign of its weight."""
+    X = np.random.default_rng(0).normal(size=(40, 5))
+    X = (X > 0).astype(float) if rankers == "columns" else X
+    y = (4.5 * (rankers == "columns") < X @ [3.0, 2.0, 2.0, 1.0, 1.0]).astype(int)
+    model = SmoothMargin(rankers=rankers, step="exact", n_estimators=60, tolerance=1e-9, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    judgments, net, scores, seen = Judgments(y), {}, np.zeros(len(y)), 0
+    history, risk = model.history_, PairRisk("exponential")
+    for t, (ranker, weight) in enumerate(model.ensemble_.parts()):
+        before = history["smooth_margin"][t - 1] if t else -1.0
+        values = np.asarray(ranker(X), float)
+        net[ranker] = net.get(ranker, 0.0) + weight
+        scores = scores + weight * values
+        G = -np.log(risk.value(judgments, scores)) / sum(map(abs, net.values()))
+        assert history["smooth_margin"][t] == pytest.approx(G, abs=1e-9)
+        if before > 0 and weight * net[ranker] > 0:
+            slope = risk.pull(judgments, scores) @ values / risk.value(judgments, scores)
+            assert np.sign(weight) * slope == pytest.approx(G, abs=1e-7)
+            seen += 1
+    assert seen > 10
+
+
+def test_an_unknown_step_is_refused():
+    with pytest.raises(ValueError, match="step='newton' is unknown; use 'approximate' or 'exact'"):
+        SmoothMargin(step="newton").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_one_real_column_that_orders_every_pair():

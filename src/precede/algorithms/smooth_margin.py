@@ -65,6 +65,9 @@ class SmoothMargin(BaseRanker):
         `exhaustive`, such as trees, are refused. "stumps" have their thresholds at the cuts of
         the bins, and the interval is around the best margin of those;
         ``Stumps(thresholds="all")`` searches, and certifies, all stumps.
+    step : {"approximate", "exact"}
+        For values 0 and 1: the closed form of equation (12), which is smooth margin ranking, or
+        the step at which G is largest along the ranker, a line search on equation (10).
     nonnegative : bool
         Use only non-negative weights, as the paper does: the best margin, and the interval
         around it, are then those of the rankers without their complements.
@@ -137,6 +140,7 @@ class SmoothMargin(BaseRanker):
         self,
         *,
         rankers: str | Family = "stumps",
+        step: str = "approximate",
         nonnegative: bool = False,
         n_estimators: int = 10_000,
         tolerance: float = 0.01,
@@ -148,6 +152,7 @@ class SmoothMargin(BaseRanker):
         verbose: int = 0,
     ):
         self.rankers = rankers
+        self.step = step
         self.nonnegative = nonnegative
         self.n_estimators = n_estimators
         self.tolerance = tolerance
@@ -163,7 +168,7 @@ class SmoothMargin(BaseRanker):
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
             rankers=exactly_searched(self.rankers, "an interval around the best margin"),
-            step=SmoothMarginStep(),
+            step=SmoothMarginStep(exact=self.step == "exact"),
             stop=stop | Narrow(self.tolerance),
             nonnegative=self.nonnegative,
         )
@@ -178,6 +183,8 @@ class SmoothMargin(BaseRanker):
         super().check_parameters()
         in_range("tolerance", self.tolerance, 0.0, 1.0)
         true_or_false("nonnegative", self.nonnegative)
+        if self.step not in ("approximate", "exact"):
+            raise ValueError(f"step={self.step!r} is unknown; use 'approximate' or 'exact'")
 
     def _searched_now(self) -> tuple[Family, int, bool]:
         return family(self.rankers), self.max_bins, bool(self.nonnegative)
@@ -285,10 +292,13 @@ class Narrow(Stop):
 class SmoothMarginStep(StepRule):
     """The step of RS09 eq. (12), and what it needs to know: weights, norm, the interval.
 
-    Serves one fit.
+    With `exact`, and for rankers of other values, the step of eq. (10). Serves one fit.
     """
 
     warns = False  # the first rounds are only a start
+
+    def __init__(self, *, exact: bool = False):
+        self._exact = exact
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:  # noqa: ARG002
         """Take up the interval of an earlier fit."""
@@ -320,7 +330,7 @@ class SmoothMarginStep(StepRule):
             self._begin_average()
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
-        """Closed form for values 0 and 1, line search otherwise; RankBoost's while G <= 0."""
+        """Closed form for values 0 and 1 or a line search; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.arrangement, risk.workers)
             self._rows = sum_of(lambda: state.pull.size, risk.workers)
@@ -335,7 +345,7 @@ class SmoothMarginStep(StepRule):
             step = rule.step(risk, state, found, values)
             if not binary:  # one ranker that orders all pairs need not have the best margin
                 step = Step(step.size, step.smoothed)
-        elif binary:
+        elif binary and not self._exact:
             step, promised = self._closed(risk, state, smooth, found, values)
         else:
             step = Step(self._line_search(risk, state, found, values))

@@ -100,7 +100,7 @@ def test_trees_by_exact_steps(estimator):
 @pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
 def test_rankers_without_mistakes(estimator):
     X, y, _ = problem(8)
-    X[:, 0] = y > 1
+    X[:, 0] = 2 * (y > 1)
     models = [estimator(device=name).fit(X, y > 1) for name in ("cpu", "cuda")]
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
     assert models[1].history_["perfect"][-1]

@@ -298,7 +298,7 @@ class SmoothMarginStep(StepRule):
     warns = False  # the first rounds are only a start
 
     def __init__(self, *, exact: bool = False):
-        self._exact = exact
+        self.exact = exact
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:  # noqa: ARG002
         """Take up the interval of an earlier fit."""
@@ -345,7 +345,7 @@ class SmoothMarginStep(StepRule):
             step = rule.step(risk, state, found, values)
             if not binary:  # one ranker that orders all pairs need not have the best margin
                 step = Step(step.size, step.smoothed)
-        elif binary and not self._exact:
+        elif binary and not self.exact:
             step, promised = self._closed(risk, state, smooth, found, values)
         else:
             step = Step(self._line_search(risk, state, found, values))

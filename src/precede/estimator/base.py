@@ -39,9 +39,7 @@ from precede.estimator.inputs import (
     evaluation_sets,
     initial_scores,
     one_for_each,
-    warn_of_copies,
-    warn_of_target,
-    warn_of_unused_groups,
+    warn_of_misuse,
 )
 from precede.estimator.saving import (
     SavedRanker,
@@ -383,9 +381,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         else:
             X = self._validated(X, reset=not going_on, to_fit=True)
             judgments, classes = self._target(X.shape[0], y, **target)
-            if not warn_of_target(given[0], y=y, qid=qid):
-                warn_of_copies(X, judgments, getattr(self, "feature_names_in_", None))
-            warn_of_unused_groups(judgments, y)
+            warn_of_misuse(given, X, judgments, qid)
             source = partial(
                 self._prepare,
                 X,

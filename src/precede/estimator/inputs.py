@@ -18,7 +18,7 @@ from precede.engine.workers import warn_caller
 from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
 
 __all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each",
-           "warn_of_copies", "warn_of_target", "warn_of_unused_groups"]  # fmt: skip
+           "warn_of_misuse"]  # fmt: skip
 
 # Rows from which a column that equals the grades is no chance.
 LEAST_ROWS = 64
@@ -99,18 +99,34 @@ def _refuse_others(X: Any) -> None:
         raise ValueError(f"X is a {kind}, which holds no rows yet; give X.collect()")
 
 
-def warn_of_target(X: Any, **target: Any) -> bool:
+def warn_of_misuse(given: tuple[Any, Any], X: Any, judgments: Judgments, qid: Any) -> None:
+    """Warn of a target among the columns of X, and of groups that are not used as queries.
+
+    `given` are X and y as the user gave them, `X` and `judgments` what was read from them.
+    """
+    if not _warn_of_target(given[0], y=given[1], qid=qid):
+        _warn_of_copies(X, judgments, _column_names(given[0]))
+    _warn_of_unused_groups(judgments, given[1])
+
+
+def _column_names(X: Any) -> list[Any] | None:
+    """Names of the columns of a data frame; None for anything else."""
+    columns = getattr(X, "columns", None)
+    if isinstance(columns, list) and columns and not isinstance(columns[0], str):
+        columns = X.column_names  # those of pyarrow have the values
+    return None if columns is None else list(columns)
+
+
+def _warn_of_target(X: Any, **target: Any) -> bool:
     """Warn of a data frame among whose columns are the target or the queries, by their names.
 
     Returns whether the target is among them.
     """
     warned = False
-    columns = getattr(X, "columns", ())
-    if isinstance(columns, list) and columns and not isinstance(columns[0], str):
-        columns = X.column_names  # those of pyarrow have the values
+    columns = _column_names(X) or ()
     for what, given in target.items():
         name = getattr(given, "name", None)
-        if isinstance(name, str) and name and name in list(columns):
+        if isinstance(name, str) and name and name in columns:
             harm = "which becomes a feature"
             if what == "y":
                 harm, warned = "from which the model can read off the answer", True
@@ -121,7 +137,7 @@ def warn_of_target(X: Any, **target: Any) -> bool:
     return warned
 
 
-def warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
+def _warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
     """Warn of a column of X that equals the grades in every row.
 
     A few rows tell almost all columns apart, so this is O(rows + features). Small tables, in which
@@ -148,7 +164,7 @@ def warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
             return
 
 
-def warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
+def _warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
     """Warn if cross-validation was given groups, and the fit inside it grades without queries.
 
     Two grades are left alone: classes of rows in groups, such as patients, may well be one list.

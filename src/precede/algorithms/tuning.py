@@ -439,7 +439,8 @@ def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]
         values = [rows.data, rows.indices, rows.indptr]
     columns = (
         *values, judgments.grade, judgments._query(), judgments.weight, judgments.label,
-        judgments.pairs, judgments.pair_weight, judgments.pair_margin,
+        judgments.pairs, judgments.pair_weight, judgments.pair_margin, judgments.ties,
+        judgments.tie_weight,
     )  # fmt: skip
     for column in (*columns, *(held for _, held in parts)):
         if column is not None:

@@ -56,7 +56,8 @@ class PriceSearch:
     metric : name of the metric; one of which less is better is taken with a minus sign
     prices : the powers tried
     by_fold : array of shape (folds, prices)
-    best : the power chosen: the least whose mean is within one standard error of the largest
+    best : the power chosen: the least whose mean is behind the largest by no more than one standard
+        error of the difference, fold by fold (`standard_error` is that of the means)
 
     Examples
     --------
@@ -128,7 +129,8 @@ class PushRanker(BaseRanker):
     ----------
     price : number p >= 1, "exp", Price or "cv"
         ``g(u) = u^p`` (1 is RankBoost, 4 to 16 pushes hard), ``g(u) = exp(u)``, or your own.
-        "cv" chooses the power by cross-validation; see `prices`, `cv` and `cv_metric`.
+        "cv" chooses the least power that cross-validation does not tell apart from the best, by one
+        standard error of the difference over the folds; see `prices`, `cv` and `cv_metric`.
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     rankers : {"stumps", "features", "columns", "trees"} or Family
         Weak rankers. The paper defines them with values in [0, 1] and scales the features to

@@ -1,4 +1,4 @@
-"""The bound of the p-norm push (Rudin 2009, section 3)."""
+"""The bound of the p-norm push (Rudin 2005, section 3)."""
 
 from __future__ import annotations
 

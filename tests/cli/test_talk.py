@@ -2,7 +2,12 @@
 
 import json
 import re
+import subprocess
+import sys
+from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from cli.session import run
@@ -186,3 +191,68 @@ def test_a_missing_folder_or_a_wrong_suffix_is_told_before_the_fit(folder, tmp_p
         told = run(*words, "-o", tmp_path / "m.onnx", code=1)[1]
         assert "saved as JSON, not as .onnx; name the file .json" in told
         assert "use `precede export` for other formats" in told
+
+
+NAMES = ["[/b]x", "speed [km/h]", "[red]", "evil\x1b[2Jname", "c1\x9b31m", ":smile:", "tab\tname"]
+
+
+def in_terminal(command, folder):
+    """What a command prints on a terminal of 400 columns, and the code it exits with."""
+    pty = pytest.importorskip("pty")
+    code = (
+        "import os, pty, sys\n"
+        "os.environ.update(COLUMNS='400', LINES='50', TERM='xterm')\n"
+        "status = pty.spawn(sys.argv[1:])\n"
+        "sys.exit(os.waitstatus_to_exitcode(status))\n"
+    )
+    assert pty
+    words = [sys.executable, "-m", "precede.cli", *map(str, command)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, stdin=subprocess.DEVNULL,
+        cwd=folder, timeout=300, check=False,
+    )  # fmt: skip
+    return done.stdout.decode(), done.returncode
+
+
+def test_names_on_a_terminal_are_neither_markup_nor_escape_codes(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, len(NAMES)))
+    frame = pd.DataFrame(X, columns=NAMES)
+    frame.insert(0, "grade", (X.sum(axis=1) > 0).astype(int))
+    frame.insert(1, "docid", [f"d{i}\x1b[31m[/i]" for i in range(60)])
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = "m[b].json"
+    read = ("--label", "grade", "--docid", "docid")
+    fit = ("fit", "t.csv", *read, "-s", "n_estimators=200", "-o", model, "-s", "max_bins=4")
+    commands = [
+        (fit, []),
+        (("explain", model, "t.csv", "--top", "9"), NAMES),
+        (("explain", model, "t.csv", "--pair", "d0\x1b[31m[/i]", "d1\x1b[31m[/i]"), []),
+        (("explain", model, "t.csv", "--shape", NAMES[3]), [NAMES[3]]),
+        (("evaluate", model, "t.csv"), [model]),
+        (("evaluate", "no\x1b[31mfile", "t.csv"), ["no\x1b[31mfile"]),
+        (("predict", model, "t.csv", "--as", "csv"), ["d7\x1b[31m[/i]"]),
+        (("explain", model, "t.csv", "--json"), []),
+    ]
+    for words, names in commands:
+        text, code = in_terminal(words, tmp_path)
+        assert "Traceback" not in text, text
+        assert code == (3 if "no\x1b[31mfile" in words else 0), (words, text)
+        # What is left are colours of the tables and bars; names bring none.
+        plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+        assert "\x9b" not in text
+        assert "\x1b[2J" not in text
+        for name in names:
+            shown = name.encode("unicode_escape").decode()
+            assert shown in " ".join(plain.split()), (words, name, plain)
+
+
+def test_names_of_evaluation_sets_are_no_markup_in_the_progress_bar(tmp_path, monkeypatch):
+    from precede.boosting.progress import ProgressBar
+
+    bar = ProgressBar("RankBoost", rounds=2, verbose=1)
+    with bar:
+        bar(SimpleNamespace(history=[{"risk": 0.5, "a[/b]\x1b[2J auc": 0.5}], round=1))
+        (task,) = bar._bar.tasks
+        assert task.fields["shown"] == "risk 0.5  a[/b][2J auc 0.5000"
+        bar._bar.refresh()

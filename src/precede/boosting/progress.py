@@ -53,8 +53,8 @@ class ProgressBar:
             progress.BarColumn(),
             progress.TextColumn("{task.completed}/{task.total}"),
             progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[shown]}"),
-            console=Console(stderr=True),
+            progress.TextColumn("{task.fields[shown]}", markup=False),
+            console=Console(stderr=True, emoji=False),
         )
         self._task = self._bar.add_task(
             self._name, total=self._rounds, completed=self._done, shown=""
@@ -73,4 +73,5 @@ class ProgressBar:
         if "lower" in last:
             shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
         shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-        self._bar.update(self._task, completed=progress.round, shown="  ".join(shown))
+        text = "".join(filter(str.isprintable, "  ".join(shown)))  # names may hold escape codes
+        self._bar.update(self._task, completed=progress.round, shown=text)

@@ -29,6 +29,7 @@ from precede.cli.options import (
 from precede.cli.talk import (
     NOT_REACHED,
     guarded,
+    printable,
     progress_bar,
     say,
     say_nothing,
@@ -391,7 +392,7 @@ def explain(
     fitted = load(model)
     if shape is not None:
         function = fitted.shape_function(shape)
-        write_json(function.to_dict()) if as_json else print(function)
+        write_json(function.to_dict()) if as_json else print(printable(str(function), lines=True))
         return
     rows = explaining.of_query(reading.knowing(fitted).read(data), query)
     if pair is not None:

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Grid
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from precede import RankBoost, load
 from precede.boosting.steps import SmoothedStepWarning
+from precede.cli.talk import printable
 from precede.engine.arrays import Array, Floats
 from precede.engine.compiling import announce_compiling
 
@@ -114,8 +116,9 @@ def _save(model: RankBoost, X: Floats, folder: Path, console: Console) -> Path:
     path = folder / "model.json"
     model.save(path)
     same = np.array_equal(load(path).predict(X), model.predict(X))
+    name = escape(printable(str(path)))
     console.print(
-        f"\nSaved to [bold]{path}[/bold] ({path.stat().st_size // 1024} KB of JSON); loaded again "
+        f"\nSaved to [bold]{name}[/bold] ({path.stat().st_size // 1024} KB of JSON); loaded again "
         f"it scores {'the same to the bit' if same else '[red]differently[/red]'}."
     )
     console.print("Now yours:  [bold]RankBoost().fit(X, y, qid=qid).predict(X)[/bold]\n")

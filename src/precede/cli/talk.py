@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
-    "progress_bar", "say", "say_nothing", "shown", "write_json", "write_rows",
+    "printable", "progress_bar", "say", "say_nothing", "shown", "write_json", "write_rows",
 ]  # fmt: skip
 
 # 0 is success and 2 wrong usage, as click has it.
@@ -36,7 +37,25 @@ _BROKEN_PIPE = 141
 _LONG = 30  # characters of a cell of a table that may be folded
 _FEW = 4  # rows of a table that may be turned
 
+# Characters that a terminal obeys: controls, which begin escape codes, and changes of direction.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
 _talk = {"quiet": False}
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Text for a terminal: names may hold characters that it would obey, which are written out.
+
+    >>> print(printable("speed [km/h]\x1b[2J"), printable("a\nb", lines=True))
+    speed [km/h]\x1b[2J a
+    b
+    """
+
+    def written(found: re.Match[str]) -> str:
+        kept = lines and found[0] == "\n"
+        return found[0] if kept else found[0].encode("unicode_escape").decode()
+
+    return _CONTROL.sub(written, text)
 
 
 def say_nothing(quiet: bool) -> None:
@@ -64,7 +83,7 @@ def _tell(text: str) -> None:
             line if line.startswith("precede ") else textwrap.fill(line, width, **options)
             for line in text.split("\n")
         )
-    print(text, file=sys.stderr)
+    print(printable(text, lines=True), file=sys.stderr)
 
 
 @contextmanager
@@ -169,7 +188,9 @@ def write_json(content: Any) -> None:
     """
     from precede.model import plain  # noqa: PLC0415  (slow to import)
 
-    print(json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False)
+    # JSON itself escapes those below 32 only.
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def write_rows(
@@ -189,7 +210,7 @@ def write_rows(
     elif sys.stdout.isatty():
         _draw(rows if drawn is None else drawn, title)
     elif rows:
-        print(*rows[0], sep="\t")
+        print(*map(shown, rows[0]), sep="\t")
         for row in rows:
             print(*(shown(value, 6) for value in row.values()), sep="\t")
 
@@ -198,7 +219,8 @@ def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
     """Draw a table; one that is too wide is turned, or cut between columns, never inside a cell."""
     from rich.console import Console  # noqa: PLC0415  (only for those who look at it)
 
-    console = Console()
+    # Names are not markup: [/b] and the unit in "speed [km/h]" are text, and so is ":smile:".
+    console, title = Console(markup=False, emoji=False), printable(title)
     texts = any(len(shown(value)) > _LONG for row in rows for value in row.values())
     if texts or _width(_table(rows, title), console) <= console.width:
         console.print(_table(rows, title))
@@ -228,7 +250,7 @@ def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
         whole = all(len(shown(row[name])) <= _LONG for row in rows)
         side: Any = "right" if numbers else "left"
-        table.add_column(str(name), justify=side, overflow="fold", no_wrap=whole)
+        table.add_column(shown(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*map(shown, row.values()))
     return table
@@ -243,7 +265,7 @@ def _turned(rows: Sequence[dict[str, Any]], title: str) -> Table:
         pad_edge=False, title=title or None, title_justify="left", box=SIMPLE, show_header=False
     )
     for name in rows[0]:
-        table.add_row(str(name), *(shown(row[name]) for row in rows))
+        table.add_row(shown(name), *(shown(row[name]) for row in rows))
     return table
 
 
@@ -256,11 +278,13 @@ def _width(table: Table, console: Console) -> int:
 
 
 def shown(value: Any, digits: int = 4) -> str:
-    """A cell of a table.
+    r"""A cell of a table.
 
     >>> shown(0.123456), shown(None), shown(12)
     ('0.1235', '', '12')
+    >>> print(shown("a\tb\x1b[31m"))
+    a\tb\x1b[31m
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else printable(str(value))

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import os
+import re
 import sys
 import threading
 import zlib
@@ -121,7 +122,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     ['scores.txt']
     """
     if str(path) == STANDARD:
-        yield cast(BinaryIO, sys.stdout.buffer)
+        plain = cast(BinaryIO, sys.stdout.buffer)
+        yield cast(BinaryIO, _Terminal(plain)) if sys.stdout.isatty() else plain
         sys.stdout.buffer.flush()
         return
     require_folder(path)
@@ -141,6 +143,27 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+class _Terminal(io.BufferedIOBase):
+    """Writes to a terminal, with the characters that it would obey written out."""
+
+    _CONTROL = re.compile(
+        rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+    )
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        data = bytes(content)
+        self._stream.write(
+            self._CONTROL.sub(lambda found: found[0].decode().encode("unicode_escape"), data)
+        )
+        return len(data)
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ from precede.judgments import (
     one_graded_list,
 )
 from precede.model import Ensemble
-from precede.rankers.base import Family, family
+from precede.rankers.base import Family, Ranker, family
 from precede.risks.links import Link, fit_intercept
 
 __all__ = ["BaseRanker", "Task", "unknown_parameter", "whole_or_not_at_all"]
@@ -416,8 +416,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         from precede.rankers.regressors import learner  # noqa: PLC0415  (slow)
 
         chosen = getattr(self, "rankers", None)
-        going_on = self.warm_start and hasattr(self, "ensemble_")  # from rankers of any family
-        by_value = going_on or (chosen is not None and not learner(chosen).codes_only)
+        by_value = chosen is not None and not learner(chosen).codes_only
+        if self.warm_start and hasattr(self, "ensemble_"):  # from rankers of any family
+            by_value |= not all(_reads_codes(ranker) for ranker in self.ensemble_.rankers)
         return Training.prepare(
             X, judgments, labelled=self.learns_labels, init_score=init_score, by_value=by_value,
             **more,
@@ -830,6 +831,12 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _reads_codes(ranker: Ranker) -> bool:
+    """Whether the bins of the features tell the values of a ranker, as for stumps and trees."""
+    known = ranker.as_stump() or ranker.as_tree() or ranker.as_term()
+    return ranker.is_constant or known is not None
 
 
 def has_queries(training: Training) -> bool:

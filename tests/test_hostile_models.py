@@ -3,6 +3,7 @@
 Compiled code does not check the bounds of arrays, so nothing in a file may lead it astray.
 """
 
+import contextlib
 import copy
 import gzip
 import json
@@ -18,9 +19,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import hostile
-from precede import RankBoost, Stump, Tree, load
+from precede import (
+    BoostedRanker,
+    PushRanker,
+    QBRank,
+    RankBoost,
+    RankBoostPlus,
+    Report,
+    SmoothMargin,
+    Stump,
+    Tree,
+    export,
+    load,
+    tune,
+)
 from precede.explain.contributions import explain
 from precede.model import MOST_BYTES, Ensemble
 
@@ -321,3 +336,137 @@ def test_what_is_no_file_is_an_error_of_the_system(tmp_path):
         load(tmp_path / "nothing")
     if Path("/dev/zero").exists():
         refused_at_once("/dev/zero", "does not begin")
+
+
+# -- checkpoints, logs of tune, reports --------------------------------------------------------
+
+X = np.random.default_rng(0).normal(size=(60, 3)).round(2)
+Y = (X[:, 0] + X[:, 1] > 0.3).astype(float)
+QID = np.repeat(np.arange(10), 6)
+FEW_LEAVES = {"num_leaves": 4, "min_child_samples": 1}
+RESUMED = [
+    RankBoost(), RankBoostPlus(), BoostedRanker(**FEW_LEAVES), PushRanker(), SmoothMargin(),
+    QBRank(**FEW_LEAVES),
+]  # fmt: skip
+
+
+# A fit may warn about data as good as any.
+quiet = pytest.mark.filterwarnings("ignore")
+few_or_all = pytest.mark.parametrize(
+    "one_of", [41, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+
+
+def resume(model, path, rounds):
+    fitted = clone(model).set_params(n_estimators=rounds)
+    return fitted.fit(X, Y, qid=QID, checkpoint=path).predict(X)
+
+
+def search(path):
+    space = {"learning_rate": [0.1, 0.5, 1.0]}
+    found = tune(RankBoost(n_estimators=3), X, Y, qid=QID, cv=3, space=space, trials=3, log=path)
+    return found.rows(), found.command(), str(found)
+
+
+def use_all(fields, path, use, written, one_of):
+    """Put values at places of a file; each is used or refused, and nothing else happens."""
+    counts = {"used": 0, "refused": 0}
+    trials = [(way, value) for way in hostile.places(fields) for value in hostile.VALUES]
+    for way, value in trials[::one_of]:
+        path.write_text(written(hostile.changed(fields, way, value)))
+        try:
+            use(path)
+            counts["used"] += 1
+        except ValueError:
+            counts["refused"] += 1
+        except BaseException as error:
+            error.add_note(f"{'.'.join(map(str, way))} = {value!r:.60}")
+            raise
+    assert min(counts.values()) > 0
+
+
+def lines_of(records):
+    return "".join(f"{json.dumps(each)}\n" for each in records)
+
+
+@quiet
+@few_or_all
+@pytest.mark.parametrize("model", RESUMED, ids=lambda model: type(model).__name__)
+def test_checkpoints_with_other_values_are_used_or_refused(tmp_path, model, one_of):
+    path = tmp_path / "checkpoint"
+    resume(model, path, 3)
+    use_all(json.loads(path.read_text()), path, lambda p: resume(model, p, 5), json.dumps, one_of)
+
+
+@quiet
+@few_or_all
+def test_logs_of_tune_with_other_values_are_used_or_refused(tmp_path, one_of):
+    path = tmp_path / "log"
+    search(path)
+    records = [json.loads(line) for line in path.read_text().splitlines()][:3]
+    use_all(records, path, search, lines_of, one_of)
+
+
+@quiet
+@pytest.mark.parametrize("model", [RankBoostPlus(), SmoothMargin()], ids=repr)
+@pytest.mark.parametrize("value", [-(10**30), 10**400], ids=["large", "larger"])
+def test_numbers_in_the_history_of_a_checkpoint_are_of_a_size_to_compute_with(
+    tmp_path, model, value
+):
+    path = tmp_path / "checkpoint"
+    resume(model, path, 3)
+    fields = json.loads(path.read_text())
+    for name in [name for name, each in fields["history"][-1].items() if each is not None]:
+        path.write_text(json.dumps(hostile.changed(fields, ("history", -1, name), value)))
+        with contextlib.suppress(ValueError):
+            resume(model, path, 5)
+
+
+@quiet
+@pytest.mark.parametrize(
+    "curve", ["x", 0, 1e308, [], [10**400], [None], hostile.GONE, hostile.deep(900), {}]
+)
+def test_a_log_of_tune_without_numbers_is_refused(tmp_path, curve):
+    path = tmp_path / "log"
+    search(path)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text(lines_of(hostile.changed(records, (2, "curve"), curve)))
+    with pytest.raises(ValueError, match="is not the log of a search"):
+        search(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="is not the log of a search"):
+        search(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "value"),
+    [
+        ("AdaBoostRanker_v1", ("history", 5, "smoothed"), 10**400),
+        ("BoostedRanker_categorical_v1", ("parameters", "random_state"), [1e308] * 3),
+    ],
+    ids=["history", "seed"],
+)
+def test_a_report_on_a_loaded_model_ends(tmp_path, name, way, value):
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(hostile.changed(ORIGINAL[name], way, value)))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = load(path)
+    except ValueError:
+        return
+    rows = hostile.rows_for(model, ORIGINAL[name])
+    assert Report(model, rows, np.arange(len(rows)) % 2).to_markdown()
+
+
+def test_a_tree_too_deep_for_a_nested_format_is_refused(tmp_path):
+    splits = 3000
+    tree = Tree(
+        (0,) * splits, tuple(map(float, range(splits))), (True,) * splits,
+        tuple(-1 - j for j in range(splits)), (*range(1, splits), -1 - splits),
+        (1.0,) * (splits + 1), (1,) * (splits + 1), (1.0,) * splits,
+    )  # fmt: skip
+    model = BoostedRanker(n_estimators=1, **FEW_LEAVES).fit(X, Y, qid=QID)
+    model.ensemble_ = Ensemble([tree], [1.0], 3)
+    with pytest.raises(ValueError, match=r"too deep for format='solr'.*max_depth"):
+        export(model, tmp_path / "m.json", format="solr")

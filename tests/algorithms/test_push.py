@@ -558,3 +558,12 @@ def test_losses_without_a_kink_never_stall(loss):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         fit(PushRanker(price=1, loss=loss, learning_rate=1.0, n_estimators=60), X, y)
+
+
+def test_weights_too_large_for_an_exponential_price_are_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y, qid = (X[:, 0] + rng.normal(size=40) > 0).astype(int), np.repeat(np.arange(4), 10)
+    weight = np.where(np.arange(40) % 3 == 0, 1e100, 1.0)
+    with pytest.raises(ValueError, match=r"logarithm of the risk is .*divide sample_weight"):
+        PushRanker(price="exp", n_estimators=3).fit(X, y, qid=qid, sample_weight=weight)

@@ -424,3 +424,18 @@ def test_too_few_positives_to_hold_out_are_refused(positives):
     y = np.arange(60) < positives
     with pytest.raises(TooFewError):
         RankBoost(n_estimators="auto").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (RankBoost(n_estimators="auto"), "n_estimators as a number"),
+        (BoostedRanker(n_estimators="auto"), "n_estimators as a number"),
+        (BoostedRanker(n_estimators="auto", num_leaves="auto"), "num_leaves as a number"),
+    ],
+)
+def test_the_message_of_auto_names_the_parameters_that_asked(model, named):
+    """RankBoost has no num_leaves."""
+    with pytest.raises(TooFewError, match=named) as raised:
+        model.fit([[0.0], [1.0]], [0, 1], qid=[1, 1])
+    assert ("num_leaves" in str(raised.value)) == ("num_leaves" in named)

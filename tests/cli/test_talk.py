@@ -1,6 +1,7 @@
 """What commands say, and the codes they exit with."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -256,3 +257,22 @@ def test_names_of_evaluation_sets_are_no_markup_in_the_progress_bar(tmp_path, mo
         (task,) = bar._bar.tasks
         assert task.fields["shown"] == "risk 0.5  a[/b][2J auc 0.5000"
         bar._bar.refresh()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell of POSIX closes streams")
+def test_a_closed_stream_is_no_traceback(tmp_path):
+    """Data for a closed stdout are an error; with a file nothing is missing."""
+    (tmp_path / "d.svm").write_text("1 qid:1 1:0.5\n0 qid:1 1:0.2\n")
+    command = f"{sys.executable} -m precede.cli convert d.svm"
+    closed = {
+        f"{command} - >&-": (3, "precede: standard output is closed; name a file, or open it\n"),
+        f"{command} o.csv >&-": (0, "written to o.csv\n"),
+        f"{command} o.csv >&- 2>&- <&-": (0, ""),
+        f"{command} - 2>&- >/dev/null": (0, ""),
+        f"{command} - | true; exit ${{PIPESTATUS[0]}}": (141, ""),
+    }
+    for line, (code, told) in closed.items():
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (code, told), line

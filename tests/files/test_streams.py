@@ -54,3 +54,22 @@ def test_packed_files_do_not_depend_on_the_clock(tmp_path, monkeypatch):
     assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
     with opened(tmp_path / "a.gz") as file:
         assert file.read() == b"same"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have modes on POSIX")
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
+    """A private model does not become public; a new file follows the umask."""
+    umask = os.umask(0o027)
+    try:
+        for mode in (0o600, 0o644, 0o664, None):
+            path = tmp_path / f"model{mode}"
+            if mode is not None:
+                put(path, "old")
+                path.chmod(mode)
+            with writing(path) as file:
+                file.write(b"new")
+                (temporary,) = tmp_path.glob(".model*")  # not even while it is written
+                assert temporary.stat().st_mode & 0o777 == (0o640 if mode is None else mode)
+            assert path.stat().st_mode & 0o777 == (0o640 if mode is None else mode)
+    finally:
+        os.umask(umask)

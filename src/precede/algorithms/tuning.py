@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import product
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import whole_number
 from precede.estimator import BaseRanker, described_parameters
 from precede.judgments import Judgments, judgments_to_fit
-from precede.model import plain, write_file
+from precede.model import plain, spelled, write_file
 from precede.risks.listwise import LISTWISE
 
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]
@@ -250,11 +251,13 @@ class _Study:
     def _read(self) -> None:
         """Take the fits of an earlier search; a log of another search is refused."""
         assert self._log is not None
-        lines = self._log.read_text(encoding="utf-8").splitlines()
         try:
+            lines = self._log.read_text(encoding="utf-8").splitlines()
             head, *records = [json.loads(line) for line in lines if line.strip()]
             found = {(_key(each["parameters"]), each["fold"]): each for each in records}
-        except (ValueError, KeyError, TypeError) as error:
+            for each in records:
+                _check_record(each)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{self._log} is not the log of a search: {error}") from error
         if head != json.loads(json.dumps(self._head)):
             raise ValueError(
@@ -360,6 +363,18 @@ class _Study:
         rounds = at + 1 if _chooses_rounds(self._estimator, candidate) else None
         value = self._sign * float(own[:, at].mean())
         return Trial(candidate, count, rounds, value, float(apart.mean()), error)
+
+
+def _check_record(record: dict[str, Any]) -> None:
+    """Refuse a fit without the numbers, or the reason, that `_Study.hold_out` writes."""
+    if "refused" in record:
+        if not isinstance(record["refused"], str):
+            raise ValueError(f"the reason {shown(record['refused'])} is not text")
+        return
+    curve = record["curve"]
+    if not isinstance(curve, list) or not curve:
+        raise ValueError(f"the curve {shown(curve)} is not a list of numbers")
+    record["curve"] = [spelled(value, "a value of a curve") for value in curve]
 
 
 def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:

@@ -32,6 +32,8 @@ __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
+# Beyond this logarithms of masses are so coarse that the masses no longer add up.
+MOST_LOG = 2.0**40
 
 
 # So many rows are added at once: the products of more would leave the processor's cache.
@@ -103,6 +105,11 @@ class CoordinateDescent(Method):
         """Choose a ranker and add it."""
         if self.risk.begin_round(self.scores):
             self.state = self.risk.first_state(self.scores, value=self.plan.step.needs_value)
+        if self.state.log_mass > MOST_LOG:
+            raise ValueError(
+                f"the logarithm of the risk is {self.state.log_mass:.3g}, too large to tell its "
+                "parts from one another; divide sample_weight by its mean, or lower the price"
+            )
         found = self._choose()
         if found is None:
             sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf

@@ -145,8 +145,8 @@ class Sample:
         arrangement = judgments.arrange(self._balance, labelled=self._labelled)
         if arrangement.total <= 0 and not (self._labelled and arrangement.n_arranged):
             raise TooFewError(
-                "too few rows can be compared to leave some of them out; give more data, or "
-                "numbers for n_estimators and num_leaves and bags=1"
+                "too few rows can be compared to leave some of them out (for bags, or to choose by "
+                "'auto'); give more data"
             )
         full, items = self._training, self._row[rows[arrangement.order]]
         start = None if full.init_score is None else full.init_score[items]

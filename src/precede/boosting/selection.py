@@ -239,8 +239,7 @@ class Held:
             self.metric, self.greater_is_better = name, better[name]
         if not monitored:
             raise TooFewError(
-                "no metric can be computed on the rows that 'auto' holds out; give n_estimators "
-                "and num_leaves as numbers"
+                "no metric can be computed on the rows that 'auto' holds out; give more data"
             )
         self.weight = np.ones(len(monitored))
         self._values = lambda scores: np.array([f(scores[rows]) for rows, f in monitored])
@@ -256,8 +255,7 @@ def parts_of(sample: Sample) -> list[Part]:
     count = min(PARTS, sample.n_groups)
     if count < 2:
         raise TooFewError(
-            f"'auto' holds out a share of the queries, and there are {sample.n_groups}; give "
-            "n_estimators and num_leaves as numbers"
+            f"'auto' holds out a share of the queries, and there are {sample.n_groups}; give more"
         )
     enough = ENOUGH_ROWS if sample.one_list else ENOUGH_QUERIES
     most = min(count, max(1, -(-enough * count // sample.n_groups)))
@@ -390,8 +388,7 @@ class HeldOut(Method):
             self._counts = ~np.isnan(column) & (self._weight > 0)
             if not self._counts.any():
                 raise TooFewError(
-                    "no metric can be computed on the rows that 'auto' holds out; give "
-                    "n_estimators and num_leaves as numbers"
+                    "no metric can be computed on the rows that 'auto' holds out; give more data"
                 )
             self._growing = Growing(self._weight[self._counts], self._most, self._rival)
         self._growing.add(self._done, column[self._counts])
@@ -483,6 +480,13 @@ def choose(ladder: Sequence[int | None], curves: Sequence[Curve], *, whole: bool
 def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
     """Choose what is "auto" among the parameters of an estimator for a fit."""
     wanted = asked(estimator)
+    try:
+        return _select(estimator, task, seed, wanted)
+    except TooFewError as error:
+        raise TooFewError(f"{error}, or {' and '.join(wanted)} as a number") from error
+
+
+def _select(estimator: BaseRanker, task: Task, seed: int, wanted: Sequence[str]) -> Selection:
     parts = _parts(estimator, task, seed)
     pieces = max(1, PARTS // len(parts))
     helds = [Held(estimator.eval_metric, p.judgments, p.keys, pieces) for p in parts]

@@ -29,6 +29,7 @@ from precede.cli.options import (
 from precede.cli.talk import (
     NOT_REACHED,
     guarded,
+    open_streams,
     printable,
     progress_bar,
     say,
@@ -61,6 +62,7 @@ Level = Annotated[float, typer.Option("--level", help="Confidence level of the i
 
 def main() -> None:
     """Run the command line."""
+    open_streams()
     app()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import math
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
-    "printable", "progress_bar", "say", "say_nothing", "shown", "write_json", "write_rows",
+    "open_streams", "printable", "progress_bar", "say", "say_nothing", "shown", "write_json",
+    "write_rows",
 ]  # fmt: skip
 
 # 0 is success and 2 wrong usage, as click has it.
@@ -114,19 +116,41 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
                 function(*arguments, **options)
                 sys.stdout.flush()
         except BrokenPipeError:
-            # The reader has had enough; the rest of the output has nowhere to go.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             raise typer.Exit(_BROKEN_PIPE) from None
         except KeyboardInterrupt as error:
             _fail(str(error) or "interrupted", INTERRUPTED)
         except ImportError as error:
             _fail(str(error), NO_PACKAGE)
         except OSError as error:
+            if error.errno == errno.EBADF:
+                _discard_output()
+                _fail("standard output is closed; name a file, or open it", NO_FILE)
             _fail(_what_failed(error), NO_FILE)
         except (ValueError, MemoryError) as error:
             _fail(str(error) or type(error).__name__, BAD_VALUE)
 
     return command
+
+
+def _discard_output() -> None:
+    """Let what is left to write end nowhere: nobody reads it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_streams() -> None:
+    """Give the process the standard streams that it was started without.
+
+    Python has None for them, and the next file that is opened would get their numbers. What is
+    written to stdout is then an error and not lost.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            found = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            if found != number:
+                os.dup2(found, number)
+                os.close(found)
+            setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 # What messages for Python say, and what it is on the command line.

@@ -342,9 +342,14 @@ def history_of(rounds: list[Any]) -> History:
     return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
 
 
+def _is_short(value: Any) -> bool:
+    """Whether a value is a whole number that NumPy can hold."""
+    return isinstance(value, int) and -(2**63) <= value < 2**63
+
+
 def _spelled(value: Any) -> Any:
     """A number of `history_`, as `plain` spelled it."""
-    if value is None or isinstance(value, int | float):
+    if value is None or isinstance(value, float) or _is_short(value):
         return value
     return spelled(value, "a value in the history of the model")
 

@@ -160,7 +160,13 @@ def export(
     _refuse_options(format, options, accepted)
     if options.get("missing", "refuse") not in ("refuse", "zero"):
         raise ValueError(f"missing={options['missing']!r} is unknown; use 'refuse' or 'zero'")
-    content = write(model, **options)
+    try:
+        content = write(model, **options)
+    except RecursionError as error:
+        raise ValueError(
+            f"a tree is too deep for format={format!r}, which nests its nodes; limit max_depth or "
+            "num_leaves, or use another format"
+        ) from error
     write_file(path, content.encode("utf-8") if isinstance(content, str) else content)
 
 

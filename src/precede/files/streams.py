@@ -7,6 +7,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import sys
 import threading
 import zlib
@@ -109,7 +110,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
     ``-`` is standard output; a name that ends in ``.gz`` is compressed. After an error the
-    file is what it was before, or absent.
+    file is what it was before, or absent. A file that is replaced keeps its mode.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -135,6 +136,8 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     temporary = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
     try:
         with open(temporary, "xb") as file:
+            if target.exists() and os.name == "posix":  # a private file stays private
+                os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
             with _packed(file, target.suffix == ".gz") as out:
                 yield out
             file.flush()

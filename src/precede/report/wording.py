@@ -114,7 +114,7 @@ def number(value: Any, digits: int = 4) -> str:
     """
     if value is None:
         return "–"
-    if isinstance(value, bool | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"

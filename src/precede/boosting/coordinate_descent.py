@@ -33,7 +33,7 @@ NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
 # Beyond this logarithms of masses are so coarse that the masses no longer add up.
-MOST_LOG = 2.0**40
+MOST_LOG = 1e12
 
 
 # So many rows are added at once: the products of more would leave the processor's cache.

@@ -176,7 +176,7 @@ def test_two_neighbouring_or_opposite_floats_can_be_ranked(low, high, rankers):
     assert scores[1] == scores[3] > scores[0] == scores[2]
 
 
-def test_adjacent_float32_values_are_keys_by_pairs_in_every_way():
+def test_adjacent_float32_values_are_told_apart_in_every_way():
     """A cut halfway between them is no float32: comparing in float32 would lose it."""
     step = np.finfo(np.float32).eps
     X = np.array([[1 + step], [1 + 2 * step], [1 + 3 * step], [1 + 4 * step]], np.float32)

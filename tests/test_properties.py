@@ -254,6 +254,11 @@ ESTIMATORS = {
     "plus": RankBoostPlus(n_estimators=4),
     "smooth margin": SmoothMargin(n_estimators=4),
     "glass box": GlassBoxRanker(interactions=1, pair_estimators=3, **FEW),
+    "bagged glass box": GlassBoxRanker(interactions=1, pair_estimators=3, bags=2, **FEW),
+    "bags": BoostedRanker(bags=3, random_state=0, **FEW),
+    "auto": BoostedRanker(**FEW | {"n_estimators": "auto"}, learning_rate=0.5),
+    "price of folds": PushRanker(price="cv", prices=(1, 4), cv=2, n_estimators=3),
+    "radius of folds": ConvexRisk(radius="cv", radii=(1, 4), cv=2, n_estimators=3),
 }
 
 

@@ -510,7 +510,7 @@ def test_edits_that_make_no_sense_are_refused(fitted):
     assert_array_equal(model.predict(X), before)
 
 
-def test_terms_that_are_called_alike_are_keys_by_pairs():
+def test_terms_that_are_called_alike_are_told_apart():
     X, y = parity(300)
     frame = pd.DataFrame(X[:, [1, 2, 0]], columns=["a", "b", "a x b"])
     model = GlassBoxRanker(interactions=[(0, 1)], validation_fraction=0, **FAST).fit(frame, y)

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
 from precede.algorithms.glass_fit import GlassFit, _doubt, _least
-from precede.algorithms.glass_parts import Share
 from precede.boosting.loop import drive
+from precede.boosting.resampling import Sample
 from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.rankers.interactions import PairTerms
@@ -18,7 +18,8 @@ from precede.rankers.interactions import PairTerms
 def fit_of(judgments, X, **options):
     training = Training.prepare(X, judgments, balance="items", max_bins=255, workers=Workers(1))
     made = GlassFit(
-        rows=Share.whole(training, "items"), risk=PairRisk("logistic", balance="items"),
+        rows=Sample.of(training, judgments, balance="items", queries=10),
+        risk=PairRisk("logistic", balance="items"),
         trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
                     min_child_samples=5, reg_lambda=1.0),
         pair_terms=lambda pairs, grid: PairTerms(pairs, grid=grid, min_child_samples=5,

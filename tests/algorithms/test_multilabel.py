@@ -139,7 +139,7 @@ def test_one_label_is_adaboost():
 # -- the estimator ---------------------------------------------------------------------------
 
 
-def test_labels_are_ranked_and_keys_by_pairs():
+def test_labels_are_ranked_and_told_apart():
     X, Y = multilabel(400)
     for variant in VARIANTS:
         model = MultilabelBoost(n_estimators=100, **variant).fit(X[:300], Y[:300])

@@ -28,12 +28,12 @@ def test_the_model_is_the_mean_of_fits_to_bootstrap_samples():
     training = Training.prepare(
         data.X, judgments, balance="items", max_bins=255, workers=Workers(1)
     )
-    sample = Sample(training, judgments, balance="items", labelled=False, seed=0)
+    sample = Sample.of(training, judgments, balance="items")
     draws = np.random.RandomState(model._seed()).randint(2**31 - 1, size=(3, 2))
     scores = []
     for draw, seed in draws.tolist():
         one = BoostedRanker(**few, random_state=seed).fit(data.X, data.y, qid=data.qid)
-        method = CoordinateDescent(one.plan(Rounds(6)), sample.bootstrap(draw))
+        method = CoordinateDescent(one.plan(Rounds(6)), sample.bootstrap(draw)[0].training)
         scores.append(drive(method).ensemble.predict(data.X))
     np.testing.assert_allclose(model.predict(data.X), np.mean(scores, axis=0), atol=1e-12)
     assert np.ptp(scores, axis=0).max() > 0.01

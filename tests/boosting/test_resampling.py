@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede import BoostedRanker, Judgments
+from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
 from precede.boosting.resampling import Sample, TooFewError, deal
 from precede.datasets import search_results
 from precede.engine.training import Training
@@ -14,15 +14,15 @@ from precede.engine.workers import Workers
 data = search_results(23, features=4, informative=2, per_query=9, random_state=3)
 
 
-def sample_of(X, judgments, seed=0, balance="items", init_score=None):
+def sample_of(X, judgments, seed=0, balance="items", init_score=None, **options):
     training = Training.prepare(
         X, judgments, balance=balance, max_bins=255, workers=Workers(1), init_score=init_score
     )
-    return Sample(training, judgments, balance=balance, labelled=False, seed=seed)
+    return Sample.of(training, judgments, balance=balance, seed=seed, **options)
 
 
 def rows_held(sample, count=5):
-    return [np.sort(part.table.order) for part in sample.parts(count, count)]
+    return [np.sort(held.rows) for _, held in sample.parts(count, count)]
 
 
 def contents(X, judgments, rows):
@@ -37,10 +37,10 @@ def test_every_query_that_has_a_pair_is_held_out_once_and_whole():
     assert np.unique(every).size == every.size
     graded = {q for q in np.unique(data.qid) if np.unique(data.y[data.qid == q]).size > 1}
     assert {*data.qid[every]} == graded
-    assert sample.n_groups == len(graded)
-    for part, rows in zip(sample.parts(5, 5), held, strict=True):
-        assert not {*data.qid[rows]} & {*data.qid[part.training.table.order]}
-        assert part.training.table.n_arranged + rows.size == every.size
+    assert sample.n_units == len(graded)
+    for (learn, _), rows in zip(sample.parts(5, 5), held, strict=True):
+        assert not {*data.qid[rows]} & {*data.qid[learn.rows]}
+        assert learn.training.table.n_arranged + rows.size == every.size
     sizes = [np.unique(data.qid[rows]).size for rows in held]
     assert max(sizes) - min(sizes) <= 1
 
@@ -70,19 +70,108 @@ def test_a_single_list_is_dealt_out_grade_by_grade():
 def test_listed_pairs_stay_whole_where_they_fall_into_groups():
     pairs = np.array([(3 * g + i, 3 * g + 2) for g in range(10) for i in range(2)])
     X = np.random.RandomState(0).rand(30, 2)
-    for part in sample_of(X, Judgments(pairs=pairs, n=30)).parts(5, 5):
-        assert part.judgments.n_pairs == 4
-        assert part.training.arrangement.winner.size == 16
+    for learn, held in sample_of(X, Judgments(pairs=pairs, n=30)).parts(5, 5):
+        assert held.judgments.n_pairs == 4
+        assert learn.training.arrangement.winner.size == 16
 
 
-def test_pairs_that_join_everything_are_cut_and_their_items_stay_apart():
+def every_vote(sample):
+    pairs = sample.rows[sample.judgments.pairs]
+    return sorted(map(tuple, np.repeat(pairs, sample.judgments.pair_weight.astype(int), axis=0)))
+
+
+@pytest.mark.parametrize("queries", [False, True])
+def test_votes_that_join_everything_are_held_out_one_by_one(queries):
     pairs = np.array([(i, k) for i in range(12) for k in range(i)])
     X = np.random.RandomState(0).rand(12, 2)
-    judgments = Judgments(pairs=pairs, n=12)
-    for part in sample_of(X, judgments).parts(3, 3):
-        held = part.table.order
-        assert part.judgments.n_pairs == 6
-        assert not {*held} & {*part.training.table.order}
+    judgments = Judgments(None, np.arange(12) % 3 if queries else None, pairs=pairs, n=12)
+    sample = sample_of(X, judgments)
+    assert (sample.kind, sample.n_units) == ("votes", 66)
+    parts = sample.parts(3, 3)
+    for learn, held in parts:
+        assert (learn.judgments.n_pairs, held.judgments.n_pairs) == (44, 22)
+        assert not {*every_vote(learn)} & {*every_vote(held)}
+    assert sorted(vote for _, held in parts for vote in every_vote(held)) == sorted(
+        map(tuple, pairs)
+    )
+
+
+def test_a_bootstrap_sample_of_votes_repeats_votes_and_leaves_out_the_rest():
+    pairs = np.array([(i, k) for i in range(12) for k in range(i)])
+    X = np.random.RandomState(0).rand(12, 2)
+    sample = sample_of(X, Judgments(pairs=pairs, ties=[(0, 5), (3, 4)], n=12), balance="items")
+    drawn, rest = sample.bootstrap(3)
+    assert sample.n_units == 68
+    votes = every_vote(drawn)
+    assert len(votes) + drawn.judgments.tie_weight.sum() == 68
+    assert len(set(votes)) < len(votes)
+    assert {*votes} | {*every_vote(rest)} == {*map(tuple, pairs)}
+    assert not {*votes} & {*every_vote(rest)}
+    # One list: every pair weighs the same, as in the whole.
+    assert np.ptp(drawn.training.arrangement.outer) == 0
+
+
+def test_a_glass_box_of_bags_learns_from_votes():
+    """Sixty items that are all compared with each other: rows would leave few votes whole."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    pairs = rng.integers(0, 60, (500, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    right = rng.random(len(pairs)) < 1 / (1 + np.exp(np.diff(X[pairs, 0], axis=1)[:, 0]))
+    made = Judgments(pairs=np.where(right[:, None], pairs, pairs[:, ::-1]), n=60)
+    options = {"interactions": 0, "n_estimators": 40, "min_child_samples": 2}
+    alone, bagged = (
+        pairs_in_order(made, GlassBoxRanker(**options, bags=bags).fit(X, made).predict(X))
+        for bags in (0, 5)
+    )
+    assert bagged > alone - 0.02 > 0.65
+
+
+def glass_sample(judgments, X, seed=0):
+    return sample_of(X, judgments, seed, queries=10)
+
+
+def some_queries(count=30, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, (10 * count, 3))
+    y = (np.sign(X[:, 0] * X[:, 1]) + generator.normal(size=10 * count) > 0).astype(float)
+    return X, Judgments(y, np.repeat(np.arange(count), 10))
+
+
+def test_shares_hold_out_each_query_once_and_whole():
+    X, judgments = some_queries()
+    rows = glass_sample(judgments, X)
+    parts = rows.divided(0.2, 10**9)
+    assert len(parts) == 5
+    held = [{*part.rows} for _, part in parts]
+    assert set().union(*held) == {*rows.rows}
+    assert sum(map(len, held)) == rows.rows.size
+    for (part, _), inside in zip(parts, held, strict=True):
+        assert not {i // 10 for i in inside} & {i // 10 for i in part.rows}
+    ((fitted, one),) = rows.divided(0.2, 100)  # of many rows one part is held out
+    assert one.rows.size < fitted.rows.size
+
+
+def test_rows_are_the_units_of_one_list_and_of_few_queries():
+    X, judgments = some_queries()
+    for made in (Judgments(judgments.grade), Judgments(judgments.grade, np.arange(300) % 4)):
+        rows = glass_sample(made, X)
+        assert (rows.kind, rows.n_units) == ("rows", 300)
+        parts = rows.divided(0.2, 10**9)
+        assert sum(part.rows.size for _, part in parts) == 300
+
+
+def test_blocks_hold_whole_queries_and_add_up():
+    X, judgments = some_queries()
+    _, held = glass_sample(judgments, X).divided(0.4, 10**9)[0]
+    blocks = held.blocks(3)
+    places = np.concatenate([each for each, _ in blocks])
+    np.testing.assert_array_equal(np.sort(places), np.arange(held.rows.size))
+    whole = held.training.arrangement
+    assert np.isclose(sum(each.total for _, each in blocks), whole.total)
+    for where, arrangement in blocks:
+        np.testing.assert_array_equal(arrangement.grade, whole.grade[where])
+        assert np.allclose(arrangement.outer, whole.outer[where])  # weighed as in the whole
 
 
 @given(st.lists(st.integers(0, 2**63), min_size=1, unique=True), st.integers(1, 6))
@@ -100,7 +189,7 @@ def test_parts_are_of_equal_size(keys, count):
 def test_a_bootstrap_sample_is_a_fit_on_copies_of_queries():
     """The twin: rows written out as often as they were drawn, every copy a query of its own."""
     judgments = Judgments(data.y, data.qid)
-    training = sample_of(data.X, judgments).bootstrap(7)
+    training = sample_of(data.X, judgments).bootstrap(7)[0].training
     drawn = np.bincount(training.table.order, minlength=data.y.size)
     copies = {q: {*drawn[(data.qid == q)]} for q in np.unique(data.qid)}
     assert all(len(times) == 1 for times in copies.values())
@@ -119,7 +208,7 @@ def test_a_bootstrap_sample_is_a_fit_on_copies_of_queries():
 def test_a_bootstrap_sample_of_one_list_repeats_rows():
     y = np.repeat([0, 1], 20)
     X = np.random.RandomState(0).rand(40, 2)
-    training = sample_of(X, Judgments(y), balance="pairs").bootstrap(1)
+    training = sample_of(X, Judgments(y), balance="pairs").bootstrap(1)[0].training
     times = np.bincount(training.table.order, minlength=40)
     assert times.sum() == 40
     assert times.max() > 1
@@ -131,7 +220,7 @@ def test_a_bootstrap_sample_of_listed_pairs_repeats_whole_groups():
     weight = np.arange(1.0, 31.0)
     X = np.random.RandomState(0).rand(60, 2)
     judgments = Judgments(pairs=pairs, pair_weight=weight, n=60)
-    training = sample_of(X, judgments, balance="pairs").bootstrap(2)
+    training = sample_of(X, judgments, balance="pairs").bootstrap(2)[0].training
     times = np.bincount(training.table.order, minlength=60)[::2]
     assert times.sum() == training.arrangement.winner.size == 30
     assert training.arrangement.total == times @ weight
@@ -140,9 +229,9 @@ def test_a_bootstrap_sample_of_listed_pairs_repeats_whole_groups():
 def test_offsets_go_with_their_rows():
     start = np.arange(data.y.size, dtype=float)
     sample = sample_of(data.X, Judgments(data.y, data.qid), init_score=start)
-    for part in sample.parts(5, 2):
-        np.testing.assert_array_equal(part.init_score, part.table.order)
-        np.testing.assert_array_equal(part.training.init_score, part.training.table.order)
+    for two in sample.parts(5, 2):
+        for part in two:
+            np.testing.assert_array_equal(part.training.init_score, part.rows)
 
 
 def test_too_few_rows_are_told():

@@ -431,7 +431,7 @@ def test_names_of_features_have_room_beside_the_bars(length, count):
 
 
 @pytest.mark.parametrize("count", [5, 15, 60])
-def test_names_beside_given_axes_are_keys_by_pairs_where_they_are_shortened(count):
+def test_names_beside_given_axes_are_told_apart_where_they_are_shortened(count):
     figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     names = tuple(f"{name} {j}" for j, name in enumerate(LONG * 2))[:count]
     info = ImportanceInfo(names, np.linspace(1, 0.1, count), "share of the total weight")

@@ -33,6 +33,6 @@ def test_json_and_markdown_and_the_page_agree(ranked):
     assert json.loads(embedded[1]) == facts
 
 
-def test_two_shares_of_pairs_are_keys_by_pairs(ranked):
+def test_two_shares_of_pairs_are_told_apart(ranked):
     text = ranked[1].to_markdown()
     assert "of pairs in order above pools the pairs of all queries" in text

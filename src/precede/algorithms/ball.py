@@ -15,11 +15,11 @@ import scipy.optimize
 from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.folds import folds
 from precede.boosting.history import History, Monitor, Progress, Rounds
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.method import Method, Round
 from precede.boosting.monitors import pairs_in_order
+from precede.boosting.resampling import Sample
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import (
     SCALE,
@@ -35,7 +35,6 @@ from precede.engine.training import Training
 from precede.engine.workers import Workers
 from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
-from precede.judgments import Judgments
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.rankers.base import Family, Found, Ranker, exactly_searched, family
@@ -186,7 +185,7 @@ class ConvexRisk(BaseRanker):
         radii = self._path()
         self.path_: list[dict[str, float]] = []
         if self.radius == "cv":
-            self.path_ = self._cross_validated(task.X, task.judgments, radii)
+            self.path_ = self._cross_validated(task, radii)
             errors = [step["error"] for step in self.path_]
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
@@ -268,26 +267,18 @@ class ConvexRisk(BaseRanker):
         if not 0 < self.tolerance < np.inf:
             raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
 
-    def _cross_validated(
-        self, X: Any, judgments: Judgments, radii: list[float]
-    ) -> list[dict[str, float]]:
+    def _cross_validated(self, task: Task, radii: list[float]) -> list[dict[str, float]]:
         """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
-        errors = []
+        errors, X = [], task.X
         _ = X[:1]  # refuses a table on disk, of which no rows can be picked
-        for train, test in folds(judgments, self.cv, self.random_state):
-            inside, outside = judgments[train], judgments[test]
-            if min(inside.n_pairs, outside.n_pairs) == 0:
-                continue
-            with Workers(self.n_jobs) as workers:
-                training = Training.prepare(
-                    X[train], inside, balance=self.balance, max_bins=self.max_bins, workers=workers
-                )
-                method = _ConditionalGradient(self, training, radii[-1], [])
-                row = []
-                for radius in radii:
-                    method.within(radius, 10 * self.tolerance)
-                    ensemble = drive(method, interruptible=False).ensemble
-                    row.append(1 - pairs_in_order(outside, ensemble.predict(X[test])))
+        sample = Sample.of(task.training, task.judgments, balance=self.balance, seed=self._seed())
+        for learn, held in sample.folds(self.cv):
+            method = _ConditionalGradient(self, learn.training, radii[-1], [])
+            row = []
+            for radius in radii:
+                method.within(radius, 10 * self.tolerance)
+                ensemble = drive(method, interruptible=False).ensemble
+                row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
             errors.append(row)
         if not errors:
             raise ValueError(

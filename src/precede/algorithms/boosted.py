@@ -300,9 +300,9 @@ min_split_gain
         Groups of features, by number or name, that may occur together on a path of a tree; those
         in no group form one more group.
     bags : int
-        Fit this many models, each to a bootstrap sample of the queries (rows of a single
-        list), and average them. They are stored as one ensemble, in every round one tree of
-        each; time, memory and size of the model grow with their number.
+        Fit this many models, each to a bootstrap sample of the queries (of the rows of a single
+        list, of listed pairs without grades), and average them. They are stored as one ensemble,
+        in every round one tree of each; time, memory and size of the model grow with their number.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. A warm start makes the same draws as one longer fit if
         `random_state` is an integer.

@@ -15,16 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.boosted import TreeLearner
 from precede.algorithms.glass_fit import Fitted, GlassFit, Pair, scores_of
-from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
 from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.resampling import Sample
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, Task
 from precede.estimator.saving import part_of
 from precede.explain.contributions import PAIR, ShapeFunction, feature_index
 from precede.explain.surfaces import PairFunction, pair_function
+from precede.files.disk import DiskTable
 from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
@@ -42,6 +43,8 @@ __all__ = ["GlassBoxRanker", "TermSummary"]
 
 SELECTIONS = ("auto", "greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")
+# With fewer queries than this, rows are held out and drawn instead of queries.
+FEWEST_QUERIES = 10
 # Pairs whose strengths are kept with the model.
 MOST_STRENGTHS = 1000
 
@@ -103,7 +106,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         Keep only this many terms, the most important ones, and fit again; what that costs is in
         `sparsity_cost_`.
     bags : int
-        0, or a number of bootstrap samples (of queries, or of rows). The tables are then means
+        0, or a number of bootstrap samples (of queries, of rows, or of listed pairs where there
+        are no grades and the pairs do not fall into groups). The tables are then means
         over models of the samples, and have standard errors. Each sample has as many rounds, up to
         those of the model, as are best for the rows that are not in it, unless
         `validation_fraction` is 0. Each takes another fit.
@@ -335,8 +339,16 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 reg_lambda=self.reg_lambda, cat_smooth=self.cat_smooth,
             )  # fmt: skip
 
+        # Those of a table on disk are in the order of its rows already.
+        sample = Sample if isinstance(task.X, DiskTable) else Sample.of
         return GlassFit(
-            rows=Share.whole(task.training, self.balance, task.judgments),
+            rows=sample(
+                task.training,
+                task.judgments,
+                balance=self.balance,
+                seed=seed,
+                queries=FEWEST_QUERIES,
+            ),
             risk=self._risk(),
             trees=trees,
             pair_terms=pair_terms,

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from precede.algorithms.glass_parts import Share
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Rounds, Stop, Worsening
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.monitors import share_in_order
+from precede.boosting.resampling import Sample
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.portable import exp, exp_of
@@ -45,6 +45,8 @@ SURE = 3.0
 # The held-out rows of a trial are divided into this many blocks, whose spread gives the standard
 # error.
 BLOCKS = 10
+# With fewer rows than this, all parts of the rows take turns in being held out.
+MANY_ROWS = 50_000
 # Features may take turns if each has so many of them, times the learning rate: with fewer, curves
 # are left unfinished (after two, 1 - exp(-2) = 86 % of a step is taken).
 ENOUGH = 2.0
@@ -111,7 +113,7 @@ class GlassFit:
     unpaired : features that may not be in a pair
     """
 
-    rows: Share
+    rows: Sample
     risk: Risk
     trees: Trees
     pair_terms: Callable[[list[Pair], Grid], PairTerms]
@@ -247,10 +249,9 @@ class GlassFit:
         Each stage ends at the round that is best for the rows that are not in the sample, unless
         no rows are to be held out.
         """
-        generator = np.random.default_rng(self.seed)
         found = []
-        for _ in range(self.bags):
-            part, rest = self.rows.resampled(generator)
+        for draw in np.random.RandomState(self.seed).randint(2**31 - 1, size=self.bags).tolist():
+            part, rest = self.rows.bootstrap(draw)
             monitored = self.held_out > 0 and rest is not None
             trial = _Trial(self, part, rest if rest is not None else part)
             stages = (self.trees, max(rounds, 1), curves), (pairs, pair_rounds, None)
@@ -273,7 +274,8 @@ class GlassFit:
         decided.
         """
         decided = not pairs and self.cyclic is not None
-        parts = [] if decided else self.rows.divided(self.held_out, self.seed)
+        held_out = self.held_out > 0 and not decided
+        parts = self.rows.divided(self.held_out, MANY_ROWS) if held_out else []
         trials = [_Trial(self, *each) for each in parts]
         if not trials:
             return None
@@ -374,7 +376,7 @@ class _Trial:
     found : terms of the last stage that was kept
     """
 
-    def __init__(self, fit: GlassFit, part: Share, held: Share):
+    def __init__(self, fit: GlassFit, part: Sample, held: Sample):
         self.part, self.held = part.training, held.training
         self._bind, self._share = fit.risk.bind, held
         self._risk = self._bind(self.held.arrangement, self.held.workers)

@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.base import clone
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.folds import folds
 from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import INTERRUPTED, Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
+from precede.boosting.resampling import Sample
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sums, sum_of
@@ -142,9 +142,9 @@ class PushRanker(BaseRanker):
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
-        Folds of "cv"; queries stay whole, classes keep their proportions. Listed pairs stay
-        whole where they join few enough rows; otherwise a pair with a row on each side of a
-        fold is left out of it.
+        Folds of "cv"; queries stay whole, classes keep their proportions. Listed pairs without
+        grades are divided by the groups of rows that they join, or pair by pair if they join
+        nearly all rows.
     cv_metric : str, function or None
         What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
@@ -291,8 +291,7 @@ early_stopping_rounds,
         elif not going_on:  # a model that is continued keeps its price
             if task.training.init_score is not None:
                 raise ValueError("price='cv' takes no init_score; give a number as price")
-            judgments = self.judgments_to_learn(task.judgments)
-            self.price_search_ = self._search_prices(task.X, judgments)
+            self.price_search_ = self._search_prices(task)
             self.price_ = self.price_search_.best
         result = super()._boost(task)
         self._weigh_losers(result, task.training)
@@ -318,18 +317,16 @@ early_stopping_rounds,
 
     # -- choosing the price ----------------------------------------------------------------
 
-    def _search_prices(self, X: Any, judgments: Judgments) -> PriceSearch:
+    def _search_prices(self, task: Task) -> PriceSearch:
         """Fit every price on every fold, and look at the rows held out."""
+        X, judgments = task.X, self.judgments_to_learn(task.judgments)
         powers = tuple(sorted({float(power) for power in self.prices}))
         metric = self.cv_metric
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
         _ = X[:1]  # refuses a table on disk, of which no rows can be picked
-        parts = [
-            (judgments[train], judgments[test], train, test)
-            for train, test in folds(judgments, self.cv, self.random_state)
-        ]
-        parts = [part for part in parts if min(part[0].n_pairs, part[1].n_pairs) > 0]
+        sample = Sample.of(task.training, judgments, balance=self.balance, seed=self._seed())
+        parts = sample.folds(self.cv)
         if len(parts) < 2:
             raise ValueError(
                 f"fewer than two folds of cv={self.cv} have pairs on both sides; use fewer folds, "
@@ -338,18 +335,18 @@ early_stopping_rounds,
         by_fold, name = np.empty((len(parts), len(powers))), ""
         total = by_fold.size
         with ProgressBar("prices", rounds=total, verbose=self.verbose) as bar:
-            for row, (inside, outside, train, test) in enumerate(parts):
-                functions, better = monitored_metrics(metric, outside)
+            for row, (learn, held) in enumerate(parts):
+                functions, better = monitored_metrics(metric, held.judgments)
                 name = next(iter(functions))
                 sign = 1.0 if better[name] else -1.0
                 for column, power in enumerate(powers):
                     trial = self._trial(power)
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", UserWarning)
-                        trial.fit(X[train], inside)
+                        trial.fit(X[learn.rows], learn.judgments)
                     if trial.stop_reason_ == INTERRUPTED:  # half a search would choose at random
                         raise KeyboardInterrupt
-                    by_fold[row, column] = sign * functions[name](trial.predict(X[test]))
+                    by_fold[row, column] = sign * functions[name](trial.predict(X[held.rows]))
                     bar.advance()
         return PriceSearch(name, powers, by_fold, _least_within_one_error(powers, by_fold))
 

@@ -12,7 +12,7 @@ import scipy.sparse.csgraph
 from precede.engine.arrays import Integers
 from precede.judgments import Judgments
 
-__all__ = ["folds", "joined"]
+__all__ = ["components", "folds", "joined"]
 
 
 def folds(
@@ -59,17 +59,27 @@ def folds(
     yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, kind)
 
 
+def components(judgments: Judgments) -> Integers:
+    """Number the rows by what is joined by queries and by chains of listed pairs and ties.
+
+    >>> components(Judgments(pairs=[(0, 3), (1, 2)], n=5)).tolist()
+    [0, 1, 1, 0, 2]
+    """
+    node = np.arange(len(judgments)) if judgments.qid is None else judgments._query()
+    held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
+    one, other = node[np.concatenate([np.zeros((0, 2), np.int64), *held])].T
+    count = int(node.max(initial=-1)) + 1
+    graph = scipy.sparse.coo_array((np.ones(one.size), (one, other)), (count, count))
+    labels = scipy.sparse.csgraph.connected_components(graph, directed=False)[1] if count else node
+    return labels[node].astype(np.int64)
+
+
 def joined(judgments: Judgments, cv: int) -> Integers | None:
     """Number the rows by what listed pairs and ties join; None where that makes no folds."""
     held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
     if not held or (judgments.qid is None and judgments.grade is not None):
         return None
-    listed = np.concatenate(held)
-    node = np.arange(len(judgments)) if judgments.qid is None else judgments._query()
-    one, other = node[listed].T
-    count = int(node.max(initial=-1)) + 1
-    graph = scipy.sparse.coo_array((np.ones(len(listed)), (one, other)), (count, count))
-    group = scipy.sparse.csgraph.connected_components(graph, directed=False)[1][node]
+    listed, group = np.concatenate(held), components(judgments)
     compared = np.unique(listed) if judgments.qid is None else np.arange(len(judgments))
     sizes = np.bincount(group[compared], minlength=1)
     enough = np.count_nonzero(sizes) >= cv and sizes.max() <= compared.size / 2

@@ -1,26 +1,29 @@
-"""Parts and bootstrap samples of a training set that keep queries whole.
+"""Parts and bootstrap samples of a training set that keep together what belongs together.
 
-The smallest thing that is held out or drawn is a *group*: a query, queries (or rows) that listed
-pairs join, or a row where all rows are one list. Groups are put in an order that follows from
-their contents and the seed alone, so that neither the order of the rows nor the names of the
-queries decide which groups are drawn.
+The smallest thing that is held out or drawn is a *unit*: a query; queries, or rows, that listed
+pairs join; a listed pair (a vote) where pairs join nearly everything and nothing has a grade; or a
+row where all rows are one list. Units are put in an order that follows from their contents and the
+seed alone, so that neither the order of the rows, nor the names of the queries, nor the machines
+that hold them decide which units are drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from precede.boosting.folds import joined
-from precede.engine.arrays import Floats, Integers, Keys
+from precede.boosting.folds import components
+from precede.engine.arrangement import Arrangement, joined_totals, totals_of_queries
+from precede.engine.arrays import Array, Floats, Integers, Keys
+from precede.engine.exact import gathered, greatest_of, sum_of
 from precede.engine.mixing import scattered
-from precede.engine.table import Table
 from precede.engine.training import Training
 from precede.judgments import Judgments
 
-__all__ = ["Part", "Sample", "TooFewError", "deal"]
+__all__ = ["Sample", "TooFewError", "deal", "pieces_of"]
 
 # Listed pairs that join rows, or queries, into fewer groups than this are cut.
 FEWEST = 5
@@ -30,129 +33,196 @@ class TooFewError(ValueError):
     """There are too few rows to learn from some of them only."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows to learn from, and rows held out with their judgments and scores to start from."""
-
-    training: Training
-    table: Table
-    judgments: Judgments
-    keys: Keys
-    init_score: Floats | None
-
-
 class Sample:
-    """The rows of a training set in groups.
+    """The rows of a training set, or some of them, in units.
 
     Parameters
     ----------
-    training, judgments : the rows as they are learnt from, prepared and as given
+    training : the rows as they are learnt from
+    judgments : of the rows in the order of `training`; see `of`
     balance, labelled : as for `Training.prepare`
     seed : int
+    queries : with fewer queries than this, rows are the units
 
     Attributes
     ----------
-    one_list : whether every row is a group of its own
-    n_groups : number of groups; rows that nothing is learnt from are in none
+    kind : "groups" of rows (queries, or what listed pairs join), "votes" or "rows"
+    n_units : number of units, of all machines
+    keys : a number for every row
     """
 
     def __init__(
-        self, training: Training, judgments: Judgments, *, balance: str, labelled: bool, seed: int
-    ):
-        self._training, self._judgments = training, judgments
-        self._balance, self._labelled = balance, labelled
-        order = training.arrangement.order
-        self._row = np.full(len(judgments), -1)
-        self._row[order] = np.arange(order.size)
-        rows = np.sort(order)
-        self._row_keys = self._keys_of_rows(seed)
-        group = _groups(judgments)
-        self.one_list = group is None
-        number = rows if group is None else group[rows]
-        kinds, member = np.unique(number, return_inverse=True)
-        keys = np.zeros(kinds.size, np.uint64)
-        np.add.at(keys, member, self._row_keys[rows])
-        self._add_pairs(keys, rows, member)
-        self._rows, self._member, self._keys = rows, member, scattered(keys)
-        self.n_groups = kinds.size
+        self, training: Training, judgments: Judgments, *, balance: str, labelled: bool = False,
+        seed: int = 0, queries: int = 2,
+    ):  # fmt: skip
+        self.training, self.judgments = training, judgments
+        self._balance, self._labelled, self._seed, self._queries = balance, labelled, seed, queries
+        self.kind, self._unit = self._units()
+        self.keys = self._keys_of_rows()
+        if self.kind == "votes":
+            unit_keys = keys_of_votes(judgments, self.keys)
+        else:
+            unit_keys = np.zeros(int(self._unit.max(initial=-1)) + 1, np.uint64)
+            np.add.at(unit_keys, self._unit, self.keys)
+        self._unit_keys = scattered(unit_keys)
+        self._rank, self.n_units = self._ranks()
 
-    def _keys_of_rows(self, seed: int) -> Keys:
-        """A number for every row, from its codes, weight, grade, label and start, and the seed."""
-        training, rows = self._training, self._training.arrangement
+    @classmethod
+    def of(cls, training: Training, judgments: Judgments, **options: Any) -> Sample:
+        """The units of a training set and of the judgments that it was prepared from."""
+        return cls(training, judgments[training.arrangement.order], **options)
+
+    @property
+    def rows(self) -> Integers:
+        """Row of the user's table for each row."""
+        return self.training.table.order
+
+    def _keys_of_rows(self) -> Keys:
+        """A number for every row, from all that is known of it and the seed."""
+        training, rows = self.training, self.training.arrangement
         keys = training.table.keys(rows.weight, training.workers)
-        keys ^= scattered(np.full(1, seed, np.uint64))
+        if training.by_value:
+            keys = training.table.keys_by_value(keys)
+        keys ^= scattered(np.full(1, self._seed, np.uint64))
         for column in (rows.grade, rows.label, training.init_score):
             if column is not None:
                 keys = scattered(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
-        found = np.zeros(len(self._judgments), np.uint64)
-        found[rows.order] = scattered(keys)
+        queries = sum_of(lambda: rows.query_start.size - 1, training.workers)
+        several = self.kind == "rows" and queries > 1 and not rows.shared
+        return scattered(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
+
+    def _units(self) -> tuple[str, Integers]:
+        """Kind of the units, and the number of the unit of each row; all machines decide alike."""
+        judgments, arrangement = self.judgments, self.training.arrangement
+        workers, every = self.training.workers, np.arange(len(self.judgments))
+        graded = bool(greatest_of(lambda: arrangement.n_graded > 0, workers))
+        if arrangement.any_listed and (judgments.qid is not None or not graded):
+            group = components(judgments)
+            sizes = np.concatenate(gathered(lambda: np.bincount(group), workers))
+            if np.count_nonzero(sizes) >= FEWEST and sizes.max() <= sizes.sum() / 2:
+                return "groups", group
+            if not graded:
+                return "votes", every
+        query = judgments._query()
+        if sum_of(lambda: int(query.max(initial=-1)) + 1, workers) >= self._queries:
+            return "groups", query
+        return "rows", every
+
+    def _ranks(self) -> tuple[Integers, int]:
+        """Number of each unit in the order of the keys of all machines, and how many there are."""
+        workers = self.training.workers
+        parts = gathered(lambda: self._unit_keys, workers)
+        order = np.argsort(np.concatenate(parts), kind="stable")
+        rank = np.empty(order.size, np.int64)
+        rank[order] = np.arange(order.size)
+        before = sum(part.size for part in parts[: workers.rank])
+        return rank[before : before + self._unit_keys.size], order.size
+
+    # -- drawing ---------------------------------------------------------------------------
+
+    def parts(self, count: int, most: int) -> list[tuple[Sample, Sample]]:
+        """Hold out one of `count` parts of the units at a time, `most` times.
+
+        A single list is divided grade by grade, so that all parts have the same share of each. The
+        second of each two is held out; parts without a pair are left out.
+        """
+        grade = self.judgments.grade if self.kind == "rows" else None
+        part = deal(self._unit_keys, count, grade)
+        found = [(self.take(part != k), self.take(part == k)) for k in range(most)]
+        return [(one, held) for one, held in found if one is not None and held is not None]
+
+    def folds(self, cv: int) -> list[tuple[Sample, Sample]]:
+        """Units to learn from and units to hold out, every fold that holds a pair once."""
+        one = self.kind == "rows" and self.judgments.qid is not None
+        if one or self.n_units < cv:
+            what = "queries" if one or self.kind == "groups" else self.kind
+            raise ValueError(
+                f"cv={cv} needs at least as many {what}, and there are "
+                f"{1 if one else self.n_units}; lower cv, give a number in place of 'cv', or leave "
+                "qid out for one list"
+            )
+        return self.parts(cv, cv)
+
+    def divided(self, share: float, most_rows: int) -> list[tuple[Sample, Sample]]:
+        """Units to fit and units to hold out, about a share of them, on all machines.
+
+        Every part is held out in turn, but with `most_rows` rows or more only one.
+        """
+        size = max(1, round(share * self.n_units))
+        drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
+        rows = sum_of(lambda: self.training.arrangement.n_arranged, self.training.workers)
+        found = []
+        for turn in range(self.n_units // size if rows < most_rows else 1):
+            held = drawn[self._rank] == turn
+            one, other = self.take(~held), self.take(held)
+            if one is not None and other is not None:
+                found.append((one, other))
         return found
 
-    def _add_pairs(self, keys: Keys, rows: Integers, member: Integers) -> None:
-        """Let listed pairs into the keys of their groups: the same rows may be paired otherwise."""
-        pairs = self._judgments.pairs
-        if pairs is None or self.one_list:
-            return
-        group = np.full(len(self._judgments), -1)
-        group[rows] = member
-        pairs = pairs[group[pairs[:, 0]] >= 0]
-        winner, loser = self._row_keys[pairs].T
-        np.add.at(keys, group[pairs[:, 0]], scattered(winner * np.uint64(3) + loser))
+    def bootstrap(self, draw: int) -> tuple[Sample, Sample | None]:
+        """Draw as many units as there are, with replacement; `draw` is the seed.
 
-    def parts(self, count: int, most: int) -> list[Part]:
-        """Hold out one of `count` parts of the groups at a time, `most` times.
-
-        A single list is divided grade by grade, so that all parts have the same share of each.
+        And the units that were not drawn; None if they hold no pair. Copies of a query are queries
+        of their own, copies of a row in one list are rows of it, a vote drawn twice weighs twice.
         """
-        grade = self._judgments.grade if self.one_list else None
-        strata = None if grade is None else grade[self._rows]
-        part = deal(self._keys, count, strata)[self._member]
-        return [
-            self._part(self._rows[part != number], self._rows[part == number])
-            for number in range(most)
-        ]
+        drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
+        times = np.bincount(drawn, minlength=self.n_units)[self._rank]
+        found = self.take(times)
+        if found is None:
+            raise TooFewError("a bootstrap sample has no pair; give more data, or bags=1")
+        return found, self.take(times == 0)
 
-    def _part(self, learn: Integers, held: Integers) -> Part:
-        start = self._training.init_score
-        rows = self._row[held]
-        return Part(
-            self._training_on(learn, self._judgments[learn]),
-            self._training.table.block(rows),
-            self._judgments[held],
-            self._row_keys[held],
-            None if start is None else start[rows],
-        )
+    def blocks(self, count: int) -> list[tuple[Integers, Arrangement]]:
+        """Blocks of the units: rows and arrangement of each block that has a pair."""
+        found = []
+        for block in range(count):
+            rows, made = self._copies(self._rank % count == block)
+            arrangement = self._arranged(made)
+            if arrangement.total > 0:
+                found.append((rows[arrangement.order], arrangement))
+        return found
 
-    def bootstrap(self, draw: int) -> Training:
-        """Draw as many groups as there are, with replacement; `draw` is the seed.
-
-        Copies of a query are queries of their own, copies of a row in one list are rows of it.
-        """
-        generator = np.random.RandomState(draw)
-        copies = np.empty(self.n_groups, np.int64)
-        drawn = generator.randint(self.n_groups, size=self.n_groups)
-        copies[np.argsort(self._keys, kind="stable")] = np.bincount(drawn, minlength=self.n_groups)
-        times = copies[self._member]
-        if self.one_list:
-            rows = np.repeat(self._rows, times)
-            return self._training_on(rows, self._judgments[rows])
-        copied = [self._rows[times > number] for number in range(times.max())]
-        stacked = _stacked([self._judgments[rows] for rows in copied])
-        return self._training_on(np.concatenate(copied), stacked)
-
-    def _training_on(self, rows: Integers, judgments: Judgments) -> Training:
-        """Some of the rows, with the bins of all of them."""
-        arrangement = judgments.arrange(self._balance, labelled=self._labelled)
+    def take(self, times: Array) -> Sample | None:
+        """Every unit so many times, with the bins of all rows; None if they hold no pair."""
+        full = self.training
+        rows, made = self._copies(times)
+        arrangement = self._arranged(made)
         if arrangement.total <= 0 and not (self._labelled and arrangement.n_arranged):
-            raise TooFewError(
-                "too few rows can be compared to leave some of them out (for bags, or to choose by "
-                "'auto'); give more data"
-            )
-        full, items = self._training, self._row[rows[arrangement.order]]
+            return None
+        items = rows[arrangement.order]
         start = None if full.init_score is None else full.init_score[items]
-        return Training.ordered(
+        training = Training.ordered(
             full.table.block(items), arrangement, full.workers, start, by_value=full.by_value
         )
+        return Sample.of(
+            training, made, balance=self._balance, labelled=self._labelled, seed=self._seed,
+            queries=self._queries,
+        )  # fmt: skip
+
+    def _copies(self, times: Array) -> tuple[Integers, Judgments]:
+        """Rows that stand for every unit so many times, and their judgments."""
+        if self.kind == "votes":
+            return np.arange(len(self.judgments)), with_votes(self.judgments, times)
+        of_row = times[self._unit].astype(np.int64)
+        if self.kind == "rows":
+            rows = np.repeat(np.arange(of_row.size), of_row)
+            return rows, self.judgments[rows]
+        most = max(1, int(of_row.max(initial=0)))
+        copied = [np.flatnonzero(of_row > number) for number in range(most)]
+        return np.concatenate(copied), _stacked([self.judgments[rows] for rows in copied])
+
+    def _arranged(self, judgments: Judgments) -> Arrangement:
+        """The arrangement of some rows, with the totals of all machines."""
+        arrangement = judgments.arrange(self._balance, labelled=self._labelled)
+        workers = self.training.workers
+        if workers.alone:
+            return arrangement
+        parts = gathered(lambda: (totals_of_queries(judgments), len(judgments)), workers)
+        total, pair_count = joined_totals([each for each, _ in parts], self._balance)
+        return replace(
+            arrangement, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
+            listed_elsewhere=self.training.arrangement.listed_elsewhere,
+        )  # fmt: skip
 
 
 def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
@@ -169,12 +239,72 @@ def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
     return part
 
 
-def _groups(judgments: Judgments) -> Integers | None:
-    """Number the rows by what stays together; None where every row is on its own."""
-    found = joined(judgments, FEWEST)
-    if found is None and judgments.qid is not None:
-        query = judgments._query()
-        found = query if query.max(initial=0) > 0 else None
+def pieces_of(judgments: Judgments, keys: Keys, count: int) -> list[tuple[Integers, Judgments]]:
+    """Rows and judgments of each of `count` pieces: of votes, of queries, or of a single list.
+
+    `keys` has a number for every row.
+    """
+    if _only_votes(judgments):
+        part = deal(keys_of_votes(judgments, keys), count)
+        made = [with_votes(judgments, part == number) for number in range(count)]
+        rows = [np.unique(np.concatenate([listed for listed, *_ in _votes(j)])) for j in made]
+        return [(inside, each[inside]) for inside, each in zip(rows, made, strict=True)]
+    one = judgments.qid is None
+    owner = np.arange(len(judgments)) if one else judgments._query()
+    kinds, member = np.unique(owner, return_inverse=True)
+    sums = np.zeros(kinds.size, np.uint64)
+    np.add.at(sums, member, keys)
+    part = deal(sums, count, judgments.grade if one else None)[member]
+    pieces = [np.flatnonzero(part == number) for number in range(count)]
+    return [(rows, judgments[rows]) for rows in pieces]
+
+
+def _only_votes(judgments: Judgments) -> bool:
+    """Whether nothing but listed pairs compares rows, and queries do not part them."""
+    listed, query = np.concatenate([pairs for pairs, *_ in _votes(judgments)]), judgments._query()
+    graded = judgments._with(pairs=None, pair_weight=None, pair_margin=None).n_pairs > 0
+    within = judgments.qid is not None and bool((query[listed[:, 0]] == query[listed[:, 1]]).all())
+    return len(listed) > 0 and not graded and not within
+
+
+def keys_of_votes(judgments: Judgments, keys: Keys) -> Keys:
+    """A number for every listed pair and then for every tie, from those of the rows."""
+    found = []
+    for listed, weight, margin, side in _votes(judgments):
+        one, other = (
+            scattered(keys[rows] + np.uint64(side * k)) for k, rows in enumerate(listed.T)
+        )
+        own = scattered(one + other) ^ weight.view(np.uint64)
+        found.append(scattered(scattered(own) ^ (margin + 0.0).view(np.uint64)))
+    return np.concatenate(found)
+
+
+def with_votes(judgments: Judgments, times: Array) -> Judgments:
+    """The judgments with every listed pair, then every tie, so many times."""
+    (pairs, weight, margin, _), (ties, tie_weight, _, _) = _votes(judgments)
+    one, other = np.split(times.astype(np.float64), [len(pairs)])
+    changes: dict[str, Any] = {}
+    if judgments.pairs is not None:
+        changes |= {"pairs": pairs[one > 0], "pair_weight": (weight * one)[one > 0]}
+    if judgments.pair_margin is not None:
+        changes["pair_margin"] = margin[one > 0]
+    if judgments.ties is not None:
+        changes |= {"ties": ties[other > 0], "tie_weight": (tie_weight * other)[other > 0]}
+    return judgments._with(**changes)
+
+
+def _votes(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
+    """Rows, weights and margins of the listed pairs and of the ties, whose sides are equal."""
+    found = []
+    for listed, weight, margin, side in (
+        (judgments.pairs, judgments.pair_weight, judgments.pair_margin, 1),
+        (judgments.ties, judgments.tie_weight, None, 0),
+    ):
+        rows = np.zeros((0, 2), np.int64) if listed is None else listed
+        ones = np.ones(len(rows))
+        found.append(
+            (rows, ones if weight is None else weight, ones if margin is None else margin, side)
+        )
     return found
 
 

@@ -29,11 +29,13 @@ from precede.boosting.loop import drive
 from precede.boosting.method import Method, Round
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
-from precede.boosting.resampling import Keys, Part, Sample, TooFewError, deal
-from precede.engine.arrays import Flags, Floats
+from precede.boosting.resampling import Sample, TooFewError, pieces_of
+from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import asked, counted
+from precede.engine.table import Table
+from precede.engine.training import Training
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:
@@ -219,16 +221,9 @@ class Held:
 
     def _monitor_pieces(self, metric: Any, judgments: Judgments, keys: Keys, pieces: int) -> None:
         monitored: list[tuple[Any, Callable[[Floats], float]]] = []
-        one = judgments.qid is None
-        owner = np.arange(len(judgments)) if one else judgments._query()
-        kinds, member = np.unique(owner, return_inverse=True)
-        sums = np.zeros(kinds.size, np.uint64)
-        np.add.at(sums, member, keys)
-        part = deal(sums, pieces, judgments.grade if one else None)[member]
-        for number in range(pieces):
-            rows = np.flatnonzero(part == number)
+        for rows, made in pieces_of(judgments, keys, pieces):
             try:
-                functions, better = monitored_metrics(metric, judgments[rows])
+                functions, better = monitored_metrics(metric, made)
                 name, function = next(iter(functions.items()))
                 function(np.zeros(rows.size))
             except ValueError as error:
@@ -250,16 +245,36 @@ class Held:
         return found if self.greater_is_better else -found
 
 
+@dataclass(frozen=True)
+class Part:
+    """Rows to learn from, and rows held out with their judgments and scores to start from."""
+
+    training: Training
+    table: Table
+    judgments: Judgments
+    keys: Keys
+    init_score: Floats | None
+
+
 def parts_of(sample: Sample) -> list[Part]:
     """Parts of a sample, each to be held out once."""
-    count = min(PARTS, sample.n_groups)
+    count = min(PARTS, sample.n_units)
     if count < 2:
         raise TooFewError(
-            f"'auto' holds out a share of the queries, and there are {sample.n_groups}; give more"
+            f"'auto' holds out a share of the queries, and there are {sample.n_units}; give more"
         )
-    enough = ENOUGH_ROWS if sample.one_list else ENOUGH_QUERIES
-    most = min(count, max(1, -(-enough * count // sample.n_groups)))
-    return sample.parts(count, most)
+    enough = ENOUGH_QUERIES if sample.kind == "groups" else ENOUGH_ROWS
+    most = min(count, max(1, -(-enough * count // sample.n_units)))
+    found = [
+        Part(one.training, held.training.table, held.judgments, held.keys, held.training.init_score)
+        for one, held in sample.parts(count, most)
+    ]
+    if len(found) < most:
+        raise TooFewError(
+            "too few rows can be compared to leave some of them out (to choose by 'auto'); give "
+            "more data"
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -530,7 +545,7 @@ def _parts(estimator: BaseRanker, task: Task, seed: int) -> list[Part]:
     judgments = estimator.judgments_to_learn(task.judgments)
     labelled = estimator.learns_labels
     balance = estimator.balance
-    sample = Sample(task.training, judgments, balance=balance, labelled=labelled, seed=seed)
+    sample = Sample.of(task.training, judgments, balance=balance, labelled=labelled, seed=seed)
     return parts_of(sample)
 
 

@@ -117,6 +117,7 @@ class Workers:
     """
 
     alone: ClassVar[bool] = True  # whether this machine holds all rows
+    rank: int = 0  # number of this machine among them
     # The GPU of one of several machines: it grows trees there, and does all else on the CPU.
     own_device: Device | None = None
 

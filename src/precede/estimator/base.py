@@ -512,14 +512,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
         judgments = self.judgments_to_learn(task.judgments)
-        sample = Sample(
-            task.training, judgments, balance=self.balance, labelled=self.learns_labels, seed=0
+        sample = Sample.of(
+            task.training, judgments, balance=self.balance, labelled=self.learns_labels
         )
         bags = []
         for draw, seed in seeds.tolist():
             one = copy.copy(self)
             one._averaged, one.random_state = 1, seed
-            own = replace(task, training=sample.bootstrap(draw), monitors=[], checkpoint=None)
+            drawn = sample.bootstrap(draw)[0].training
+            own = replace(task, training=drawn, monitors=[], checkpoint=None)
             bags.append(one._method(own, stop, None, History()))
         return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 

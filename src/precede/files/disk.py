@@ -803,12 +803,16 @@ class DiskTable:
         """What is known about the order of the arranged rows."""
         arrays = self._arrays
         first = arrays["level_start"][arrays["query_start"]]
-        alone = self.n_arranged - int(arrays["level_start"][-1])
+        graded = int(arrays["level_start"][-1])
         query = np.repeat(np.arange(first.size - 1), np.diff(first))
+        # Rows without a grade belong to one query if they are balanced alike.
+        share = arrays["outer"][graded:] / arrays["weight"][graded:]
+        known, alike = np.unique(np.round(np.log(share), 11), return_inverse=True)
         pairs = np.stack([arrays["winner"], arrays["loser"]], axis=1)
+        one_list = graded == 0 and known.size == 1
         return Judgments(
             arrays["grade"],
-            np.concatenate([query, first.size - 1 + np.arange(alone)]),
+            None if one_list else np.concatenate([query, first.size - 1 + alike]),
             pairs=pairs if len(pairs) else None,
             pair_weight=arrays["pair_weight"] if len(pairs) else None,
             weight=arrays["weight"],

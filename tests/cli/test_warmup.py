@@ -52,6 +52,7 @@ def test_nothing_of_an_algorithm_is_left_to_compile_after_its_step(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_nothing_is_left_to_compile(tmp_path):
     session(tmp_path, "-m", "precede.cli", "warmup")
     told = session(tmp_path, LATER)

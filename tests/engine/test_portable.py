@@ -208,7 +208,7 @@ FITTED = {
         "BoostedRanker",
         {**TREES, "loss": "xendcg", "line_search": True},
         True,
-        "aa6f48dd2f2f9e6e",
+        "4209d505e3f4727f",
     ),
     "chances": (
         "BoostedRanker",
@@ -221,9 +221,9 @@ FITTED = {
         "BoostedRanker",
         {**TREES, "loss": "squared_hinge", "hessian": "bound", "line_search": True},
         False,
-        "421fe4f146e1a13d",
+        "8603d579a1777f0a",
     ),
-    "preferences": ("QBRank", TREES, True, "92f721acc71accdb"),
+    "preferences": ("QBRank", TREES, True, "cef304a52ad2b908"),
     "plus": ("RankBoostPlus", {"n_estimators": 4}, True, "55aa617c470be73b"),
     "points": ("AdaBoostRanker", {"n_estimators": 4}, False, "239489f2ace06ca1"),
 }

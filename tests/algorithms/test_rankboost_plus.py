@@ -600,7 +600,8 @@ def test_columns_and_stumps_on_binary_data_agree():
     binary = (np.nan_to_num(X) > 0).astype(float)
     columns = fitted(binary, Judgments(y, qid), 20, rankers="columns")
     stumps = fitted(binary, Judgments(y, qid), 20)
-    assert columns.ensemble_.weights == stumps.ensemble_.weights
+    # Rows of equal codes are ordered by value for columns only: sums round differently.
+    np.testing.assert_allclose(columns.ensemble_.weights, stumps.ensemble_.weights, rtol=1e-9)
     table = Table.build(binary)
     training = Training(table, Judgments(y, qid).arrange(), Workers(1))
     with pytest.raises(ValueError, match="holds 2"):

@@ -537,7 +537,8 @@ def test_categories_that_cannot_be_used_on_a_cluster_are_refused(clients):
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
             DaskBoostedRanker(**options).fit(*arrays, client=clients[2])
-    frame = pd.DataFrame({"size": X[:, 0], "colour": pd.Categorical(np.array(["a", "b", "c"])[y])})
+    colours = np.array(["a", "b", "c"])[np.arange(y.size) % 3]
+    frame = pd.DataFrame({"size": X[:, 0], "colour": pd.Categorical(colours)})
     with pytest.raises(ValueError, match=r"'colour' are not numbers; number .* in all blocks"):
         DaskBoostedRanker().fit([dask.delayed((frame, y))], client=clients[2])
     model = BoostedRanker(n_estimators=2, warm_start=True, **SMALL).fit(frame, y)

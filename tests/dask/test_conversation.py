@@ -1,5 +1,6 @@
 """Machines that work in step: conversations, losses and interruptions, without any cluster."""
 
+import asyncio
 import gc
 import pickle
 import signal
@@ -194,6 +195,41 @@ def test_nobody_waits_for_machines_that_cannot_answer():
 
     with pytest.raises(RuntimeError, match="the scheduler is gone"):
         Conversation(lambda rank: Silent(), 2, {}, why_lost).run()
+
+
+class Late(Here):
+    """A station whose answers come when the leader has just stopped waiting for them."""
+
+    def start(self, answers=()):
+        return LateResult(super().start(answers))
+
+    def resume(self, answer):
+        return LateResult(super().resume(answer))
+
+
+class LateResult:
+    def __init__(self, future):
+        self.future = future
+
+    def result(self, timeout=None):
+        if timeout is not None:
+            raise asyncio.TimeoutError  # another class than TimeoutError before Python 3.11
+        return self.future.result()
+
+    def done(self):
+        return True
+
+
+def test_an_answer_that_comes_just_in_time_is_taken():
+    def work(block, spec, workers):
+        return workers.together(lambda: 2, sum)
+
+    def late(rank):
+        return Late(Station(work, 1, None, ClusterWorkers(rank, 1)))
+
+    conversation = Conversation(late, 2, {})
+    assert conversation.run() == 4
+    assert conversation.lost == 0
 
 
 def test_control_c_reaches_the_machines_as_an_answer():

@@ -13,6 +13,7 @@ notice nothing.
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import queue
 import signal
@@ -320,9 +321,9 @@ class Conversation:
         while True:
             try:
                 return future.result(timeout=ASK_AFTER)
-            except TimeoutError:
-                if future.done():  # it is the result
-                    raise
+            except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
+                if future.done():  # just in time, or the error is its result
+                    return future.result()
             self._check_lost()
 
     def _check_lost(self) -> None:

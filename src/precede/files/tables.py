@@ -970,14 +970,14 @@ def _letor_lines(data: Data) -> Iterator[str]:
     sparse = scipy.sparse.issparse(data.X)
     cells: Iterable[tuple[int, float]]
     # The least and the greatest number say which features there are.
-    ends = {numbers.index(min(numbers)), numbers.index(max(numbers))}
-    ends -= set(data.X.indices.tolist()) if sparse else ends
+    ends = sorted({numbers.index(min(numbers)), numbers.index(max(numbers))}) if sparse else []
+    ends = [column for column in ends if not (data.X.indices == column).any()]
     for row, grade in enumerate(data.y.tolist()):
         query = "" if qid is None else f" qid:{qid[row]}"
         if sparse:
             part = slice(*data.X.indptr[row : row + 2])
             cells = zip(data.X.indices[part].tolist(), data.X.data[part].tolist(), strict=True)
-            cells = [*cells, *((column, 0.0) for column in sorted(ends) if row == 0)]
+            cells = [*cells, *((column, 0.0) for column in ends if row == 0)]
         else:
             cells = enumerate(data.X[row].tolist())
         values = "".join([marks[column] + plain_number(value) for column, value in cells])

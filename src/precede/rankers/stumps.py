@@ -360,22 +360,24 @@ class StumpSearch(Search):
 
 
 class _SearchOfAll(StumpSearch):
-    """Search over every threshold: a feature is as many columns as it has 254 cuts."""
+    """Search over every threshold: a feature takes one column for every 254 of its cuts."""
 
     def __init__(self, table: Table, workers: Workers, *, lazy: bool, signs: Signs):
         columns: list[FeatureBins] = []
-        rows: list[Bytes] = []
         of: list[int] = []
         for feature in range(table.n_features):
             values = table.column(feature)
             cuts, ends = choose_cuts(values, None, values.size + 1)
             for first in range(0, max(cuts.size, 1), MISSING - 1):
                 columns.append(FeatureBins(cuts[first : first + MISSING - 1], *ends))
-                rows.append(np.empty(values.size, np.uint8))
-                columns[-1].encode(values, rows[-1])
                 of.append(feature)
         self._of = np.array(of, np.int64)
-        wide = Table(table.X, np.stack(rows), Bins.of(columns), table.order)
+        codes = np.empty((len(of), table.n_arranged), np.uint8)
+        for feature in range(table.n_features):
+            values = table.column(feature)
+            for column in np.flatnonzero(self._of == feature).tolist():
+                columns[column].encode(values, codes[column])
+        wide = Table(table.X, codes, Bins.of(columns), table.order)
         super().__init__(wide, workers, lazy=lazy, signs=signs[self._of])
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:

@@ -18,7 +18,7 @@ from precede.engine.portable import log_of
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.device_pairs import PullThere
-from precede.risks.rank_weights import FEW, RankWeightedRisk, RankWeights
+from precede.risks.rank_weights import FEW, RankWeightedRisk, RankWeights, RoundWeights
 from precede.risks.ranked_pairs import RankedPairsRisk
 
 __all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
@@ -178,8 +178,6 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
     summed on the CPU.
     """
 
-    _crowded = False
-
     def _put_on_device(self) -> None:
         super()._put_on_device()
         graded = self.arrangement.n_graded
@@ -190,20 +188,20 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         """Rank the items by these scores and keep the weights until the next round."""
         begun = super().begin_round(scores)
         if self._device.holds(scores):
-            self._round, self._crowded = None, self._has_crowds(scores)
-            if self._crowded:
-                self._round = self.weights.at(self._device.get(scores))
+            self._round = self._weights_of_crowds(scores)
         return begun
 
-    def _has_crowds(self, scores: Any) -> bool:
+    def _weights_of_crowds(self, scores: Any) -> RoundWeights | None:
+        """Weights of a round that begins at these scores; None if they have no crowds."""
         if not self._long or not self._sparse:
-            return False
+            return None
         weights = self.weights.at(self._device.get(scores))
-        return bool(self._crowds(weights, weights.scores))
+        return weights if self._crowds(weights, weights.scores) else None
 
     def _summed_here(self, scores: Any) -> bool:
         """Whether scores that are on the device are summed on the CPU."""
-        return self._has_crowds(scores) if self._round_there is None else self._crowded
+        known = self._weights_of_crowds(scores) if self._round_there is None else self._round
+        return known is not None
 
     def log_value(self, scores: Any) -> float:
         """Logarithm of the risk, without the pull."""

@@ -227,7 +227,8 @@ def test_levels_are_slices_of_equal_query_and_grade(made):
 def test_reordering_keeps_levels_and_pairs(made, data):
     arrangement = made.arrange()
     size = arrangement.n_arranged
-    key = np.array(data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size)))
+    drawn = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
+    key = np.array(drawn, np.uint64)
     moved, old = arrangement.reorder(key)
     assert_array_equal(moved.order, arrangement.order[old])
     assert_array_equal(moved.weight, arrangement.weight[old])

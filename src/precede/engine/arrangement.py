@@ -192,7 +192,7 @@ class Arrangement:
             keys = found
         return keys
 
-    def reorder(self, key: Array, device: Device | None = None) -> tuple[Arrangement, Integers]:
+    def reorder(self, key: Keys, device: Device | None = None) -> tuple[Arrangement, Integers]:
         """Sort the rows inside each level by `key`; returns also where each row was before.
 
         The sums over a query then do not depend on the order of the user's rows. The device, if

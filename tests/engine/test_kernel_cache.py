@@ -150,7 +150,7 @@ def test_processes_may_begin_at_once(container, tmp_path):
 
 @pytest.fixture
 def nothing_writable(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel_cache, "_is_writable", lambda _: False)
+    monkeypatch.setattr(kernel_cache, "_is_writable", lambda *_: False)
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setenv("NUMBA_CACHE_DIR", "")
@@ -202,3 +202,17 @@ def test_a_user_without_a_home_has_no_folder(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(kernel_cache.os.path, "expanduser", lambda path: path)
     assert not kernel_cache._is_writable(kernel_cache.user_cache())
+
+
+def test_other_folders_beside_the_kernels_do_not_matter(monkeypatch, tmp_path):
+    for name in ("kernels", "of others"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "kernels" / "a.nbi").touch()
+    locked = {tmp_path / "of others"}
+    monkeypatch.setattr(kernel_cache.os, "access", lambda path, _: Path(path) not in locked)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "_named", lambda: tmp_path)
+    monkeypatch.setattr(kernel_cache, "_own_folder", lambda: pytest.fail("it can be written"))
+    kernel_cache.provide_cache()
+    locked.add(tmp_path / "kernels")
+    assert not kernel_cache._is_writable(tmp_path, locked)

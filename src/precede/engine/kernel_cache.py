@@ -2,9 +2,9 @@
 
 numba keeps compiled kernels in the folder that ``NUMBA_CACHE_DIR`` names, else beside their source,
 else in the user's cache folder. It takes only folders that can be written, even to read from them,
-and where there is none a kernel cannot so much as be declared. Then a temporary folder is named
-instead. If ``NUMBA_CACHE_DIR`` names a read-only folder that has been filled before, the temporary
-one gets links to its files.
+and where there is none, kernels cannot even be declared. Then a temporary folder is named instead.
+If ``NUMBA_CACHE_DIR`` names a read-only folder that has been filled before, the temporary one gets
+links to its files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ import stat
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = ["provide_cache", "user_cache"]
 
 VARIABLE = "NUMBA_CACHE_DIR"
 PACKAGE = Path(__file__).resolve().parents[1]
+# Compiled kernels in a folder that numba was told of, or in the user's. Either may hold much else,
+# such as all temporary files.
+KERNELS = "*/*.nb[ic]"
 # Where memory is shared: writable in containers whose every other folder is read-only.
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -31,11 +35,14 @@ def provide_cache() -> None:
 
     The folder belongs to the user. Processes share it, and may come here at the same time.
     """
-    named = _named()
-    if named is not None and _is_writable(named):
+    named, users = _named(), user_cache()
+    filled = [] if named is None else sorted(named.glob(KERNELS))
+    if named is not None and _is_writable(named, {path.parent for path in filled}):
         return
-    filled = [] if named is None else sorted(named.glob("*/*.nb[ic]"))
-    if not filled and (_is_writable(PACKAGE) or _is_writable(user_cache())):
+    in_users = (path.parent for path in users.glob(KERNELS))
+    if not filled and (
+        _is_writable(PACKAGE, PACKAGE.rglob("__pycache__")) or _is_writable(users, in_users)
+    ):
         return
     folder = _own_folder() / (_stamp(filled) if filled else "kernels")
     for path in filled:
@@ -47,7 +54,7 @@ def provide_cache() -> None:
     if not filled:
         warnings.warn(
             f"compiled code is kept in {folder} for now, because neither {named or PACKAGE} nor "
-            f"{user_cache()} can be written; set {VARIABLE} to a folder that can be, or to one "
+            f"{users} can be written; set {VARIABLE} to a folder that can be, or to one "
             "that `precede warmup` has filled",
             RuntimeWarning,
             stacklevel=3,
@@ -67,21 +74,16 @@ def user_cache() -> Path:
     return Path(home) / "numba"
 
 
-def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in a folder and in those below, or the folder can be made."""
+def _is_writable(folder: Path, inside: Iterable[Path] = ()) -> bool:
+    """Whether files can be made in a folder and in some inside it, or the folder can be made."""
     if not folder.is_absolute():  # a user without a home: "~" stays what it is
         return False
     there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not os.access(there, os.W_OK | os.X_OK):
-        return False
-    if there != folder:
-        return True
-    with os.scandir(folder) as entries:
-        return all(_is_writable(Path(each)) for each in entries if each.is_dir())
+    return all(os.access(each, os.W_OK | os.X_OK) for each in (there, *inside))
 
 
 def _own_folder() -> Path:
-    """A temporary folder that nobody else can write to: compiled code is run."""
+    """A temporary folder that only this user can write to, because its contents are run."""
     try:
         folder = Path(tempfile.gettempdir())
     except FileNotFoundError:
@@ -94,7 +96,7 @@ def _own_folder() -> Path:
         safe = stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == user)
         if safe and not found.st_mode & 0o022:
             return own
-        return Path(tempfile.mkdtemp(prefix="precede-", dir=folder))  # a stranger was there first
+        return Path(tempfile.mkdtemp(prefix="precede-", dir=folder))  # another user's
     except OSError as error:
         raise RuntimeError(
             f"precede keeps compiled code in a folder and can write to none, not to {folder} "
@@ -103,7 +105,7 @@ def _own_folder() -> Path:
 
 
 def _stamp(filled: list[Path]) -> str:
-    """A name for the contents of a folder: another one when it has been filled anew."""
+    """A name for the contents of a folder, which changes when they do."""
     found = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in filled]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 

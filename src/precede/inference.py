@@ -387,7 +387,7 @@ def hoeffding_decomposition(
     With the kernel q(i, j) = k_ij of `ranking_risk`, h(i) = E q(i, X') − E q(X, X'); then
     L_n = L + 2·T_n + W_n, where T_n is the mean of h over the sample and W_n a degenerate
     U-statistic. With `best`, the kernel is k_ij of the scores less k_ij of the best scores, L_n
-    and L become the excess risks Λ_n and Λ, and h becomes h_r of section 5. O((n + N)·N).
+    and L become the excess risks Λ_n and Λ, and h becomes h_r of section 5. O((n + N)²).
     Reference: Clémençon, Lugosi, Vayatis (2005), sections 2 and 5.
 
     Parameters

@@ -125,8 +125,8 @@ class ConvexRisk(BaseRanker):
     line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
     by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
     problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``. SciPy's SLSQP corrects all weights
-    at once now and then, and its rounding depends on BLAS and the number of its threads: the
-    fit may be another one within the gap. `n_jobs` changes nothing.
+    at once now and then; its rounding depends on BLAS and the number of its threads, so that fits
+    on different machines may differ, within the gap. `n_jobs` changes nothing.
 
     References
     ----------

@@ -294,7 +294,7 @@ class _Study:
 
         model = clone(self._estimator).set_params(**candidate)
         assert self._judgments.grade is not None
-        held = held[~np.isnan(self._judgments.grade[held])]  # a label alone is no grade to judge by
+        held = held[~np.isnan(self._judgments.grade[held])]  # a label alone cannot be judged
         inside, outside = self._judgments[learn], self._judgments[held]
         inner, outer = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, candidate):

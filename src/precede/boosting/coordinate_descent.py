@@ -32,14 +32,14 @@ __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
-# Beyond this logarithms of masses are so coarse that the masses no longer add up.
+# Beyond this, logarithms of masses are too coarse for the masses to add up.
 MOST_LOG = 1e12
 
 
 # So many rows are added at once: the products of more would leave the processor's cache.
 ROWS_AT_ONCE = 1 << 14
-# With kinks in the loss a step this much shorter than the longest so far, along a ranker whose edge
-# is no less than this share of the largest, ends at a kink that the next steps will end at as well.
+# A loss with kinks has stalled if a step is at most SHORT_STEP of the longest so far although the
+# edge of its ranker is at least LARGE_EDGE of the largest: the next steps end at the same kink.
 SHORT_STEP, LARGE_EDGE = 0.01, 0.1
 # From this learning rate on a step that should be infinite is worth a warning.
 FULL_STEP = 0.5
@@ -265,7 +265,7 @@ class CoordinateDescent(Method):
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _stalls(self, step: Step, found: Found) -> bool:
-        """Whether every further round would be this one; warn of steps that end at a kink."""
+        """Whether every further round would repeat this one; warns of steps that end at a kink."""
         if not (self.risk.kinked and self.plan.step.least_on_line):
             return False
         size, edge = abs(step.size), abs(found.edge)

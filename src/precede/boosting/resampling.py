@@ -123,8 +123,9 @@ class Sample:
     def parts(self, count: int, most: int) -> list[tuple[Sample, Sample]]:
         """Hold out one of `count` parts of the units at a time, `most` times.
 
-        A single list is divided grade by grade, so that all parts have the same share of each. The
-        second of each two is held out; parts without a pair are left out.
+        A single list is divided grade by grade, so that all parts have the same share of each.
+        Returns units to learn from and units held out; parts without a pair to compare are left
+        out.
         """
         grade = self.judgments.grade if self.kind == "rows" else None
         part = deal(self._unit_keys, count, grade)
@@ -132,7 +133,7 @@ class Sample:
         return [(one, held) for one, held in found if one is not None and held is not None]
 
     def folds(self, cv: int) -> list[tuple[Sample, Sample]]:
-        """Units to learn from and units to hold out, every fold that holds a pair once."""
+        """Units to learn from and units to hold out, for every fold that has a pair to compare."""
         one = self.kind == "rows" and self.judgments.qid is not None
         if one or self.n_units < cv:
             what = "queries" if one or self.kind == "groups" else self.kind
@@ -162,14 +163,15 @@ class Sample:
     def bootstrap(self, draw: int) -> tuple[Sample, Sample | None]:
         """Draw as many units as there are, with replacement; `draw` is the seed.
 
-        And the units that were not drawn; None if they hold no pair. Copies of a query are queries
-        of their own, copies of a row in one list are rows of it, a vote drawn twice weighs twice.
+        Returns the sample, and the units that were not drawn, None if they hold no pair. Each copy
+        of a query is a separate query, each copy of a row of one list a separate row, and a vote
+        drawn twice weighs twice.
         """
         drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
         times = np.bincount(drawn, minlength=self.n_units)[self._rank]
         found = self.take(times)
         if found is None:
-            raise TooFewError("a bootstrap sample has no pair; give more data, or bags=1")
+            raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
         return found, self.take(times == 0)
 
     def blocks(self, count: int) -> list[tuple[Integers, Arrangement]]:
@@ -183,7 +185,7 @@ class Sample:
         return found
 
     def take(self, times: Array) -> Sample | None:
-        """Every unit so many times, with the bins of all rows; None if they hold no pair."""
+        """Repeat each unit `times` times, with the bins of all rows; None if they hold no pair."""
         full = self.training
         rows, made = self._copies(times)
         arrangement = self._arranged(made)
@@ -200,7 +202,7 @@ class Sample:
         )  # fmt: skip
 
     def _copies(self, times: Array) -> tuple[Integers, Judgments]:
-        """Rows that stand for every unit so many times, and their judgments."""
+        """Rows of each unit, repeated `times` times, and their judgments."""
         if self.kind == "votes":
             return np.arange(len(self.judgments)), with_votes(self.judgments, times)
         of_row = times[self._unit].astype(np.int64)
@@ -280,7 +282,7 @@ def keys_of_votes(judgments: Judgments, keys: Keys) -> Keys:
 
 
 def with_votes(judgments: Judgments, times: Array) -> Judgments:
-    """The judgments with every listed pair, then every tie, so many times."""
+    """The judgments with listed pairs, then ties, repeated `times` times by their weights."""
     (pairs, weight, margin, _), (ties, tie_weight, _, _) = _votes(judgments)
     one, other = np.split(times.astype(np.float64), [len(pairs)])
     changes: dict[str, Any] = {}

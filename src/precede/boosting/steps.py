@@ -33,9 +33,10 @@ __all__ = [
 # `SecantStep` ends where the slope is at most this share of the slope at 0, or between two steps
 # that are apart by this share of themselves, as on a kink.
 FLAT = 1e-9
-# It evaluates the risk at most so often; halving alone would take half as many.
+# Most evaluations of the risk; halving alone would take about half of them.
 EVALUATIONS = 100
-# Values of the risk are known up to such a share of it, and tell nothing of shorter moves.
+# Relative rounding error of the risk, and the share of a step below which a move changes the risk
+# too little to tell it from that error.
 ROUNDING = 1e-12
 SHORT = 1e-3
 
@@ -210,7 +211,7 @@ class SecantStep(StepRule):
     step never raises the risk.
     """
 
-    warns = False  # a tree that reverses no pair is no sign of a feature that gives the answer away
+    warns = False  # a tree that reverses no pair does not mean that a feature gives the answer away
     on_device = True
 
     def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:

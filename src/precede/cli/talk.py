@@ -134,15 +134,15 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _discard_output() -> None:
-    """Let what is left to write end nowhere: nobody reads it."""
+    """Send the rest of the output to the null device: its reader is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_streams() -> None:
     """Give the process the standard streams that it was started without.
 
-    Python has None for them, and the next file that is opened would get their numbers. What is
-    written to stdout is then an error and not lost.
+    Python has None for them, and the next file that is opened would get their numbers. Writing
+    to stdout is then an error; nothing is lost silently.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:

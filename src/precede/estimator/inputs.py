@@ -20,7 +20,7 @@ from precede.judgments import Judgments, check_column, judgments_to_fit, one_gra
 __all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each",
            "warn_of_misuse"]  # fmt: skip
 
-# Rows from which a column that equals the grades is no chance.
+# From this many rows on, a column that equals the grades cannot be chance.
 LEAST_ROWS = 64
 
 # What to do with text, for algorithms that take categories.

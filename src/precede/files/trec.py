@@ -113,7 +113,7 @@ def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Array, dict[str, i
     """Return grades, scores and query ids of all documents of the judged queries, and counts.
 
     A document that the run does not have gets the score −inf, which `precede.evaluate` reads as
-    not returned; one that nobody judged has grade 0. A judged query of which the run has nothing
+    not returned; one without a judgment has grade 0. A judged query of which the run has nothing
     is kept, and counts 0 (trec_eval does so with ``-c``); queries of the run without a judgment are
     left out. Documents of a query come in falling order of their names, so that ``ties="order"``
     is the order of trec_eval. The last answer says how many there are of each.

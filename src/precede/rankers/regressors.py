@@ -46,7 +46,7 @@ class RegressionSearch(Search):
         if found is None or found.values is None:
             return None
         # Averages are not the gradient: the risk may rise along a ranker that fits them best. The
-        # steps of Zheng et al. are >= 0, and the negative of a monotone ranker is none.
+        # steps of Zheng et al. are >= 0, and minus a monotone ranker breaks its constraint.
         edge = pull.edge(found.values)
         return replace(found, edge=edge) if edge > 0 else None
 

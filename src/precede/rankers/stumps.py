@@ -190,7 +190,7 @@ class StumpSearch(Search):
         self._rising = False
         features = table.n_features
         self._n_bins = table.bins.n_bins
-        # Where every value is missing, "present or missing" is no question.
+        # A feature without any value has no stump "is present".
         self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
         self._integers = np.zeros(table.n_arranged, np.int64)
         # What is known of each feature: its best stump (signed edge, first code above the

@@ -33,7 +33,7 @@ __all__ = ["RankedPairsRisk"]
 MOST_PAIRS = 50_000
 # In lists of more rows than LONG, more rows than CROWD that share a rank with a weight are a crowd.
 LONG, CROWD = 1024, 64
-# So many pairs of classes and rows take a second or two.
+# Pairs of classes and rows in one call, which then takes a second or two.
 CALL = 1 << 27
 # Logistic losses of a query are computed from exponentials if its scores are no further apart.
 NARROW = 80.0
@@ -452,7 +452,7 @@ def _give_levels(
     rows: Integers, level_start: Integers, bottom: Integer, share: Floats, role: float,
     sums: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
-    """Give the rows of a class their slopes and curvatures with those that it met."""
+    """Add the slopes and curvatures with those that a class met to its rows."""
     level = bottom
     for row in rows:
         while row >= level_start[level + 1]:

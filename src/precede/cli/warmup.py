@@ -18,6 +18,7 @@ from precede.engine.compiling import announce_compiling
 from precede.files.letor import read_letor
 from precede.metrics.policy import TIES
 from precede.metrics.registry import REGISTRY
+from precede.rankers.growth import SHARED_CELLS
 
 __all__ = ["STEPS", "warm_up"]
 
@@ -109,6 +110,13 @@ class _Calls:
             slow = name in SLOW or given in RANKED or given in PAIRWISE
             X, y, _ = _rows(SHARED if slow else LONG)
             _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
+
+    def fit_large(self) -> None:
+        """Grow trees on so many cells that two threads share the rows of a node."""
+        X, y, qid = _rows(LONG)
+        wide = np.tile(X, (1, 1 + SHARED_CELLS // X.size))
+        for given in ({}, {"categorical_features": [3]}):
+            _fitted("BoostedRanker", wide, {"y": y, "qid": qid}, n_jobs=2, **given)
 
     def fit_labels(self) -> None:
         """Fit several labels for each row."""
@@ -203,6 +211,7 @@ def _unless_refused(call: Callable[[], Any]) -> Any:
 
 STEPS: dict[str, Callable[[_Calls], None]] = {
     **{f"fit {name}": partial(_Calls.fit, name=name) for name in VARIANTS},
+    "fit large trees": _Calls.fit_large,
     "fit MultilabelBoost": _Calls.fit_labels,
     "scores far apart": _Calls.far_apart,
     "predict": _Calls.predict,

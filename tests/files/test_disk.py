@@ -302,6 +302,26 @@ def test_categories_from_disk_are_those_from_memory(tmp_path, name):
         assert np.array_equal(local.predict(later), stored.predict(later))
 
 
+def test_queries_of_listed_pairs_alone_are_those_from_memory(tmp_path):
+    """Also of queries with as many pairs as others, which are balanced alike."""
+    generator = np.random.default_rng(0)
+    X = generator.random((160, 3))
+    qid, y = np.repeat(np.arange(20), 8), np.zeros(160, int)
+    pairs = [
+        sorted((row, row + 1 + step), key=lambda each: -X[each, 0])
+        for step in range(2)
+        for row in range(0, 160 if step == 0 else 56, 4)
+    ]
+    table = write_table(tmp_path / "t", [(X, y, qid)], pairs=pairs)
+    assert np.unique(table.judgments.qid).size == 20
+    model = GlassBoxRanker(n_estimators=4, bags=2, balance="queries", interactions=0)
+    local = clone(model).fit(X, y, qid=qid, pairs=pairs)
+    assert same_model(local, model.fit(DiskTable(table.path)))
+    put(table.path, "listed_query", np.load(table.path / "listed_query.npy") + 1_000)
+    with pytest.raises(ValueError, match="its numbers make no sense"):
+        DiskTable(table.path)
+
+
 def test_an_estimator_takes_the_categories_of_the_table(tmp_path):
     """By name or by number, or because it names none itself."""
     X, y, qid, weight, _ = with_categories()

@@ -97,6 +97,9 @@ NAMED_KINDS = {
     "category_start": "<i8",
     "categories": "<f8",
 }
+# Numbers of the queries of the rows that only listed pairs compare; beside the others in tables
+# with queries and such rows.
+LISTED_QUERY, LISTED_KIND = "listed_query", "<i8"
 # One number for each row; these stay in their files until they are read.
 PER_ROW = ("order", "grade", "weight", "outer", "outer_of_items")
 # The weights of losers and their total, by balance.
@@ -421,7 +424,11 @@ class _Writer:
         self._list(CODES, "|u1", (self.spool.features, old.size), checksum)
         for name in outer:
             outer[name] = outer[name][old]
-        self._write_arrays(arrangement, outer, bins)
+        more: dict[str, Array] = dict(outer)
+        listed = arrangement.order[arrangement.n_graded :]
+        if judgments.qid is not None and listed.size:
+            more[LISTED_QUERY] = np.unique(judgments._query()[listed], return_inverse=True)[1]
+        self._write_arrays(arrangement, more, bins)
         fields = {
             "format": NAMED_FORMAT if bins.categories else FORMAT,
             "features": self.spool.features,
@@ -481,20 +488,20 @@ class _Writer:
             file.write(column.data)
         return checksum
 
-    def _write_arrays(self, arrangement: Arrangement, outer: dict[str, Floats], bins: Bins) -> None:
+    def _write_arrays(self, arrangement: Arrangement, more: dict[str, Array], bins: Bins) -> None:
         named = {
             name: getattr(arrangement, name) for name in KINDS if hasattr(arrangement, name)
         } | {
-            **outer,
+            **more,
             "cuts": np.concatenate(bins.cuts),
             "cut_start": _starts(bins.cuts),
             "low": bins.low,
             "high": bins.high,
             "has_missing": bins.has_missing,
         }
-        kinds = KINDS
+        kinds = KINDS | ({LISTED_QUERY: LISTED_KIND} if LISTED_QUERY in more else {})
         if bins.categories:
-            kinds = KINDS | NAMED_KINDS
+            kinds |= NAMED_KINDS
             named["category_feature"] = np.array([*bins.categories])
             named["category_start"] = _starts([*bins.categories.values()])
             named["categories"] = np.concatenate([*bins.categories.values()])
@@ -624,6 +631,8 @@ class DiskTable:
         self._open_names(fields["names"], fields["classes"])
         self._members = {CODES: self._member(CODES, "|u1", 2)}
         kinds = KINDS | (NAMED_KINDS if fields["format"] == NAMED_FORMAT else {})
+        if LISTED_QUERY in fields["members"]:
+            kinds |= {LISTED_QUERY: LISTED_KIND}
         self._members |= {name: self._member(name, kind, 1) for name, kind in kinds.items()}
         self._codes = self._members[CODES].array
         self._arrays = {name: self._members[name].array for name in kinds}
@@ -731,6 +740,8 @@ class DiskTable:
         for name in ("weight", "pair_weight"):
             good = good and _inside(arrays[name], 0.0, np.inf) and bool(arrays[name].all())
         good = good and self._grades_rise()
+        listed, rows = arrays.get(LISTED_QUERY), self.n_arranged - int(arrays["level_start"][-1])
+        good = good and (listed is None or (listed.size == rows and _inside(listed, 0, rows)))
         good = good and _inside(arrays["order"], 0, self.n_rows)
         order = np.sort(arrays["order"])
         good = good and bool((order[1:] > order[:-1]).all())
@@ -805,14 +816,15 @@ class DiskTable:
         first = arrays["level_start"][arrays["query_start"]]
         graded = int(arrays["level_start"][-1])
         query = np.repeat(np.arange(first.size - 1), np.diff(first))
-        # Rows without a grade belong to one query if they are balanced alike.
-        share = arrays["outer"][graded:] / arrays["weight"][graded:]
-        known, alike = np.unique(np.round(np.log(share), 11), return_inverse=True)
+        listed, one_list = arrays.get(LISTED_QUERY), False
+        if listed is None:  # one list, or an older table: queries differ in their balance, mostly
+            share = arrays["outer"][graded:] / arrays["weight"][graded:]
+            known, listed = np.unique(np.round(np.log(share), 11), return_inverse=True)
+            one_list = graded == 0 and known.size == 1
         pairs = np.stack([arrays["winner"], arrays["loser"]], axis=1)
-        one_list = graded == 0 and known.size == 1
         return Judgments(
             arrays["grade"],
-            None if one_list else np.concatenate([query, first.size - 1 + alike]),
+            None if one_list else np.concatenate([query, first.size - 1 + listed]),
             pairs=pairs if len(pairs) else None,
             pair_weight=arrays["pair_weight"] if len(pairs) else None,
             weight=arrays["weight"],

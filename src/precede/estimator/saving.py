@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
@@ -242,6 +242,8 @@ def described(value: Any, depth: int = 8) -> Any:
 
     >>> described([max, 2])
     [{'$is': 'builtins.max'}, 2]
+    >>> described(partial(max, 2))["args"]
+    (2,)
     """
     if _is_plain(value):
         return value
@@ -255,6 +257,8 @@ def described(value: Any, depth: int = 8) -> Any:
         return {"$is": _full_name(value)}
     if hasattr(value, "get_params"):
         parts = value.get_params(deep=False)
+    elif isinstance(value, partial):
+        parts = {"args": value.args, "func": value.func, "keywords": value.keywords}
     else:
         parts = getattr(value, "__dict__", {})
     return {"$is": _full_name(type(value))} | {

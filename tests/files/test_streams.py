@@ -1,6 +1,7 @@
 """Streams: standard ones, devices, packed files, and files that are kept when a write fails."""
 
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from files.test_tables import put
+from precede.cli.talk import printable
 from precede.files.streams import opened, writing
 
 
@@ -73,3 +75,15 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
             assert path.stat().st_mode & 0o777 == (0o640 if mode is None else mode)
     finally:
         os.umask(umask)
+
+
+def test_a_terminal_gets_no_character_that_it_would_obey(monkeypatch):
+    """The same ones as in tables and messages; tabs and ends of lines are those of the file."""
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(screen, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdout", screen)
+    obeyed = [chr(code) for code in range(0x3000) if printable(chr(code)) != chr(code)]
+    text = "é" + "".join(each for each in obeyed if each not in "\t\n\r")
+    with writing("-") as file:
+        file.write(text.encode())
+    assert screen.buffer.getvalue().decode() == printable(text)

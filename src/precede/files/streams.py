@@ -152,7 +152,8 @@ class _Terminal(io.BufferedIOBase):
     """Writes to a terminal, with the characters that it would obey written out."""
 
     _CONTROL = re.compile(
-        rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+        rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c"
+        rb"|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
     )
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
     cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
@@ -242,14 +243,24 @@ def test_losses_without_log_odds_have_no_probabilities(model, tmp_path):
     X, y = _rare_positives()
     model.fit(X, y)
     assert list(model.classes_) == [0, 1]
-    assert model.intercept_ is None
-    for method in ("predict_proba", "decision_function", "classify"):
-        assert not hasattr(model, method)
+    assert model.link_ is None
     with pytest.raises(AttributeError) as caught:
         model.predict_proba(X)
-    assert "a loss whose scores estimate log-odds: 'logistic'" in str(caught.value.__cause__)
+    assert "a loss whose scores estimate log-odds, 'logistic'" in str(caught.value.__cause__)
     model.save(tmp_path / "model.json")
-    assert not hasattr(load(tmp_path / "model.json"), "predict_proba")
+    again = load(tmp_path / "model.json")
+    assert not hasattr(again, "predict_proba")
+    # The loss of AdaBoost is least at the intercept: its derivative by a shift is 0.
+    decision = again.decision_function(X)
+    assert_allclose(np.exp(-decision[y == 1]).sum(), np.exp(decision[y == 0]).sum())
+    assert_array_equal(again.classify(X), (decision > 0).astype(int))
+
+
+def test_metrics_of_scikit_learn_take_losses_without_probabilities():
+    X, y = _rare_positives()
+    cv = KFold(3, shuffle=True, random_state=0)
+    for model in (QBRank(n_estimators=5), BoostedRanker(n_estimators=5, loss="hinge")):
+        assert cross_val_score(model, X, y, scoring="roc_auc", cv=cv).min() > 0.6
 
 
 def test_a_saved_model_carries_its_link(tmp_path):

@@ -29,7 +29,7 @@ from precede.rankers.candidates import PRIME, Candidates, Span
 from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
 from precede.risks.base import bound_step, smoothing_mass
 from precede.risks.device_pair_weights import DevicePairWeights
-from precede.risks.links import Link
+from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
 
@@ -232,14 +232,12 @@ class RankBoostPlus(BaseRanker):
         self.n_estimators_ = self.best_iteration_ if stopped_early else len(history)
         parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
         self.ensemble_ = result.ensemble.first(parts)
-        link = self._link()
-        if self.intercept_ is not None and link is not None:
-            self.intercept_ = self._intercept(link, task.training)
-        self.link_ = None  # the minimum of E2 is not at a multiple of the log-odds
+        if self.intercept_ is not None:
+            self.intercept_ = self._intercept(ADABOOST, task.training)
 
     def _link(self) -> Link | None:
-        """That of the exponential loss: its intercept classifies with the least such loss."""
-        return PairRisk("exponential").link
+        """None: the minimum of E2 is not at a multiple of the log-odds."""
+        return None
 
     def _after(self, rounds: int) -> Ensemble:
         return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))

@@ -57,7 +57,7 @@ from precede.judgments import (
 )
 from precede.model import Ensemble
 from precede.rankers.base import Family, Ranker, family
-from precede.risks.links import Link, fit_intercept
+from precede.risks.links import ADABOOST, Link, fit_intercept
 
 __all__ = ["BaseRanker", "Task", "unknown_parameter", "whole_or_not_at_all"]
 
@@ -248,9 +248,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     categories_ : dict
         Categories of the columns of a data frame that hold some, by name; see `BoostedRanker`.
     classes_, intercept_, link_
-        With two classes: their values, and the numbers b and c with which
-        ``1 / (1 + exp(-c (score + b)))`` is the probability of the second. b and c are None if
-        the loss has no probabilities; see `predict_proba`.
+        With two classes: their values, the shift b with which scores above 0 are of the second,
+        and the number c with which ``1 / (1 + exp(-c (score + b)))`` is its probability. c is None
+        if the loss has no probabilities, and b then that of AdaBoost's loss; see `predict_proba`.
     stop_reason_ : str
         Why boosting ended.
     selection_ : Selection or None
@@ -636,7 +636,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         known = result.scores if result.n_scored == len(self.ensemble_) else None
         link = self._link() if two else None
         self.link_ = None if link is None else link.scale
-        self.intercept_ = None if link is None else self._intercept(link, task.training, known)
+        self.intercept_ = self._intercept(link or ADABOOST, task.training, known) if two else None
 
     def _link(self) -> Link | None:
         """The link of the risk that the fit minimised."""

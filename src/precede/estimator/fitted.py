@@ -50,13 +50,6 @@ def _two_classes(estimator: FittedRanker) -> bool:
             "classify, predict_proba and decision_function are there after a fit on two classes "
             "without queries or listed pairs"
         )
-    if estimator.intercept_ is None:
-        raise AttributeError(
-            "classify, predict_proba and decision_function need a loss whose scores estimate "
-            "log-odds: 'logistic' or 'query_cross_entropy' (price='linear'), or 'exponential' "
-            "(price a number). The scores of this model only rank; precede.scorecard.fit_log_odds "
-            "turns the scores of other rows into log-odds"
-        )
     return True
 
 
@@ -65,9 +58,10 @@ def _has_link(estimator: FittedRanker) -> bool:
     _two_classes(estimator)
     if estimator.link_ is None:
         raise AttributeError(
-            f"{type(estimator).__name__} has no probabilities: its scores are not a multiple of "
-            "log-odds. Use RankBoost or BoostedRanker, or turn the scores of other rows into "
-            "log-odds with precede.scorecard.fit_log_odds"
+            f"this {type(estimator).__name__} has no probabilities: they need a loss whose scores "
+            "estimate log-odds, 'logistic' or 'query_cross_entropy' (price='linear'), or "
+            "'exponential' (price a number), in RankBoost, BoostedRanker or PushRanker; or turn "
+            "the scores of other rows into log-odds with precede.scorecard.fit_log_odds"
         )
     return True
 
@@ -198,7 +192,7 @@ class FittedRanker(Inputs):
 
     @available_if(_two_classes)
     def decision_function(self, X: Any) -> Floats:
-        """Score plus intercept: positive for the second class."""
+        """Score plus `intercept_`: positive for the second class."""
         return self.predict(X) + float(self.intercept_ or 0.0)
 
     @available_if(_has_link)
@@ -210,7 +204,8 @@ class FittedRanker(Inputs):
         share of the second class, by weight. For "exponential" with the price ``u^p`` c is p + 1,
         and b is ``log(F+ / F-) / (p + 1)`` with F+ the sum of ``exp(-f)`` over the second class
         and F- that of ``exp(p f)`` over the first: for p = 1 corollary 13 of Rudin & Schapire
-        (2009). Other losses and prices have no probabilities, and the method is not there.
+        (2009). Other losses and prices have no probabilities, and the method is not there; their
+        intercept, for `classify`, is that of corollary 13 as well.
         """
         decision, scale = self.decision_function(X), float(self.link_ or 0.0)
         return np.stack([probability(-decision, scale), probability(decision, scale)], axis=1)

@@ -12,7 +12,7 @@ from precede.engine.exact import exact_sum, exact_sums, greatest_of
 from precede.engine.portable import exp, log_of
 from precede.engine.workers import Workers
 
-__all__ = ["Link", "fit_intercept", "probability"]
+__all__ = ["ADABOOST", "Link", "fit_intercept", "probability"]
 
 # Newton's method ends where the intercept changes by less than this.
 SETTLED = 1e-9
@@ -43,6 +43,10 @@ class Link:
 
     scale: float
     rate: float | None = None
+
+
+# The intercept of AdaBoost's loss also separates the classes for risks that have no link.
+ADABOOST = Link(2.0, 1.0)
 
 
 def probability(decision: Floats, scale: float) -> Floats:

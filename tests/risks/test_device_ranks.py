@@ -77,7 +77,8 @@ def test_pairs_far_in_order():
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_crowds_of_equal_scores(monkeypatch, loss):
     monkeypatch.setattr(ranked_pairs, "LONG", 20)
-    monkeypatch.setattr(ranked_pairs, "CROWD", 3)
+    for module in (ranked_pairs, device_ranks):
+        monkeypatch.setattr(module, "CROWD", 3)
     judgments, rng = problem(5)
     scores = np.round(rng.normal(size=len(judgments)))
     assert_same(judgments, "ndcg@5", 0 * scores, scores, loss=loss)

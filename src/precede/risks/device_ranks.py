@@ -19,7 +19,7 @@ from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.device_pairs import PullThere
 from precede.risks.rank_weights import FEW, RankWeightedRisk, RankWeights, RoundWeights
-from precede.risks.ranked_pairs import RankedPairsRisk
+from precede.risks.ranked_pairs import CROWD, RankedPairsRisk
 
 __all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
 
@@ -194,6 +194,11 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
     def _weights_of_crowds(self, scores: Any) -> RoundWeights | None:
         """Weights of a round that begins at these scores; None if they have no crowds."""
         if not self._long or not self._sparse:
+            return None
+        # Counted on the device, so that rounds without crowds copy one number for each query.
+        discounted = self._device.arrays.cumsum(self._at(scores).discount > 0, dtype=np.int64)
+        counts = np.diff(self._device.get(discounted[self._first[1:] - 1]), prepend=0)
+        if counts[self._long].max() <= CROWD:
             return None
         weights = self.weights.at(self._device.get(scores))
         return weights if self._crowds(weights, weights.scores) else None

@@ -133,6 +133,7 @@ class EmulatedDevice(cuda.Device):
             ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(There),
             asarray=lambda array: array.view(There),
             isinf=np.isinf,
+            cumsum=lambda array, dtype: np.cumsum(array, dtype=dtype).view(There),
             take=lambda array, at, axis: np.take(array, at, axis).view(There),
             argsort=lambda array: np.argsort(array, kind="stable").view(There),
             stack=lambda parts: np.stack(parts).view(There),

@@ -238,3 +238,15 @@ def test_too_few_rows_are_told():
     X, y = np.arange(4.0)[:, None], [0, 0, 0, 1]
     with pytest.raises(TooFewError, match="too few rows"):
         BoostedRanker(n_estimators="auto", min_child_samples=1).fit(X, y)
+
+
+def test_the_units_of_a_part_are_numbered_only_if_asked_for(monkeypatch):
+    asked, number = [], Sample._numbered
+    monkeypatch.setattr(Sample, "_numbered", lambda self: (asked.append(self), number(self))[1])
+    sample = sample_of(data.X, Judgments(data.y, data.qid))
+    part, rest = sample.bootstrap(0)
+    sample.divided(0.2, 1)
+    assert asked == [sample]
+    assert rest.blocks(2)
+    assert asked == [sample, rest]
+    assert part.keys.size == len(part.judgments)

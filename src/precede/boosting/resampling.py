@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,17 @@ FEWEST = 5
 
 class TooFewError(ValueError):
     """There are too few rows to learn from some of them only."""
+
+
+class _Units(NamedTuple):
+    """Kind of the units, the unit and key of each row, key and rank of each unit, number of all."""
+
+    kind: str
+    of_row: Integers
+    row_keys: Keys
+    keys: Keys
+    rank: Integers
+    total: int
 
 
 class Sample:
@@ -57,15 +68,33 @@ class Sample:
     ):  # fmt: skip
         self.training, self.judgments = training, judgments
         self._balance, self._labelled, self._seed, self._queries = balance, labelled, seed, queries
-        self.kind, self._unit = self._units()
-        self.keys = self._keys_of_rows()
-        if self.kind == "votes":
-            unit_keys = keys_of_votes(judgments, self.keys)
-        else:
-            unit_keys = np.zeros(int(self._unit.max(initial=-1)) + 1, np.uint64)
-            np.add.at(unit_keys, self._unit, self.keys)
-        self._unit_keys = scattered(unit_keys)
-        self._rank, self.n_units = self._ranks()
+        self._known: _Units | None = None
+
+    @property
+    def _units(self) -> _Units:
+        """The units, numbered when they are first asked for: most samples are only learnt from.
+
+        Machines meet here, so all must ask at the same place, and no lock of a cached property may
+        be held.
+        """
+        if self._known is None:
+            self._known = self._numbered()
+        return self._known
+
+    @property
+    def kind(self) -> str:
+        """Kind of the units: "groups" of rows, "votes" or "rows"."""
+        return self._units.kind
+
+    @property
+    def n_units(self) -> int:
+        """Number of units, of all machines."""
+        return self._units.total
+
+    @property
+    def keys(self) -> Keys:
+        """A number for every row."""
+        return self._units.row_keys
 
     @classmethod
     def of(cls, training: Training, judgments: Judgments, **options: Any) -> Sample:
@@ -77,7 +106,18 @@ class Sample:
         """Row of the user's table for each row."""
         return self.training.table.order
 
-    def _keys_of_rows(self) -> Keys:
+    def _numbered(self) -> _Units:
+        kind, unit = self._kind_and_unit()
+        row_keys = self._keys_of_rows(kind)
+        if kind == "votes":
+            keys = keys_of_votes(self.judgments, row_keys)
+        else:
+            keys = np.zeros(int(unit.max(initial=-1)) + 1, np.uint64)
+            np.add.at(keys, unit, row_keys)
+        keys = scattered(keys)
+        return _Units(kind, unit, row_keys, keys, *self._ranks(keys))
+
+    def _keys_of_rows(self, kind: str) -> Keys:
         """A number for every row, from all that is known of it and the seed."""
         training, rows = self.training, self.training.arrangement
         keys = training.table.keys(rows.weight, training.workers)
@@ -88,10 +128,10 @@ class Sample:
             if column is not None:
                 keys = scattered(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
         queries = sum_of(lambda: rows.query_start.size - 1, training.workers)
-        several = self.kind == "rows" and queries > 1 and not rows.shared
+        several = kind == "rows" and queries > 1 and not rows.shared
         return scattered(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
 
-    def _units(self) -> tuple[str, Integers]:
+    def _kind_and_unit(self) -> tuple[str, Integers]:
         """Kind of the units, and the number of the unit of each row; all machines decide alike."""
         judgments, arrangement = self.judgments, self.training.arrangement
         workers, every = self.training.workers, np.arange(len(self.judgments))
@@ -108,15 +148,15 @@ class Sample:
             return "groups", query
         return "rows", every
 
-    def _ranks(self) -> tuple[Integers, int]:
+    def _ranks(self, keys: Keys) -> tuple[Integers, int]:
         """Number of each unit in the order of the keys of all machines, and how many there are."""
         workers = self.training.workers
-        parts = gathered(lambda: self._unit_keys, workers)
+        parts = gathered(lambda: keys, workers)
         order = np.argsort(np.concatenate(parts), kind="stable")
         rank = np.empty(order.size, np.int64)
         rank[order] = np.arange(order.size)
         before = sum(part.size for part in parts[: workers.rank])
-        return rank[before : before + self._unit_keys.size], order.size
+        return rank[before : before + keys.size], order.size
 
     # -- drawing ---------------------------------------------------------------------------
 
@@ -128,7 +168,8 @@ class Sample:
         out.
         """
         grade = self.judgments.grade if self.kind == "rows" else None
-        part = deal(self._unit_keys, count, grade)
+        # By the keys of this machine: 'auto' and 'cv', which come here, are refused on a cluster.
+        part = deal(self._units.keys, count, grade)
         found = [(self.take(part != k), self.take(part == k)) for k in range(most)]
         return [(one, held) for one, held in found if one is not None and held is not None]
 
@@ -154,7 +195,7 @@ class Sample:
         rows = sum_of(lambda: self.training.arrangement.n_arranged, self.training.workers)
         found = []
         for turn in range(self.n_units // size if rows < most_rows else 1):
-            held = drawn[self._rank] == turn
+            held = drawn[self._units.rank] == turn
             one, other = self.take(~held), self.take(held)
             if one is not None and other is not None:
                 found.append((one, other))
@@ -168,7 +209,7 @@ class Sample:
         drawn twice weighs twice.
         """
         drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
-        times = np.bincount(drawn, minlength=self.n_units)[self._rank]
+        times = np.bincount(drawn, minlength=self.n_units)[self._units.rank]
         found = self.take(times)
         if found is None:
             raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
@@ -178,7 +219,7 @@ class Sample:
         """Blocks of the units: rows and arrangement of each block that has a pair."""
         found = []
         for block in range(count):
-            rows, made = self._copies(self._rank % count == block)
+            rows, made = self._copies(self._units.rank % count == block)
             arrangement = self._arranged(made)
             if arrangement.total > 0:
                 found.append((rows[arrangement.order], arrangement))
@@ -205,7 +246,7 @@ class Sample:
         """Rows of each unit, repeated `times` times, and their judgments."""
         if self.kind == "votes":
             return np.arange(len(self.judgments)), with_votes(self.judgments, times)
-        of_row = times[self._unit].astype(np.int64)
+        of_row = times[self._units.of_row].astype(np.int64)
         if self.kind == "rows":
             rows = np.repeat(np.arange(of_row.size), of_row)
             return rows, self.judgments[rows]

@@ -110,6 +110,17 @@ def test_a_temporary_folder_is_used_where_no_other_can_be_written(container):
     assert any(kept.rglob("*.nbc"))
 
 
+@pytest.mark.parametrize("inside", ["", "kernels", "kernels/engine"])
+def test_a_read_only_folder_left_by_another_process_is_not_taken(container, inside):
+    own = container.temporary / f"precede-{os.getuid()}"
+    (own / inside).mkdir(parents=True)
+    protect(own, 0o700)
+    (own / inside).chmod(0o500)
+    assert "RuntimeWarning compiled code is kept in" in container.run(SUM)[-1]
+    (other,) = {*container.temporary.glob("precede-*")} - {own}
+    assert any(other.rglob("*.nbc"))
+
+
 @pytest.mark.slow
 def test_fits_work_where_no_folder_can_be_written(container):
     assert container.run(FIT) == []

@@ -94,9 +94,10 @@ def _own_folder() -> Path:
         own.mkdir(mode=0o700, exist_ok=True)
         found = own.lstat()
         safe = stat.S_ISDIR(found.st_mode) and (os.name == "nt" or found.st_uid == user)
-        if safe and not found.st_mode & 0o022:
+        inside = (each for each in own.rglob("*") if each.is_dir())
+        if safe and not found.st_mode & 0o022 and _is_writable(own, inside):
             return own
-        return Path(tempfile.mkdtemp(prefix="precede-", dir=folder))  # another user's
+        return Path(tempfile.mkdtemp(prefix="precede-", dir=folder))  # another user's, or read-only
     except OSError as error:
         raise RuntimeError(
             f"precede keeps compiled code in a folder and can write to none, not to {folder} "

@@ -130,3 +130,7 @@ def test_the_link_of_two_classes_is_written(tmp_path):
     for name in ("model.py", "model.c", "model.sql"):
         export(model, tmp_path / name)
         assert wanted in (tmp_path / name).read_text()
+    onnx = pytest.importorskip("onnx")
+    for dtype in ("float32", "float64"):
+        export(model, tmp_path / "model.onnx", dtype=dtype)
+        assert wanted in onnx.load(tmp_path / "model.onnx").doc_string

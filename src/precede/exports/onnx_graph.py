@@ -135,7 +135,7 @@ class _Graph:
         model = helper.make_model(
             graph,
             producer_name="precede",
-            doc_string=parts.title,
+            doc_string=parts.title + parts.probability,
             opset_imports=[
                 helper.make_opsetid("", 17),
                 helper.make_opsetid("ai.onnx.ml", learning),

@@ -26,6 +26,7 @@ __all__ = [
     "above",
     "as_single",
     "at_most",
+    "probability_of",
     "refuse_categories",
     "refuse_other_missing",
     "side_by_side",
@@ -51,6 +52,7 @@ class Parts:
     lines: tuple[tuple[Line, float], ...]
     constant: float
     title: str
+    probability: str
 
     @classmethod
     def of(cls, model: BaseRanker) -> Parts:
@@ -77,6 +79,7 @@ class Parts:
             tuple(lines.items()),
             math.fsum(constants),
             f"precede {type(model).__name__}, {len(ensemble)} rounds",
+            probability_of(model),
         )
 
     def all_trees(self) -> list[Nodes]:
@@ -97,6 +100,14 @@ class Parts:
                 f"{format_} holds trees only, but the model has rankers of kind {kind!r}, straight "
                 "lines; use format='onnx', 'python' or 'c', or fit with rankers='stumps'"
             )
+
+
+def probability_of(model: BaseRanker) -> str:
+    """Formula that turns scores into probabilities, for the end of a title; empty without one."""
+    if getattr(model, "link_", None) is None:
+        return ""
+    formula = f"1 / (1 + exp(-{model.link_!r} * (score + {model.intercept_!r})))"
+    return f"; probability of the second class: {formula}"
 
 
 def _unknown(ranker: Ranker) -> ValueError:

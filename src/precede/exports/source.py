@@ -14,7 +14,7 @@ import numpy as np
 
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
-from precede.exports.parts import term_nodes
+from precede.exports.parts import probability_of, term_nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.rankers.columns import Line
@@ -56,10 +56,7 @@ class Plan:
                     "it; save the model as JSON"
                 )
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
-        title = f"precede {type(model).__name__}, {len(ensemble)} rounds"
-        if getattr(model, "link_", None) is not None:
-            chance = f"1 / (1 + exp(-{model.link_!r} * (score + {model.intercept_!r})))"
-            title += f"; probability of the second class: {chance}"
+        title = f"precede {type(model).__name__}, {len(ensemble)} rounds{probability_of(model)}"
         return cls(title, names, steps, [*trees, *terms], others)
 
 

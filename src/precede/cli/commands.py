@@ -316,7 +316,8 @@ def evaluate(
     else:
         write_rows(rows, as_json=as_json, title=f"{source} on {data}")
     if result is not None:
-        say(f"{judging.about_intervals(rows, level)}; {result.policy}")
+        about = "" if by_query else f"{judging.about_intervals(rows, level)}; "
+        say(f"{about}{result.policy}")
     missed = judging.unmet(rows, wanted)
     for message in missed:
         say(message)

@@ -1,7 +1,8 @@
 """Write a small saved model of every kind that has none yet: python tests/make_models.py.
 
-Files in tests/models are opened by every later version for ever, so none is written twice;
-beside the model each holds `rows` and the `scores` that it gave them when it was saved.
+From the first release on, files in tests/models are opened by every later version, so none is
+written twice (until then, those of an old format are deleted first); beside the model each holds
+`rows` and the `scores` that it gave them when it was saved.
 """
 
 import json

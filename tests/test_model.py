@@ -413,7 +413,7 @@ def test_a_model_of_the_future_says_so(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(MODELS.glob("*.json")), ids=lambda path: path.stem)
-def test_every_model_ever_saved_opens_and_gives_its_stored_scores(path):
+def test_every_stored_model_opens_and_has_its_stored_scores(path):
     """`rows` and `scores` were put beside the model when it was saved."""
     fields = json.loads(path.read_text())
     X = np.array([[math.nan if x is None else x for x in row] for row in fields["rows"]])

@@ -168,7 +168,10 @@ def _warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
     """Warn if cross-validation was given groups, and the fit inside it grades without queries.
 
     Two grades are left alone: classes of rows in groups, such as patients, may well be one list.
-    `Judgments` say what is compared, so they are taken at their word.
+    `Judgments` say what is compared, so they are taken at their word. The groups are looked for in
+    the calls on the way here, so nothing is seen, and no warning given, in worker processes and
+    threads (n_jobs of scikit-learn) or where a version of scikit-learn names its variables
+    otherwise.
     """
     if isinstance(y, Judgments) or not one_graded_list(judgments):
         return

@@ -74,8 +74,8 @@ class Sample:
     def _units(self) -> _Units:
         """The units, numbered when they are first asked for: most samples are only learnt from.
 
-        Machines meet here, so all must ask at the same place, and no lock of a cached property may
-        be held.
+        Machines meet here, so all must ask at the same point of the fit, and no lock of a cached
+        property may be held.
         """
         if self._known is None:
             self._known = self._numbered()

@@ -204,7 +204,7 @@ class SecantStep(StepRule):
     point of the cubic through the values and slopes of the risk at the last two steps, or to the
     middle between a step before the least point and one beyond it where the cubic does not help,
     until the slope is at most a billionth of what it was at 0. Where many steps are the best,
-    because the risk is flat between them, it is the first one that the search meets.
+    because the risk is flat between them, it is the first one that the search finds.
 
     There is no best step where the ranker reverses no pair and the loss falls for ever; it is then
     `BoundRisk.smoothed_step`, as in a `LineSearch`, and marked as "smoothed" in the history. The

@@ -126,7 +126,7 @@ class _Calls:
             model.score(self.X, labels)
 
     def far_apart(self) -> None:
-        """Sum losses of scores that are so far apart as those of many rounds can be."""
+        """Evaluate risks at large differences of scores, which occur after many rounds."""
         judgments = precede.Judgments(self.y, self.qid)
         for loss in ("exponential", "logistic", "hinge"):
             for rule in (None, "ndcg", "ndcg@10"):
@@ -230,6 +230,6 @@ def warm_up() -> Iterator[tuple[str, float]]:
     for name, step in STEPS.items():
         begin = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a few rounds are no model
+            warnings.simplefilter("ignore")  # such short fits warn of too few rounds
             step(calls)
         yield name, time.perf_counter() - begin

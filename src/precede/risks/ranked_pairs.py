@@ -1,14 +1,15 @@
 """Logistic and hinge risks with weights by rank: every pair once, none stored.
 
 As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
-winners those after it, and the inner loops run over neighbours. Where ranks beyond k weigh nothing,
-only the rows within them meet all others: O(k) pairs for each row.
+winners those after it, and the inner loops run over neighbours. With a cut-off at rank k only rows
+within the first k ranks have a discount, and only their pairs are enumerated: O(k) pairs per row.
 
-Of rows with equal scores all or none are within the first k ranks: in the first round all rows
-are. Such a *crowd* meets the others by *classes* of rows that still have one score at the scores
-where the risk is evaluated. All pairs of a class and a row have one margin, and their weights
-``G_i - G_k`` are summed level by level: O(n) for every class, of which there are no more than the
-last ranker has values.
+Tied rows share their ranks. In the first round all rows are tied, so all of them have a discount,
+and enumerating their pairs would take quadratic time. Such a large group of tied rows (a *crowd*)
+is summed by *classes*: rows of the crowd whose scores are also equal at the scores where the risk
+is evaluated. All pairs of a class with one row have the same margin, and their weights
+``G_i - G_k`` are summed level by level. This takes O(n) for each class, and there are at most as
+many classes as the last weak ranker has values.
 """
 
 from __future__ import annotations

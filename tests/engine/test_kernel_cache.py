@@ -155,7 +155,8 @@ def test_processes_may_begin_at_once(container, tmp_path):
     protect(cache, 0o555)
     for given in ({}, {"NUMBA_CACHE_DIR": str(cache)}):
         together = [container.start(MORE, **given) for _ in range(3)]
-        assert all(ended(each) for each in together)  # each compiles `exp`
+        told = [ended(each) for each in together]  # none fails; a late one may find all compiled
+        assert any("compiled" in line for lines in told for line in lines)
     assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) == []
 
 
